@@ -1,0 +1,198 @@
+"""Everything a developer runs, with nothing but Python and git: python3 dev.py VERB
+
+  demo    solve the demonstration model and draw it (out/demo.png, out/demo.nc)
+  test    the default tests; further arguments go to pytest, e.g. `python3 dev.py test -k laws`
+  slow    the tests marked slow; further arguments go to pytest
+  docs    the code blocks of README.md and docs/
+  lint    ruff
+  types   mypy
+  wheel   build sdist and wheel (into dist/), try the wheel in a fresh environment
+  ci      lint, types, test, wheel, docs, slow; stops at the first failure
+
+The environment is made in .venv on first use, and brought up to date when pyproject.toml changes.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit(print("eqsolve needs Python 3.11 or newer; this is Python " + sys.version.split()[0]) or 2)
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+MODEL = ["dln_infinite_data", "--t-max", "40"]  # the demonstration: a model and its options
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+STAMP = VENV / "eqsolve-stamp.json"
+NO_TESTS_SELECTED = 5  # pytest's exit code; no failure while nothing is marked slow
+
+ENV = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    ENV.setdefault(_name, "1")  # more threads are slower on the small matrices of a solve
+
+
+class StepError(Exception):
+    """A command that had to succeed did not."""
+
+
+def run(*command, cwd=ROOT, env=ENV):
+    """Show and run a command; return its exit code."""
+    print("$ " + shlex.join(map(str, command)), flush=True)
+    return subprocess.run(command, cwd=cwd, env=env).returncode
+
+
+def need(*command, cwd=ROOT, env=ENV, why):
+    """Run a command whose failure ends the step, for the reason given."""
+    if run(*command, cwd=cwd, env=env):
+        raise StepError(why)
+
+
+def tool(folder, name):
+    return folder / f"Scripts/{name}.exe" if os.name == "nt" else folder / "bin" / name
+
+
+def make_venv(folder):
+    """A new, empty environment; returns its Python."""
+    why = f"cannot create {folder}: this Python has no venv or ensurepip (on Debian: install python3-venv)"
+    need(sys.executable, "-m", "venv", "--clear", folder, why=why)
+    python = tool(folder, "python")
+    if run(python, "-m", "pip", "install", "--quiet", "--upgrade", "pip"):
+        print("pip could not be brought up to date; going on with the one there is")
+    return python
+
+
+def is_usable(python, stamp):
+    """Whether .venv runs a new enough Python and was not made for a checkout elsewhere."""
+    if not python.exists() or stamp.get("root", str(ROOT)) != str(ROOT):
+        return False
+    check = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    return subprocess.run([python, "-c", check], env=ENV, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def environment(*extras):
+    """The Python of .venv, with eqsolve installed editable and at least these extras."""
+    digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    try:
+        stamp = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        stamp = {}
+    python = tool(VENV, "python")
+    if not is_usable(python, stamp):
+        stamp = {}
+        make_venv(VENV)
+    wanted = sorted({*extras, *stamp.get("extras", [])})
+    if stamp.get("pyproject") != digest or stamp.get("extras") != wanted:
+        STAMP.unlink(missing_ok=True)  # so that an interrupted installation is taken up again
+        target = "." + (f"[{','.join(wanted)}]" if wanted else "")
+        why = "the installation failed; pip's message is above (no network?)"
+        need(python, "-m", "pip", "install", "--quiet", "--editable", target, why=why)
+        STAMP.write_text(json.dumps({"root": str(ROOT), "pyproject": digest, "extras": wanted}))
+    return python
+
+
+def demo():
+    environment()
+    out = ROOT / "out"
+    out.mkdir(exist_ok=True)
+    picture, data = out / "demo.png", out / "demo.nc"
+    code = run(tool(VENV, "eqsolve"), "solve", *MODEL, "--plot", picture, "--out", data)
+    if code == 0:
+        print(f"\nThe picture is {picture}\nThe numbers are {data}")
+    return code
+
+
+def test(*arguments):
+    return run(environment("test"), "-m", "pytest", *arguments)
+
+
+def slow(*arguments):
+    code = test("-m", "slow", *arguments)
+    return 0 if code == NO_TESTS_SELECTED else code
+
+
+def docs():
+    return test("-m", "", "tests/docs")
+
+
+def lint():
+    return run(environment("dev"), "-m", "ruff", "check", ".")
+
+
+def types():
+    return run(environment("dev"), "-m", "mypy")
+
+
+def wheel():
+    """The wheel is built from the sdist, so both are tried, and run where the checkout cannot be found."""
+    python = environment("dev")
+    env = {name: value for name, value in ENV.items() if name not in ("PYTHONPATH", "EQSOLVE_PATH")}
+    with tempfile.TemporaryDirectory(prefix="eqsolve-wheel-") as folder:
+        fresh, elsewhere, built = (Path(folder, name) for name in ("env", "elsewhere", "built"))
+        elsewhere.mkdir()
+        need(python, "-m", "build", "--outdir", built, ROOT, why="the build failed")
+        [file] = built.glob("*.whl")
+        pip = [make_venv(fresh), "-m", "pip"]
+        need(*pip, "install", "--quiet", file, env=env, why="the wheel does not install")
+        command = tool(fresh, "eqsolve")
+        need(command, "list", cwd=elsewhere, env=env, why="`eqsolve list` fails from the wheel")
+        need(command, "solve", *MODEL, cwd=elsewhere, env=env, why="a solve fails from the wheel")
+        (ROOT / "dist").mkdir(exist_ok=True)
+        for path in built.iterdir():
+            print("built", shutil.copy(path, ROOT / "dist"))
+    return 0
+
+
+def ci():
+    summary, code = [], 0
+    for step in (lint, types, test, wheel, docs, slow):
+        if code:
+            summary.append(f"{step.__name__:6} not run")
+            continue
+        print(f"\n=== {step.__name__}", flush=True)
+        start = time.monotonic()
+        code = attempt(step)
+        verdict = f"FAILED (exit code {code})" if code else "ok"
+        summary.append(f"{step.__name__:6} {verdict}, {time.monotonic() - start:.0f} s")
+    print("\n=== summary", *summary, sep="\n")
+    return code
+
+
+def attempt(step, *arguments):
+    """The step's exit code; a command that had to succeed and did not is reported in one line."""
+    try:
+        return step(*arguments)
+    except StepError as error:
+        print(f"dev.py {step.__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+VERBS = {step.__name__: step for step in (demo, test, slow, docs, lint, types, wheel, ci)}
+
+
+def main(arguments):
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(__doc__)
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name not in VERBS:
+        print(f"dev.py: no verb {name!r}; there are {', '.join(VERBS)}", file=sys.stderr)
+        return 2
+    if rest and name not in ("test", "slow"):
+        print(f"dev.py {name} takes no arguments, got {shlex.join(rest)}", file=sys.stderr)
+        return 2
+    return attempt(VERBS[name], *rest)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

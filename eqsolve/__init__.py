@@ -1,0 +1,70 @@
+"""eqsolve: declare a mean-field model as equations; check, solve, validate and plot it, with error bars."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "eqsolve.language.symbols": (
+        "correlation field function gradient normal param process random response state symbol times unknown"
+    ),
+    "eqsolve.language.nodes": "E GP Int Inverse Resp",
+    "eqsolve.language.equations": "Eq Equation",
+    "eqsolve.language.system": "System",
+    "eqsolve.language.fixed_point": "FixedPoint Singularity",
+    "eqsolve.language.flow": "Flow",
+    "eqsolve.loading": "load",
+    "eqsolve.passes.check": "check",
+    "eqsolve.passes.explain": "explain",
+    "eqsolve.solving": "solve",
+    "eqsolve.result": "Result open",
+    "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
+}
+_WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_WHERE)  # noqa: PLE0605
+
+if TYPE_CHECKING:
+    from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
+    from eqsolve.language.equations import Eq, Equation
+    from eqsolve.language.fixed_point import FixedPoint, Singularity
+    from eqsolve.language.flow import Flow
+    from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
+    from eqsolve.language.symbols import (
+        correlation,
+        field,
+        function,
+        gradient,
+        normal,
+        param,
+        process,
+        random,
+        response,
+        state,
+        symbol,
+        times,
+        unknown,
+    )
+    from eqsolve.language.system import System
+    from eqsolve.loading import load
+    from eqsolve.passes.check import check
+    from eqsolve.passes.explain import explain
+    from eqsolve.result import Result, open
+    from eqsolve.solving import solve
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names on first use, so that ``import eqsolve`` stays cheap."""
+    if name in _WHERE:
+        value = getattr(importlib.import_module(_WHERE[name]), name)
+        globals()[name] = value
+        return value
+    if name in ("spectra", "laws", "laplace", "errors"):
+        return importlib.import_module(f"eqsolve.{name}")
+    raise AttributeError(f"module 'eqsolve' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "laws", "spectra"]

@@ -1,0 +1,307 @@
+"""From what the user sets to exact numbers: reading values, checking domains and conditions, binding laws."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Basic, Expr, Float, Integer, Rational, S, sympify
+from sympy import exp as sym_exp
+from sympy import log as sym_log
+from sympy import sqrt as sym_sqrt
+
+from eqsolve.errors import ParameterError, did_you_mean
+from eqsolve.language.laws import Law, law_names
+from eqsolve.language.model import Model
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Parameter, Random
+
+__all__ = ["Binding", "bind", "read_value"]
+
+_FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
+_CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
+_LONGEST = 2000
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A model with a value for every parameter and a law for every random constant."""
+
+    model: Model
+    values: Mapping[Parameter, Expr]
+    laws: Mapping[Random, Law]
+
+    @property
+    def replacements(self) -> dict[Basic, Basic]:
+        return dict(self.values)
+
+    def apply(self, expr: Any) -> Any:
+        """Return an expression, law or covariance with the parameters replaced and branches on them resolved."""
+        bound = expr.subs(self.replacements) if isinstance(expr, Basic) else expr
+        return bound
+
+    def number(self, expr: Any) -> float:
+        """Return the value of an expression in the parameters, expectations over random constants included."""
+        value = self.apply(sympify(expr))
+        for mean in value.atoms(E):
+            value = value.xreplace({mean: Float(self.mean(mean.argument), 17)})
+        return float(value)
+
+    def mean(self, expr: Expr, order: int = 200) -> float:
+        """Return the expectation of an expression in random constants."""
+        return float(moment(self.apply(expr), self.laws, order))
+
+    def settings(self) -> dict[str, float | str]:
+        """Return the values by name, as results and files record them."""
+        numbers: dict[str, float | str] = {item.name: float(value) for item, value in self.values.items()}
+        return {**numbers, **{item.name: str(law) for item, law in self.laws.items()}}
+
+
+def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
+    """Return E[expr] over independent random constants, by the product of their rules."""
+    import numpy as np
+    from sympy import lambdify
+
+    variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=lambda item: item.name)
+    if not variables:
+        return float(expr)
+    rules = [laws[item].rule(order) for item in variables]
+    grids = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")
+    weights = rules[0][1]
+    for _, more in rules[1:]:
+        weights = np.multiply.outer(weights, more)
+    return float(np.sum(weights * lambdify(variables, expr, "numpy")(*grids)))
+
+
+def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
+    """Return the model with every parameter and law fixed; errors name the parameter, its domain and the nearest name."""
+    parameters = {item.name: item for item in model.parameters}
+    randoms = {item.name: item for item in model.randoms}
+    for name in settings:
+        if name not in parameters and name not in randoms:
+            known = [*parameters, *randoms]
+            has = ", ".join(known) or "none"
+            raise ParameterError(
+                f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})"
+            )
+    values = {item: _parameter(model, item, settings.get(item.name)) for item in parameters.values()}
+    _check_conditions(model, values)
+    laws: dict[Random, Law] = {}
+    for item in randoms.values():
+        law = _law(model, item, settings.get(item.name), values)
+        if law is not None:
+            laws[item] = law
+    return Binding(model, values, _evaluate_moments(laws))
+
+
+def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
+    if given is None:
+        given = model.defaults.get(item, item.default)
+        if given is None:
+            raise ParameterError(
+                f"parameter `{item.name}` of model `{model.name}` has no value and no default; set {item.name}=..."
+            )
+    value = read_value(given, what=f"parameter `{item.name}`")
+    if isinstance(value, Law):
+        raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
+    problem = _outside_domain(item, value)
+    if problem:
+        raise ParameterError(
+            f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}"
+        )
+    return value
+
+
+def _outside_domain(item: Parameter, value: Expr) -> str | None:
+    """Return the domain in words when a value lies outside it."""
+    number = float(value)
+    low, high = item.bounds
+    tests = [
+        (item.is_integer and value != int(number) if math.isfinite(number) else item.is_integer, "an integer"),
+        (item.is_positive and not number > 0, "positive"),
+        (item.is_nonnegative and not number >= 0, "nonnegative"),
+        (item.is_negative and not number < 0, "negative"),
+        (low is not None and not number >= float(low), f"at least {low}"),
+        (high is not None and not number <= float(high), f"at most {high}"),
+        (not math.isfinite(number) and high is None and not item.extra, "finite"),
+        (math.isnan(number), "a number"),
+    ]
+    return next((words for failed, words in tests if failed), None)
+
+
+def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
+    for condition in model.conditions:
+        if condition.subs(values) != True:  # noqa: E712  (a sympy truth value)
+            named = ", ".join(f"{s.name}={_short(values[s])}" for s in sorted(condition.free_symbols, key=str))
+            raise ParameterError(
+                f"model `{model.name}` holds for {condition} only ({model.location}), got {named}"
+            )
+
+
+def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr]) -> Law | None:
+    law = given if given is not None else getattr(model, "laws", {}).get(item, model.defaults.get(item, item.law))
+    if law is None:
+        return None
+    if not isinstance(law, Law):
+        law = read_value(law, what=f"the law of `{item.name}`")
+        if not isinstance(law, Law):
+            raise ParameterError(
+                f"`{item.name}` is random and takes a law, got the number {_short(law)}; a fixed value is Point({_short(law)})"
+            )
+    bound = law.subs(values)
+    bound.validate()
+    return bound  # type: ignore[no-any-return]
+
+
+def _evaluate_moments(laws: dict[Random, Law]) -> dict[Random, Law]:
+    """Replace moments of random constants inside other laws, such as Normal(0, E(w_star**2)), by numbers."""
+    for item, law in list(laws.items()):
+        means = law.atoms(E)
+        if means:
+            numbers = {mean: Float(moment(mean.argument, laws, 200), 17) for mean in means}
+            laws[item] = law.xreplace(numbers)
+            laws[item].validate()
+    return laws
+
+
+def _short(value: Any) -> str:
+    return f"{float(value):.12g}" if isinstance(value, Expr) and value.is_number else str(value)
+
+
+def read_value(given: Any, *, what: str = "value") -> Any:
+    """Return an exact number or a law from a Python value or from text; text is parsed, never evaluated.
+
+    Decimals become the rationals they spell. Allowed in text: numbers, + - * / **, brackets, sqrt, exp, log,
+    pi, inf, the names of laws, lists and tuples.
+    """
+    if isinstance(given, Law):
+        return given
+    if isinstance(given, str):
+        return _parse(given, what)
+    if isinstance(given, bool) or given is None:
+        raise ParameterError(f"{what} takes a number, got {given!r}")
+    if isinstance(given, Expr):
+        if not given.is_number or not given.is_real and given not in (S.Infinity, S.NegativeInfinity):
+            raise ParameterError(f"{what} takes a real number, got `{given}`")
+        return given
+    try:
+        number = float(given)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{what} takes a number, got {given!r}") from None
+    if math.isnan(number):
+        raise ParameterError(f"{what} takes a number, got nan")
+    if math.isinf(number):
+        return S.Infinity if number > 0 else S.NegativeInfinity
+    return Integer(int(given)) if number == int(number) and abs(number) < 2**53 else Rational(repr(number))
+
+
+def _parse(text: str, what: str) -> Any:
+    if len(text) > _LONGEST:
+        raise ParameterError(f"{what}: the text is {len(text)} characters long, at most {_LONGEST} are read")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise ParameterError(f"{what}: cannot read {text!r}; expected a number such as 0.3 or 1/3, or a law") from None
+    try:
+        value = _build(tree.body, text)
+    except ParameterError as error:
+        raise ParameterError(f"{what}: {error}") from None
+    except RecursionError:
+        raise ParameterError(f"{what}: cannot read {text!r}: it is nested too deeply") from None
+    if isinstance(value, Expr) and not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
+        raise ParameterError(f"{what}: {text!r} is not a real number")
+    if not isinstance(value, Expr | Law):
+        raise ParameterError(f"{what}: {text!r} is not a number or a law")
+    return value
+
+
+def _build(node: ast.expr, text: str) -> Any:
+    match node:
+        case ast.Constant(value=bool()):
+            pass
+        case ast.Constant(value=int() | float() as number):
+            if isinstance(number, int):
+                return Integer(number) if abs(number) < 10**300 else _refuse(node, text, "the number is too large")
+            source = (ast.get_source_segment(text.strip(), node) or repr(number)).replace("_", "")
+            return S.Infinity if math.isinf(number) else _decimal(source, number)
+        case ast.Constant(value=str() as name):
+            return name
+        case ast.Name(id=name) if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(operand, text)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _number(operand, text)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _arithmetic(op, _number(left, text), _number(right, text), text)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_build(item, text) for item in items]
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            return _call(name, arguments, text)
+        case ast.Name(id=name):
+            known = [*_CONSTANTS, *_FUNCTIONS, *law_names()]
+            raise ParameterError(f"{text!r} names `{name}`, which is not known{did_you_mean(name, known)}")
+    return _refuse(node, text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
+
+
+def _refuse(node: ast.expr, text: str, why: str) -> Any:
+    raise ParameterError(f"cannot read {text!r}: {why}")
+
+
+def _decimal(source: str, number: float) -> Expr:
+    exponent = 0 if number == 0 else math.log10(abs(number))
+    return Rational(source) if abs(exponent) < 60 else Float(source, 17)
+
+
+def _number(node: ast.expr, text: str) -> Expr:
+    value = _build(node, text)
+    return value if isinstance(value, Expr) else _refuse(node, text, "arithmetic is between numbers")
+
+
+def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
+    if isinstance(op, ast.Add):
+        return left + right
+    if isinstance(op, ast.Sub):
+        return left - right
+    if isinstance(op, ast.Mult):
+        return left * right
+    if isinstance(op, ast.Div):
+        if right == 0:
+            raise ParameterError(f"{text!r} divides by zero")
+        return left / right
+    if isinstance(op, ast.Pow):
+        return _power(left, right, text)
+    raise ParameterError(f"cannot read {text!r}: only + - * / ** are allowed")
+
+
+def _power(base: Expr, exponent: Expr, text: str) -> Expr:
+    """Return base**exponent, exact only when the result is small: ``9**9**9`` must not hang."""
+    if abs(float(exponent)) <= 64 and abs(float(base)) <= 1e15:
+        value = base**exponent
+        return value if value.is_Rational else value.evalf(40)
+    try:
+        return Float(float(base) ** float(exponent), 17)
+    except (OverflowError, ZeroDivisionError, TypeError):
+        raise ParameterError(f"{text!r} is too large to compute") from None
+
+
+def _call(name: str, arguments: list[ast.expr], text: str) -> Any:
+    if name in _FUNCTIONS:
+        if len(arguments) != 1:
+            raise ParameterError(f"{text!r}: `{name}` takes one number")
+        value = _number(arguments[0], text)
+        if name != "sqrt" and abs(float(value)) > 700 and name == "exp":
+            raise ParameterError(f"{text!r} is too large to compute")
+        if name in ("log", "sqrt") and float(value) < (1e-300 if name == "log" else 0):
+            raise ParameterError(f"{text!r}: `{name}` needs a positive number")
+        return _FUNCTIONS[name](value).evalf(40)
+    laws = law_names()
+    if name not in laws:
+        raise ParameterError(f"there is no law or function `{name}`{did_you_mean(name, [*laws, *_FUNCTIONS])}")
+    try:
+        return laws[name](*(_build(argument, text) for argument in arguments))
+    except TypeError:
+        raise ParameterError(f"law {name}: wrong arguments in {text!r}; usage: {laws[name].usage}") from None

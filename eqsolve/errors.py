@@ -1,0 +1,54 @@
+"""Everything eqsolve raises on purpose: one tree, messages that say what, where, got / expected, and the fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "EqsolveError",
+    "ModelError",
+    "ParameterError",
+    "SolverError",
+    "UsageError",
+    "did_you_mean",
+]
+
+
+class EqsolveError(Exception):
+    """Base of every error eqsolve raises on purpose; the command line shows only its message."""
+
+    exit_code = 2
+
+
+class ModelError(EqsolveError):
+    """A model is declared wrongly. ``problems`` lists every message when several were found at once."""
+
+    def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems or (message,)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.args[0], self.problems))
+
+
+class ParameterError(EqsolveError):
+    """A parameter or a law is missing, unknown, outside its domain, or cannot be read."""
+
+
+class UsageError(EqsolveError):
+    """A call or a command line that cannot be understood: unknown model, bad option, unreadable file."""
+
+
+class SolverError(EqsolveError):
+    """The solver could not reach what was asked; the message names the equation, the unknown and the time."""
+
+    exit_code = 1
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean `x`?"`` for the nearest known name, or the empty string."""
+    candidates = [candidate for candidate in known if candidate != name]
+    lowered = {candidate.lower(): candidate for candidate in reversed(candidates)}
+    close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
+    return f"; did you mean `{lowered[close[0]]}`?" if close else ""

@@ -1,0 +1,1 @@
+"""What a user writes: symbols, nodes, laws, equations, and the four kinds of model built from them."""

@@ -1,0 +1,117 @@
+"""An equation: two sides, the unknown it defines, and where it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+from sympy import Basic, Expr, sympify
+from sympy.core.function import Derivative
+
+from eqsolve.errors import ModelError
+from eqsolve.language.source import Location, Order, user_location, written_order
+from eqsolve.language.symbols import Head, Named, Time, Value
+
+__all__ = ["Eq", "Equation"]
+
+
+class Equation:
+    """Two sides that are equal. The left-hand side is its identity; where it was written is not part of its content."""
+
+    __slots__ = ("lhs", "location", "order", "rhs")
+    lhs: Expr
+    rhs: Expr
+    location: Location | None
+    order: Order
+
+    def __init__(self, lhs: Expr, rhs: Expr, location: Location | None = None, order: Order | None = None) -> None:
+        for name, value in (("lhs", lhs), ("rhs", rhs), ("location", location), ("order", order or {})):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("an equation is immutable; make a new one with Eq(lhs, rhs)")
+
+    def __reduce__(self) -> Any:
+        return (Equation, (self.lhs, self.rhs, self.location, self.order))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equation) and (self.lhs, self.rhs) == (other.lhs, other.rhs)
+
+    def __hash__(self) -> int:
+        return hash((self.lhs, self.rhs))
+
+    def __repr__(self) -> str:
+        return f"Eq({self.lhs}, {self.rhs})"
+
+    @property
+    def target(self) -> Value | None:
+        """The function value on the left, such as w(t) in both ``w(t)`` and ``dw(t)/dt``."""
+        inner = self.lhs.expr if isinstance(self.lhs, Derivative) else self.lhs
+        return inner if isinstance(inner, Value) else None
+
+    @property
+    def head(self) -> Head | None:
+        """The unknown function this equation defines, if the left-hand side names one."""
+        return self.target.head if self.target is not None else None
+
+    @property
+    def key(self) -> str:
+        """The name the equation is found by: the unknown on its left, or the left-hand side's text."""
+        if self.head is not None:
+            return self.head.name
+        return self.lhs.name if isinstance(self.lhs, Named) else str(self.lhs)
+
+    @property
+    def is_differential(self) -> bool:
+        return isinstance(self.lhs, Derivative)
+
+    @property
+    def time(self) -> Expr | None:
+        """The time that runs: the first argument on the left, or the variable of differentiation."""
+        if isinstance(self.lhs, Derivative):
+            return self.lhs.variables[0]
+        return self.target.moments[0] if self.target is not None else None
+
+    @property
+    def label(self) -> str:
+        """``equation for `g` (dln.py:32)``, as error messages name it."""
+        where = f" ({self.location})" if self.location else ""
+        return f"equation for `{self.key}`{where}"
+
+    def map(self, mapping: Mapping[Basic, Basic]) -> Equation:
+        """Return the equation with symbols exchanged, keeping its place and the written order of its terms."""
+        if not mapping:
+            return self
+        order = {
+            key.xreplace(mapping): tuple(part.xreplace(mapping) for part in parts)
+            for key, parts in self.order.items()
+        }
+        return Equation(self.lhs.xreplace(mapping), self.rhs.xreplace(mapping), self.location, order)
+
+
+def Eq(lhs: Any, rhs: Any) -> Equation:  # noqa: N802  (a constructor in the user's notation)
+    """Declare that two sides are equal: ``Eq(w(t).diff(t), -w(t))``.
+
+    In a ``System`` the left-hand side names the unknown the equation defines: a function at its times, or its
+    derivative. In a ``FixedPoint`` any balance of two sides may stand.
+    """
+    location = user_location()
+    sides = []
+    for side in (lhs, rhs):
+        try:
+            sides.append(sympify(side))
+        except sympy.SympifyError:
+            raise ModelError(f"{location}: Eq takes two expressions, got {side!r}") from None
+        if not isinstance(sides[-1], Expr):
+            hint = "; call it with its times" if isinstance(sides[-1], Head) else ""
+            raise ModelError(f"{location}: Eq takes two expressions, got `{side}`{hint}")
+    if isinstance(sides[0], Derivative) and (
+        len(sides[0].variables) != 1 or not isinstance(sides[0].variables[0], Time)
+    ):
+        raise ModelError(
+            f"{location}: the left-hand side `{sides[0]}` is not a first derivative in time; "
+            "introduce a second function for higher derivatives"
+        )
+    order = {**written_order(0, sides[0]), **written_order(1, sides[1])}
+    return Equation(sides[0], sides[1], location, order)

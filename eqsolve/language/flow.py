@@ -1,0 +1,118 @@
+"""`Flow`: the microscopic model whose high-dimensional limit a `System` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from sympy import Expr, sympify
+
+from eqsolve.errors import ModelError
+from eqsolve.language.laws import Law, _exact
+from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
+from eqsolve.language.source import Location, user_location
+from eqsolve.language.symbols import Field, Gradient, Parameter, State
+
+__all__ = ["Flow"]
+
+
+class Flow(Model):
+    """The general flow θ' = p_t(g, θ), g = Xᵀ ℓ_t(f; ξ)/δ, f = X w_t(θ), applied row by row.
+
+    Parameters
+    ----------
+    state
+        Components of θ with their initial values or laws.
+    weights, fields
+        The weights w_t(θ) and the fields f = X w they give, one for one; a teacher is one of them.
+    loss_gradient, gradients
+        ℓ_t(f; ξ) and the gradients g = Xᵀℓ/δ it gives, one for one with the fields.
+    drift
+        p_t(g, θ), one expression per component of the state.
+    ratio
+        The parameter n/d; ``delta`` unless given.
+    """
+
+    kind: ClassVar[str] = "Flow"
+    content: ClassVar[tuple[str, ...]] = (
+        "name", "equations", "state", "weights", "fields", "loss_gradient", "gradients", "drift", "ratio",
+        "defaults", "observables", "conditions", "substitute", "cite",
+    )  # fmt: skip
+    state: Table
+    weights: tuple[Expr, ...]
+    fields: tuple[Field, ...]
+    loss_gradient: tuple[Expr, ...]
+    gradients: tuple[Gradient, ...]
+    drift: Table
+    ratio: Parameter
+    substitute: Table
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        state: Mapping[Any, Any],
+        weights: Sequence[Any],
+        fields: Sequence[Any],
+        loss_gradient: Sequence[Any],
+        gradients: Sequence[Any],
+        drift: Mapping[Any, Any],
+        ratio: Any = None,
+        defaults: Mapping[Any, Any] | None = None,
+        observables: Mapping[str, Any] | None = None,
+        conditions: Iterable[Any] = (),
+        substitute: Mapping[Any, Any] | None = None,
+        cite: str | None = None,
+    ) -> None:
+        self._declare(
+            name, (), state=state, weights=weights, fields=fields, loss_gradient=loss_gradient, gradients=gradients,
+            drift=drift, ratio=ratio, defaults=defaults, observables=observables, conditions=conditions,
+            substitute=substitute, cite=cite,
+        )  # fmt: skip
+        paired = ("weights", "fields", "loss_gradient", "gradients")
+        if len({len(getattr(self, part)) for part in paired}) != 1:
+            counts = ", ".join(f"{len(getattr(self, part))} {part}" for part in paired)
+            raise ModelError(
+                f"{self.location}: flow `{name}` needs one field, loss gradient and gradient per weight; got {counts}"
+            )
+        odd = sorted(item.name for item in set(self.state) ^ set(self.drift))
+        if odd:
+            raise ModelError(
+                f"{self.location}: flow `{name}`: state and drift must name the same components; "
+                f"`{odd[0]}` is in one only"
+            )
+
+    def _normalise(self, field: str, value: Any) -> Any:
+        where = user_location()
+        match field:
+            case "state":
+                return Table({_member(key, State, where, field): _start(entry) for key, entry in value.items()})
+            case "drift":
+                return Table({_member(key, State, where, field): sympify(entry) for key, entry in value.items()})
+            case "weights" | "loss_gradient":
+                return tuple(sympify(entry) for entry in value)
+            case "fields":
+                return tuple(_member(entry, Field, where, field) for entry in value)
+            case "gradients":
+                return tuple(_member(entry, Gradient, where, field) for entry in value)
+            case "ratio":
+                return Parameter("delta", positive=True) if value is None else value
+            case "observables":
+                return expressions(value, where, "observables")
+            case "defaults":
+                return parameter_values(value, where)
+            case "conditions":
+                return relations(value, where)
+            case "substitute":
+                return Table({key: sympify(entry) for key, entry in (value or {}).items()})
+        return value
+
+
+def _member(item: Any, kind: type[Any], where: Location | None, field: str) -> Any:
+    if not isinstance(item, kind):
+        raise ModelError(f"{where}: {field}= takes symbols made by {kind.__name__.lower()}(), got `{item}`")
+    return item
+
+
+def _start(value: Any) -> Any:
+    return value if isinstance(value, Law) else _exact(value)

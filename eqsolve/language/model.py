@@ -1,0 +1,341 @@
+"""What all kinds of model share: immutable content, access by left-hand side, replacing, binding by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from sympy import Basic, Expr, Symbol, sympify
+from sympy.core.relational import Relational
+
+from eqsolve.errors import ModelError, did_you_mean
+from eqsolve.language.equations import Equation
+from eqsolve.language.source import Location, user_location
+from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
+
+__all__ = ["Model", "Table"]
+
+
+class Table(Mapping[Any, Any]):
+    """An immutable, ordered, hashable, picklable mapping."""
+
+    __slots__ = ("_items",)
+    _items: dict[Any, Any]
+
+    def __init__(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> None:
+        object.__setattr__(self, "_items", dict(items))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("this table is immutable; use replace() on the model")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._items.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and list(self._items.items()) == list(other._items.items())
+
+    def __reduce__(self) -> Any:
+        return (Table, (list(self._items.items()),))
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+def transform(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Apply ``change`` to every sympy object and equation inside nested tuples and tables."""
+    if isinstance(value, Table):
+        return Table((transform(key, change), transform(entry, change)) for key, entry in value.items())
+    if isinstance(value, tuple):
+        return tuple(transform(entry, change) for entry in value)
+    if isinstance(value, Basic | Equation):
+        return change(value)
+    return value
+
+
+def leaves(value: Any) -> Iterator[Basic]:
+    """Yield every sympy object inside nested tuples, tables and equations."""
+    if isinstance(value, Table):
+        for key, entry in value.items():
+            yield from leaves(key)
+            yield from leaves(entry)
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from leaves(entry)
+    elif isinstance(value, Equation):
+        yield value.lhs
+        yield value.rhs
+    elif isinstance(value, Basic):
+        yield value
+
+
+class Model(Mapping[str, Equation]):
+    """Base of the four kinds of model. A model is a value: equal by content, hashable, picklable, never changed.
+
+    Attributes
+    ----------
+    name, equations, defaults, observables, conditions, cite
+        As declared.
+    doc, file
+        The docstring and path of the model file, when it was loaded from one.
+    location
+        Where the model was declared.
+    """
+
+    kind: ClassVar[str] = "model"
+    content: ClassVar[tuple[str, ...]] = ()
+    name: str
+    equations: tuple[Equation, ...]
+    defaults: Table
+    observables: Table
+    conditions: tuple[Relational, ...]
+    cite: str | None
+    doc: str | None
+    file: str | None
+    location: Location | None
+
+    def _declare(self, name: str, eqs: Iterable[Any], **given: Any) -> None:
+        """Fill a new model: every part is brought to its stored form, then the names are collected."""
+        put = object.__setattr__
+        put(self, "location", user_location())
+        put(self, "doc", None)
+        put(self, "file", None)
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ModelError(f"{self.location}: a model's name must be a Python identifier, got {name!r}")
+        put(self, "name", name)
+        put(self, "equations", self._checked(tuple(eqs)))
+        for field, value in given.items():
+            put(self, field, self._normalise(field, value))
+        put(self, "_named", self._collect_names())
+
+    def _checked(self, equations: tuple[Any, ...]) -> tuple[Equation, ...]:
+        seen: dict[str, Equation] = {}
+        for equation in equations:
+            if isinstance(equation, Relational):
+                raise ModelError(
+                    f"{self.location}: model `{self.name}` holds sympy's own Eq `{equation}`; "
+                    "write `from eqsolve import Eq` and do not import Eq from sympy"
+                )
+            if not isinstance(equation, Equation):
+                raise ModelError(f"{self.location}: eqs= takes equations made by Eq(lhs, rhs), got {equation!r}")
+            if equation.key in seen and self.kind == "System":
+                raise ModelError(
+                    f"two equations for `{equation.key}`: {seen[equation.key].location} and {equation.location}; "
+                    "keep one, or give them different left-hand sides"
+                )
+            seen[equation.key] = equation
+        return equations
+
+    def _collect_names(self) -> dict[str, Named | Head]:
+        found: dict[str, Named | Head] = {}
+        for leaf in leaves(tuple(getattr(self, field) for field in self.content)):
+            for item in sorted(leaf.atoms(Named, Head), key=lambda entry: entry.name):
+                other = found.setdefault(item.name, item)
+                if other != item and type(other) is type(item) and isinstance(item, Named):
+                    raise ModelError(
+                        f"{self.location}: `{item.name}` is declared twice in different ways in model `{self.name}`; "
+                        "declare it once, with one domain and one law"
+                    )
+                if other != item:
+                    raise ModelError(
+                        f"{self.location}: `{item.name}` is both a {_kind(other)} and a {_kind(item)} "
+                        f"in model `{self.name}`; give them different names"
+                    )
+        return found
+
+    # --- a value -----------------------------------------------------------------------------------------------
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"model `{self.name}` is immutable; use replace()")
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field) for field in self.content)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self._key()))
+
+    def __reduce__(self) -> Any:
+        return (_restore, (type(self), dict(self.__dict__)))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name!r}: {len(self.equations)} equations>"
+
+    # --- access ------------------------------------------------------------------------------------------------
+    def __getitem__(self, key: Any) -> Equation:
+        name = key if isinstance(key, str) else Equation(sympify(key), sympify(0)).key if isinstance(key, Expr) else key.name
+        for equation in self.equations:
+            if equation.key == name:
+                return equation
+        raise KeyError(f"model `{self.name}` has no equation for `{name}`{did_you_mean(name, self)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(equation.key for equation in self.equations)
+
+    def __len__(self) -> int:
+        return len(self.equations)
+
+    @property
+    def names(self) -> Mapping[str, Named | Head]:
+        """Every symbol and function of the model by name."""
+        return Table(self._named)  # type: ignore[attr-defined]
+
+    def symbols(self, names: str) -> Any:
+        """Return the model's symbols by name: ``w, t = model.symbols("w t")``."""
+        parts = names.replace(",", " ").split()
+        for part in parts:
+            if part not in self.names:
+                raise ModelError(f"model `{self.name}` has no symbol `{part}`{did_you_mean(part, self.names)}")
+        found = tuple(self.names[part] for part in parts)
+        return found[0] if len(found) == 1 else found
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters in order of their names."""
+        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Parameter))
+
+    @property
+    def randoms(self) -> tuple[Random, ...]:
+        """The random constants in order of their names."""
+        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Random))
+
+    @property
+    def time_symbols(self) -> tuple[Time, ...]:
+        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Time))
+
+    # --- derived models ----------------------------------------------------------------------------------------
+    def _with(self, **changes: Any) -> Self:
+        new = object.__new__(type(self))
+        new.__dict__.update({**self.__dict__, **changes})
+        new.__dict__["_named"] = new._collect_names()
+        return new
+
+    def replace(self, name: str | None = None, *, eqs: Iterable[Equation] = (), **changes: Any) -> Self:
+        """Return a variant: equations replaced by left-hand side (new ones added), tables updated entry by entry.
+
+        Symbols declared again are bound by name to this model's. ``None`` as a table entry removes it.
+        """
+        location = user_location()
+        unknown = sorted(set(changes) - set(self.content) - {"doc"})
+        if unknown:
+            raise ModelError(f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], self.content)}")
+        fresh = self._checked(tuple(eqs))
+        normal = {key: self._normalise(key, value) for key, value in changes.items()}
+        mine, theirs = self._bind_by_name(fresh, normal)
+        content = {field: transform(getattr(self, field), _mapper(mine)) for field in self.content}
+        equations = {equation.key: equation for equation in content["equations"]}
+        equations.update({eq.key: eq for eq in (equation.map(theirs) for equation in fresh)})
+        content["equations"] = tuple(equations.values())
+        for key, value in normal.items():
+            value = transform(value, _mapper(theirs))
+            if isinstance(value, Table):
+                merged = {**content[key], **value}
+                value = Table((k, v) for k, v in merged.items() if v is not None)
+            content[key] = value
+        content["name"] = name or self.name
+        if not content["name"].isidentifier():
+            raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
+        return self._with(**content, location=location)
+
+    def _normalise(self, field: str, value: Any) -> Any:
+        return value
+
+    def _bind_by_name(
+        self, equations: tuple[Equation, ...], changes: Mapping[str, Any]
+    ) -> tuple[dict[Basic, Basic], dict[Basic, Basic]]:
+        mine: dict[Basic, Basic] = {}
+        theirs: dict[Basic, Basic] = {}
+        for leaf in leaves((equations, tuple(changes.values()))):
+            for item in leaf.atoms(Named, Head):
+                known = self.names.get(item.name)
+                if known is None or known == item:
+                    continue
+                if isinstance(item, Random) and isinstance(known, Random) and item.law is not None:
+                    mine[known] = item
+                elif type(item) is type(known) or type(item) is Symbol:
+                    theirs[item] = known
+        return mine, theirs
+
+    def subs(self, values: Mapping[Any, Any] | None = None, **by_name: Any) -> Self:
+        """Return the model with symbols replaced by expressions or numbers, by symbol or by name."""
+        mapping = {(self.symbols(k) if isinstance(k, str) else k): sympify(v) for k, v in (values or {}).items()}
+        mapping.update({self.symbols(key): sympify(value) for key, value in by_name.items()})
+
+        def change(item: Any) -> Any:
+            if isinstance(item, Equation):
+                return Equation(item.lhs.subs(mapping), item.rhs.subs(mapping), item.location)
+            return item.subs(mapping)
+
+        content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}
+        content["defaults"] = Table((k, v) for k, v in self.defaults.items() if k not in mapping)
+        return self._with(**content)
+
+    # --- display -----------------------------------------------------------------------------------------------
+    def show(self) -> Any:
+        """Return the equations for display: LaTeX in Jupyter, aligned text in a terminal."""
+        from eqsolve.language.printing import Shown
+
+        return Shown(self)
+
+    def _repr_latex_(self) -> str:
+        return str(self.show()._repr_latex_())
+
+
+def _mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:
+    def change(item: Any) -> Any:
+        return item.map(mapping) if isinstance(item, Equation) else item.xreplace(dict(mapping))
+
+    return change
+
+
+def _restore(cls: type[Model], state: dict[str, Any]) -> Model:
+    model = object.__new__(cls)
+    model.__dict__.update(state)
+    return model
+
+
+def _kind(item: Named | Head) -> str:
+    return item.kind_name
+
+
+def expressions(values: Mapping[str, Any] | None, location: Location | None, what: str) -> Table:
+    """Return a table name → expression, with a clear error for what is not an expression."""
+    table: dict[str, Expr] = {}
+    for key, value in (values or {}).items():
+        if not isinstance(key, str) or not key.isidentifier():
+            raise ModelError(f"{location}: {what} are named by identifiers, got {key!r}")
+        item = None if value is None else sympify(value)
+        if item is not None and not isinstance(item, Expr):
+            raise ModelError(f"{location}: {what} `{key}` must be an expression, got {value!r}")
+        table[key] = item
+    return Table(table)
+
+
+def parameter_values(values: Mapping[Any, Any] | None, location: Location | None) -> Table:
+    """Return a table parameter → exact default value."""
+    from eqsolve.language.laws import Law, _exact
+
+    table = {}
+    for key, value in (values or {}).items():
+        if not isinstance(key, Parameter | Random):
+            raise ModelError(f"{location}: defaults= maps parameters to values, got the key `{key}`; use the symbol itself")
+        table[key] = value if value is None or isinstance(value, Law) else _exact(value)
+    return Table(table)
+
+
+def relations(values: Iterable[Any], location: Location | None) -> tuple[Relational, ...]:
+    """Return conditions on the parameters, each an inequality between expressions."""
+    made = tuple(values)
+    for value in made:
+        if not isinstance(value, Relational):
+            raise ModelError(f"{location}: conditions= takes inequalities such as `delta > 1`, got {value!r}")
+    return made

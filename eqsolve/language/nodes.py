@@ -1,0 +1,250 @@
+"""The nodes a sympy expression does not have: expectations, responses, integrals over time, inverse functions, GPs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Basic, Expr, ImmutableMatrix, Symbol, Tuple, oo, sympify
+from sympy.core.containers import Tuple as TupleType
+
+from eqsolve.errors import ModelError
+from eqsolve.language.source import user_location
+from eqsolve.language.symbols import Process, Time, Value
+
+__all__ = ["GP", "E", "Int", "Inverse", "Resp"]
+
+
+def _here() -> str:
+    location = user_location()
+    return f"{location}: " if location else ""
+
+
+class Node(Expr):
+    """Base of the language's expression nodes: commutative, real, never evaluated by sympy."""
+
+    is_commutative = True
+    is_real = True
+
+
+class E(Node):
+    """Expectation over every random variable and process in the argument."""
+
+    def __new__(cls, argument: Any) -> E:
+        obj: E = Expr.__new__(cls, sympify(argument))
+        return obj
+
+    @property
+    def argument(self) -> Expr:
+        return self.args[0]  # type: ignore[no-any-return]
+
+    def _eval_derivative(self, variable: Expr) -> Expr:
+        return E(self.argument.diff(variable))
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"E[{printer._print(self.argument)}]"
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        body = rf"\mathbb{{E}}\left[{printer._print(self.argument)}\right]"
+        return rf"{body}^{{{exp}}}" if exp is not None else body
+
+
+class Resp(Node):
+    """Response of a process (or a function of processes) at time t to a noise at time t', ∂x(t)/∂z(t').
+
+    It stands for the regular part; an instantaneous part proportional to a Dirac function is not included.
+    """
+
+    def __new__(cls, output: Any, noise: Any) -> Resp:
+        output, noise = sympify(output), sympify(noise)
+        if not (isinstance(noise, Value) and isinstance(noise.head, Process)):
+            raise ModelError(
+                f"{_here()}Resp takes the noise as its second argument, a process at a time such as `z(tp)`; got `{noise}`"
+            )
+        obj: Resp = Expr.__new__(cls, output, noise)
+        return obj
+
+    @property
+    def output(self) -> Expr:
+        return self.args[0]  # type: ignore[no-any-return]
+
+    @property
+    def noise(self) -> Value:
+        return self.args[1]  # type: ignore[no-any-return]
+
+    def _sympystr(self, printer: Any) -> str:
+        output = printer._print(self.output)
+        if not isinstance(self.output, Value):
+            output = f"[{output}]"
+        return f"∂{output}/∂{printer._print(self.noise)}"
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        body = rf"\frac{{\partial {printer._print(self.output)}}}{{\partial {printer._print(self.noise)}}}"
+        return rf"\left({body}\right)^{{{exp}}}" if exp is not None else body
+
+
+class Int(Node):
+    """Integral over a time: ``Int(R_f(t, s) * w(s), (s, 0, t))``."""
+
+    def __new__(cls, integrand: Any, *limits: Any) -> Int:
+        if len(limits) != 1 or not isinstance(limits[0], tuple | TupleType) or len(limits[0]) != 3:
+            raise ModelError(f"{_here()}Int takes an integrand and one range such as (s, 0, t), got {limits!r}")
+        variable, low, high = (sympify(entry) for entry in limits[0])
+        if not isinstance(variable, Time):
+            raise ModelError(f"{_here()}Int integrates over a time variable, got `{variable}`; declare it with times()")
+        obj: Int = Expr.__new__(cls, sympify(integrand), Tuple(variable, low, high))
+        return obj
+
+    @property
+    def integrand(self) -> Expr:
+        return self.args[0]  # type: ignore[no-any-return]
+
+    @property
+    def variable(self) -> Time:
+        return self.args[1][0]  # type: ignore[no-any-return]
+
+    @property
+    def low(self) -> Expr:
+        return self.args[1][1]  # type: ignore[no-any-return]
+
+    @property
+    def high(self) -> Expr:
+        return self.args[1][2]  # type: ignore[no-any-return]
+
+    @property
+    def bound_symbols(self) -> list[Symbol]:
+        return [self.variable]
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        inner: set[Basic] = self.integrand.free_symbols - {self.variable}
+        return inner | self.low.free_symbols | self.high.free_symbols
+
+    def _eval_subs(self, old: Basic, new: Basic) -> Expr | None:
+        if old == self.variable:
+            limits = (self.variable, self.low._subs(old, new), self.high._subs(old, new))
+            return Int(self.integrand, limits)
+        return None
+
+    def _eval_derivative(self, variable: Expr) -> Expr:
+        inner = Int(self.integrand.diff(variable), (self.variable, self.low, self.high))
+        upper = self.integrand.subs(self.variable, self.high) * self.high.diff(variable)
+        lower = self.integrand.subs(self.variable, self.low) * self.low.diff(variable)
+        return inner * (0 if inner.integrand == 0 else 1) + upper - lower
+
+    def _sympystr(self, printer: Any) -> str:
+        low, high = (printer.parenthesize(end, 1000, strict=True) for end in (self.low, self.high))
+        return f"∫_{low}^{high} {_factor(printer, self.integrand)} d{self.variable.name}"
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        body = (
+            rf"\int_{{{printer._print(self.low)}}}^{{{printer._print(self.high)}}} "
+            rf"{_factor(printer, self.integrand, latex=True)}\, \mathrm{{d}}{printer._print(self.variable)}"
+        )
+        return rf"\left({body}\right)^{{{exp}}}" if exp is not None else body
+
+
+def _factor(printer: Any, integrand: Expr, latex: bool = False) -> str:
+    text: str = printer._print(integrand)
+    if not integrand.is_Add:
+        return text
+    return rf"\left({text}\right)" if latex else f"({text})"
+
+
+class GP(Basic):
+    """Law of a centred (or given-mean) Gaussian process: ``GP(delta * C_f(t, tp))``.
+
+    For a tuple of processes the covariance is a matrix of kernels.
+    """
+
+    def __new__(cls, covariance: Any, mean: Any = 0) -> GP:
+        kernel = ImmutableMatrix(covariance) if isinstance(covariance, list | tuple) else sympify(covariance)
+        obj: GP = Basic.__new__(cls, kernel, sympify(mean))
+        return obj
+
+    @property
+    def covariance(self) -> Any:
+        return self.args[0]
+
+    @property
+    def mean(self) -> Expr:
+        return self.args[1]  # type: ignore[no-any-return]
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"GP({printer._print(self.mean)}, {printer._print(self.covariance)})"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\mathcal{{GP}}\left({printer._print(self.mean)}, {printer._print(self.covariance)}\right)"
+
+
+class Inverse:
+    """The inverse function of an increasing expression: ``Inverse(y + b*asinh(y/a), y)(x)`` solves f(y) = x.
+
+    Parameters
+    ----------
+    expression
+        f(y), increasing in ``y`` on ``domain``.
+    variable
+        The bound variable ``y``.
+    domain
+        Open interval in which the root lies; the whole line by default.
+    """
+
+    def __init__(self, expression: Any, variable: Any, domain: tuple[Any, Any] = (-oo, oo)) -> None:
+        self.expression = sympify(expression)
+        self.variable = sympify(variable)
+        self.domain = (sympify(domain[0]), sympify(domain[1]))
+        if not isinstance(self.variable, Symbol):
+            raise ModelError(f"{_here()}Inverse(f, y) needs a symbol y, got `{variable}`; declare it with symbol()")
+        if self.variable not in self.expression.free_symbols:
+            raise ModelError(f"{_here()}Inverse(f, y): f = `{self.expression}` does not depend on `{self.variable}`")
+        if self.domain[0].is_number and self.domain[1].is_number and not self.domain[0] < self.domain[1]:
+            raise ModelError(f"{_here()}Inverse: empty domain {domain}; expected (lowest, highest)")
+
+    def __call__(self, argument: Any) -> InverseValue:
+        return InverseValue(self.expression, self.variable, sympify(argument), Tuple(*self.domain))
+
+
+class InverseValue(Node):
+    """The y with f(y) = x; differentiated by the implicit function theorem."""
+
+    @property
+    def expression(self) -> Expr:
+        return self.args[0]  # type: ignore[no-any-return]
+
+    @property
+    def variable(self) -> Symbol:
+        return self.args[1]
+
+    @property
+    def argument(self) -> Expr:
+        return self.args[2]  # type: ignore[no-any-return]
+
+    @property
+    def domain(self) -> tuple[Expr, Expr]:
+        return (self.args[3][0], self.args[3][1])
+
+    @property
+    def bound_symbols(self) -> list[Symbol]:
+        return [self.variable]
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        ends: set[Basic] = self.args[3].free_symbols
+        return (self.expression.free_symbols - {self.variable}) | self.argument.free_symbols | ends
+
+    def _eval_derivative(self, variable: Expr) -> Expr:
+        slope = self.expression.diff(self.variable).xreplace({self.variable: self})
+        direct = self.expression.diff(variable).xreplace({self.variable: self})
+        return (self.argument.diff(variable) - direct) / slope
+
+    def _sympystr(self, printer: Any) -> str:
+        name = self.variable.name
+        return f"root[{name}: {printer._print(self.expression)} = {printer._print(self.argument)}]"
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        variable = printer._print(self.variable)
+        body = (
+            rf"\operatorname{{root}}_{{{variable}}}\left\{{{printer._print(self.expression)}"
+            rf" = {printer._print(self.argument)}\right\}}"
+        )
+        return rf"{body}^{{{exp}}}" if exp is not None else body

@@ -1,0 +1,240 @@
+"""Equations as text and as LaTeX, with the terms in the order in which they were written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Add, Expr, Float, Mul, Pow, Rational, S, Tuple
+from sympy.core.function import Derivative
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.str import StrPrinter
+
+from eqsolve.language.equations import Equation
+from eqsolve.language.flow import Flow
+from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.laws import Law
+from eqsolve.language.model import Model
+from eqsolve.language.source import Order
+from eqsolve.language.system import System
+
+__all__ = ["Shown", "equation_latex", "equation_text", "expression_latex", "expression_text"]
+
+
+class _Written:
+    """Prints sums and products in a remembered order; shared by the two printers below."""
+
+    order_of_terms: Order
+
+    def parts(self, expr: Expr) -> list[Expr] | None:
+        found = self.order_of_terms.get(expr)
+        return list(found) if found else None
+
+    def _print_Add(self, expr: Add, order: Any = None) -> str:  # noqa: N802
+        terms = self.parts(expr)
+        if terms is None or Add(*terms) != expr:
+            return str(super()._print_Add(expr, order=order))  # type: ignore[misc]
+        pieces: list[str] = []
+        for term in terms:
+            negative = term.could_extract_minus_sign()
+            text = self.bracket(-term if negative else term, PRECEDENCE["Add"])  # type: ignore[attr-defined]
+            sign = "-" if negative else "+"
+            pieces.append(f" {sign} {text}" if pieces else (f"-{text}" if negative else text))
+        return "".join(pieces)
+
+    def _print_Mul(self, expr: Mul) -> str:  # noqa: N802
+        factors = self.parts(expr)
+        if factors is None:
+            opposite = self.parts(-expr)
+            factors = [S.NegativeOne, *opposite] if opposite else None
+        if factors is None or Mul(*factors) != expr:
+            return str(super()._print_Mul(expr))  # type: ignore[misc]
+        sign, above, below = 1, [], []
+        for factor in factors:
+            if factor == -1:
+                sign = -sign
+            elif isinstance(factor, Pow) and factor.exp == -1:
+                below.append(factor.base)
+            elif factor.is_Rational and factor.p == 1 and factor.q != 1:
+                below.append(S(factor.q))
+            elif factor.is_Mul and factor.could_extract_minus_sign():
+                sign = -sign
+                above.append(-factor)
+            elif factor != 1:
+                above.append(factor)
+        body = self.fraction(above, below)  # type: ignore[attr-defined]
+        return f"-{body}" if sign < 0 else str(body)
+
+
+class _Text(_Written, StrPrinter):
+    def __init__(self, order: Order) -> None:
+        super().__init__({"full_prec": False})
+        self.order_of_terms = order
+
+    def bracket(self, expr: Expr, level: int) -> str:
+        return str(self.parenthesize(expr, level))
+
+    def fraction(self, above: list[Expr], below: list[Expr]) -> str:
+        level = PRECEDENCE["Mul"]
+        top = "*".join(self.bracket(item, level) for item in above) or "1"
+        bottom = "*".join(str(self.parenthesize(item, level, strict=True)) for item in below)
+        if not bottom:
+            return top
+        return f"{top}/({bottom})" if len(below) > 1 else f"{top}/{bottom}"
+
+    def _print_Derivative(self, expr: Derivative) -> str:  # noqa: N802
+        mark = "d" if len(expr.expr.args) <= 2 else "∂"
+        inner = self._print(expr.expr)
+        if not isinstance(expr.expr, Expr) or expr.expr.is_Add or expr.expr.is_Mul:
+            inner = f"({inner})"
+        return f"{mark}{inner}/{mark}{self._print(expr.variables[0])}"
+
+    def _print_Abs(self, expr: Expr) -> str:  # noqa: N802
+        return f"|{self._print(expr.args[0])}|"
+
+
+class _Latex(_Written, LatexPrinter):
+    def __init__(self, order: Order) -> None:
+        super().__init__({"full_prec": False})
+        self.order_of_terms = order
+
+    def bracket(self, expr: Expr, level: int) -> str:
+        return str(self.parenthesize(expr, level))
+
+    def fraction(self, above: list[Expr], below: list[Expr]) -> str:
+        level = PRECEDENCE["Mul"]
+
+        def product(items: list[Expr], alone: bool) -> str:
+            if len(items) == 1 and alone:
+                return str(self._print(items[0]))
+            return " ".join(self.bracket(item, level) for item in items) or "1"
+
+        if not below:
+            return product(above, alone=False)
+        return rf"\frac{{{product(above, alone=True)}}}{{{product(below, alone=True)}}}"
+
+    def _print_Derivative(self, expr: Derivative) -> str:  # noqa: N802
+        mark = r"\mathrm{d}" if len(expr.expr.args) <= 2 else r"\partial"
+        return rf"\frac{{{mark}}}{{{mark} {self._print(expr.variables[0])}}} {self._print(expr.expr)}"
+
+
+def expression_text(expr: Any, order: Order | None = None) -> str:
+    """Return an expression as text, terms in the given order."""
+    return str(_Text(order or {}).doprint(expr))
+
+
+def expression_latex(expr: Any, order: Order | None = None) -> str:
+    """Return an expression as LaTeX, terms in the given order."""
+    return str(_Latex(order or {}).doprint(expr))
+
+
+def equation_text(equation: Equation) -> tuple[str, str]:
+    """Return the two sides of an equation as text."""
+    return expression_text(equation.lhs, equation.order), expression_text(equation.rhs, equation.order)
+
+
+def equation_latex(equation: Equation) -> str:
+    """Return an equation as one aligned LaTeX line."""
+    return f"{expression_latex(equation.lhs, equation.order)} &= {expression_latex(equation.rhs, equation.order)}"
+
+
+Line = tuple[Any, str, Any]
+
+
+def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
+    """Return a model's equations and its further statements, as (title, [(left, relation, right)])."""
+    sections: list[tuple[str, list[Line]]] = []
+    equations = list(model.equations)
+    if isinstance(model, System):
+        drives = [(key, "~", law) for key, law in model.laws.items()]
+        constants = [(item, "~", item.law) for item in model.randoms if item.law is not None and item not in model.laws]
+        sections.append(("where", drives + constants))
+        begin = [
+            (key(model.start) if not isinstance(key, Expr) else key, "~" if not isinstance(value, Expr) else "=", value)
+            for key, value in model.init.items()
+        ]
+        sections.append(("start", begin))
+        sections.append(("exact change of variables", [(key, "=", value) for key, value in model.substitute.items()]))
+    elif isinstance(model, FixedPoint):
+        sections.append(("where", [(name, "=", value) for name, value in model.variables.items()]))
+        sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
+    elif isinstance(model, Singularity):
+        sections.append(("law of the random variables", [(name, "if", condition) for condition, name in model.law_of]))
+    elif isinstance(model, Flow):
+        sections.append(("weights and fields", [(f, "= X", w) for f, w in zip(model.fields, model.weights, strict=True)]))
+        pairs = zip(model.gradients, model.loss_gradient, strict=True)
+        sections.append(("gradients", [(g, f"= (1/{model.ratio.name}) Xᵀ", loss) for g, loss in pairs]))
+        sections.append(("drift", [(f"d{item.name}/dt", "=", drift) for item, drift in model.drift.items()]))
+        sections.append(
+            ("start", [(f"{item.name}(0)", "=" if isinstance(v, Expr) else "~", v) for item, v in model.state.items()])
+        )
+        sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
+    sections.append(("observables", [(name, "=", value) for name, value in model.observables.items()]))
+    sections.append(("conditions", [(item.lhs, item.rel_op, item.rhs) for item in model.conditions]))
+    defaults = {**{p: p.default for p in model.parameters if p.default is not None}, **model.defaults}
+    sections.append(("defaults", [(key, "=", value) for key, value in defaults.items()]))
+    return equations, [(title, lines) for title, lines in sections if lines]
+
+
+class Shown:
+    """A model laid out for reading: text in a terminal, LaTeX in Jupyter."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def text(self) -> str:
+        """Return the equations aligned at their equality signs."""
+        equations, sections = _lines(self.model)
+        blocks = [[(*equation_text(equation)[:1], "=", equation_text(equation)[1]) for equation in equations]]
+        blocks += [[(_plain(left), rel, _plain(right)) for left, rel, right in lines] for _, lines in sections]
+        width = max((len(left) for block in blocks for left, _, _ in block), default=0)
+        titles = [f"{self.model.name} ({self.model.kind})", *(title for title, _ in sections)]
+        out = []
+        for title, block in zip(titles, blocks, strict=True):
+            out.append(title)
+            out.extend(f"  {left:>{width}} {relation} {right}" for left, relation, right in block)
+        return "\n".join(out)
+
+    def latex(self) -> str:
+        """Return an ``align`` environment with the equations, then what else the model states."""
+        equations, sections = _lines(self.model)
+        rows = [equation_latex(equation) for equation in equations]
+        for title, lines in sections:
+            if title in ("defaults", "observables", "conditions", "exact change of variables"):
+                continue
+            rows += [f"{_tex(left)} &{_relation(relation)} {_tex(right)}" for left, relation, right in lines]
+        return "\\begin{align}\n" + " \\\\\n".join(f"    {row}" for row in rows) + "\n\\end{align}"
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_latex_(self) -> str:
+        return "$$" + self.latex().replace("{align}", "{aligned}") + "$$"
+
+
+def _decimals(item: Any) -> Any:
+    """Show 1/10 as 0.1 where the user wrote a decimal: exact values are kept, only their print changes."""
+    numbers = {n: Float(str(float(n))) for n in item.atoms(Rational) if n.q != 1 and 10**12 % n.q == 0}
+    return item.xreplace(numbers)
+
+
+def _plain(item: Any) -> str:
+    if isinstance(item, Law | Rational):
+        return expression_text(_decimals(item))
+    if isinstance(item, Tuple):
+        return ", ".join(_plain(entry) for entry in item)
+    return item if isinstance(item, str) else expression_text(item)
+
+
+def _tex(item: Any) -> str:
+    if isinstance(item, Tuple):
+        return ", ".join(_tex(entry) for entry in item)
+    if isinstance(item, str):
+        return rf"\mathtt{{{item.replace('_', chr(92) + '_')}}}"
+    return expression_latex(_decimals(item) if isinstance(item, Law | Rational) else item)
+
+
+def _relation(relation: str) -> str:
+    if relation.startswith("= (1/"):
+        return rf"= \frac{{1}}{{\{relation[5:-5]}}} X^\top"
+    return {"~": r"\sim", "if": r"\quad\text{if }"}.get(relation, relation)

@@ -1,0 +1,159 @@
+"""Where a piece of a model was written, and in which order its terms stand there."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import sympy
+
+_ENGINE = str(Path(__file__).resolve().parent.parent)
+_SYMPY = str(Path(sympy.__file__).resolve().parent)
+_INSIDE = (_ENGINE, _SYMPY)
+_OUTSIDE = tuple(str(Path(_ENGINE) / folder) for folder in ("_models", "_analyses"))
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in a user's file; prints as ``dln.py:32``."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame that belongs to the user, neither to eqsolve nor to sympy."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_INSIDE) or name.startswith(_OUTSIDE):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def user_location() -> Location | None:
+    """Return the file and line of the user's code that is running now."""
+    frame = user_frame()
+    if frame is None:
+        return None
+    return Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+@functools.lru_cache(maxsize=256)
+def _call_positions(code: CodeType, instruction: int) -> tuple[int, int, int, int] | None:
+    positions = list(code.co_positions())[instruction // 2]
+    if any(entry is None for entry in positions):
+        return None
+    line, end_line, column, end_column = positions
+    return (line or 0, end_line or 0, column or 0, end_column or 0)
+
+
+def _call_node(frame: FrameType) -> ast.Call | None:
+    """Return the syntax tree of the call that ``frame`` is executing, from the source on disk or in a notebook."""
+    where = _call_positions(frame.f_code, frame.f_lasti)
+    if where is None:
+        return None
+    line, end_line, column, end_column = where
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[line - 1 : end_line]
+    if not lines:
+        return None
+    raw = [text.encode() for text in lines]
+    raw[-1] = raw[-1][:end_column]
+    raw[0] = raw[0][column:]
+    try:
+        tree = ast.parse(textwrap.dedent("(" + b"".join(raw).decode() + ")"), mode="eval")
+    except SyntaxError:
+        return None
+    return tree.body if isinstance(tree.body, ast.Call) else None
+
+
+Order = dict[sympy.Expr, tuple[sympy.Expr, ...]]
+
+
+class _Reader:
+    """Re-reads an expression's source to learn the order of its terms and factors.
+
+    sympy sorts sums and products. The source still knows how the author wrote them, so the operands
+    are read again in the caller's namespace and each sum or product is remembered with its parts in order.
+    """
+
+    def __init__(self, frame: FrameType) -> None:
+        self.namespace = {**frame.f_globals, **frame.f_locals}
+        self.order: Order = {}
+
+    def plain(self, node: ast.expr) -> Any:
+        code = compile(ast.Expression(body=node), "<model>", "eval")
+        return eval(code, self.namespace)  # the user's own code, which has just run once in this very frame
+
+    def read(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+            return self._note(node, (ast.Add, ast.Sub), lambda sign, value: sign * value, sympy.Add)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+            return self._note(node, (ast.Mult, ast.Div), lambda sign, value: value**sign, sympy.Mul)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            return self.read(node.left) ** self.read(node.right)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            value = self.read(node.operand)
+            if isinstance(value, sympy.Add):
+                self.order[-value] = tuple(-part for part in self.order.get(value, value.args))
+            return -value
+        if isinstance(node, ast.Call) and not node.keywords:
+            return self.plain(node.func)(*[self.read(argument) for argument in node.args])
+        if isinstance(node, ast.Tuple | ast.List):
+            return tuple(self.read(item) for item in node.elts)
+        return self.plain(node)
+
+    def _note(
+        self, node: ast.expr, operators: tuple[type, type], signed: Callable[[int, Any], Any], join: Any
+    ) -> Any:
+        parts: list[Any] = []
+
+        def flatten(item: ast.expr, sign: int) -> None:
+            if isinstance(item, ast.BinOp) and isinstance(item.op, operators):
+                flatten(item.left, sign)
+                flatten(item.right, -sign if isinstance(item.op, operators[1]) else sign)
+            elif isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub) and join is sympy.Mul:
+                parts.append(sympy.S.NegativeOne)
+                flatten(item.operand, sign)
+            else:
+                parts.append(signed(sign, sympy.sympify(self.read(item))))
+
+        flatten(node, 1)
+        value = join(*parts)
+        if isinstance(value, join):
+            self.order[value] = tuple(parts)
+        return value
+
+
+def written_order(position: int, expected: sympy.Expr) -> Order:
+    """Return how the sums and products in the user's current call are ordered in the source.
+
+    Parameters
+    ----------
+    position
+        Which positional argument of the call is read.
+    expected
+        The value that argument had; if re-reading gives anything else nothing is returned.
+    """
+    frame = user_frame()
+    call = _call_node(frame) if frame is not None else None
+    if frame is None or call is None or position >= len(call.args):
+        return {}
+    reader = _Reader(frame)
+    try:
+        value = reader.read(call.args[position])
+    except Exception:  # display only: an unreadable source falls back to sympy's order
+        return {}
+    return reader.order if value == expected else {}

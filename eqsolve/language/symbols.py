@@ -1,0 +1,398 @@
+"""The symbols of the language: times, parameters, random variables, unknown numbers and unknown functions.
+
+Every symbol is equal by kind, name, assumptions and printed form, never by object identity, and pickles.
+Declaration helpers follow sympy's habit: one name gives one object, several names a tuple.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from sympy import Basic, Expr, Symbol, sympify
+from sympy.core.function import Derivative
+
+from eqsolve.errors import ModelError
+from eqsolve.language.source import user_location
+
+__all__ = [
+    "Correlation",
+    "Field",
+    "Function",
+    "Gradient",
+    "Head",
+    "Parameter",
+    "Plain",
+    "Process",
+    "Random",
+    "Response",
+    "State",
+    "Time",
+    "Unknown",
+    "Value",
+    "correlation",
+    "field",
+    "function",
+    "gradient",
+    "normal",
+    "param",
+    "process",
+    "random",
+    "response",
+    "state",
+    "symbol",
+    "times",
+    "unknown",
+]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*'*\Z")
+GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau phi chi psi omega "
+    "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega pi"
+).split()
+_SPELLED = {"lam": r"\lambda", "star": "*", "tilde": r"\sim"}
+
+
+def default_latex(name: str) -> str:
+    """Return the LaTeX form of a declared name: ``C_w`` gives ``C_{w}``, ``w_star`` gives ``w^{*}``."""
+    stem, primes = name.rstrip("'"), "'" * (len(name) - len(name.rstrip("'")))
+    head, *tail = stem.split("_") if not stem.startswith("_") else [stem.replace("_", r"\_")]
+    digits = re.fullmatch(r"([A-Za-z]+?)(\d+)", head)
+    if digits:
+        head, tail = digits[1], [digits[2], *tail]
+    text = _SPELLED.get(head, rf"\{head}" if head in GREEK else head)
+    if len(text) > 1 and not text.startswith("\\"):
+        text = rf"\mathrm{{{text}}}"
+    upper = "*" if "star" in tail else ""
+    if "tilde" in tail:
+        text = rf"\tilde{{{text}}}"
+    words = [word for word in tail if word not in ("star", "tilde")]
+    lower = ",".join(
+        rf"\{word}" if word in GREEK else (word if len(word) == 1 or word.isdigit() else rf"\mathrm{{{word}}}")
+        for word in words
+    )
+    return text + (f"_{{{lower}}}" if lower else "") + (f"^{{{upper}}}" if upper else "") + primes
+
+
+def check_name(name: str, kind: str) -> None:
+    """Raise unless ``name`` is a letter or underscore followed by letters, digits, underscores, then primes."""
+    if not _NAME.match(name):
+        raise ModelError(
+            f"{_here()}`{name}` is not a name for a {kind}; expected letters, digits and underscores, "
+            "with primes at the end, such as `C_w` or `t'`"
+        )
+
+
+def _here() -> str:
+    location = user_location()
+    return f"{location}: " if location else ""
+
+
+class Named(Symbol):
+    """A real sympy symbol that knows its kind and its LaTeX form."""
+
+    __slots__ = ("extra", "latex_name")
+    kind_name: ClassVar[str] = "symbol"
+    extra: tuple[Any, ...]
+    latex_name: str
+
+    def __new__(
+        cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (), **assumptions: bool
+    ) -> Named:
+        check_name(name, cls.kind_name)
+        assumptions.setdefault("real", True)
+        cls._sanitize(assumptions, cls)
+        obj: Named = Symbol.__xnew__(cls, name, **assumptions)
+        obj.latex_name = latex or default_latex(name)
+        obj.extra = extra
+        return obj
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, bool]]:
+        return ((self.name, self.latex_name, self.extra), self._assumptions_orig)
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return (*super()._hashable_content(), self.latex_name, self.extra)
+
+    def _latex(self, printer: Any) -> str:
+        return self.latex_name
+
+
+class Time(Named):
+    """A time variable."""
+
+    kind_name = "time"
+
+
+class Parameter(Named):
+    """A number the user sets when solving, with its domain (``extra`` holds lower bound, upper bound, default)."""
+
+    kind_name = "parameter"
+
+    @property
+    def bounds(self) -> tuple[Expr | None, Expr | None]:
+        return (self.extra[0], self.extra[1]) if self.extra else (None, None)
+
+    @property
+    def default(self) -> Expr | None:
+        return self.extra[2] if self.extra else None
+
+
+class Random(Named):
+    """A random constant; ``law`` is its declared law, or None when the model that uses it supplies one."""
+
+    kind_name = "random variable"
+
+    @property
+    def law(self) -> Basic | None:
+        return self.extra[0] if self.extra else None
+
+
+class Unknown(Named):
+    """A scalar unknown of a fixed point or of a transform equation."""
+
+    kind_name = "unknown"
+
+
+class Plain(Named):
+    """A bound variable, such as the ``y`` of ``Inverse(f(y), y)``."""
+
+    kind_name = "symbol"
+
+
+class State(Named):
+    """One component of the microscopic state θ of a flow."""
+
+    kind_name = "state"
+
+
+class Field(Named):
+    """One field f = X w(θ) of a flow."""
+
+    kind_name = "field"
+
+
+class Gradient(Named):
+    """One gradient g = Xᵀℓ/δ of a flow."""
+
+    kind_name = "gradient"
+
+
+class Head(Basic):
+    """The name of an unknown function of time; calling it with times gives its value there."""
+
+    arity: ClassVar[int] = 1
+    kind_name: ClassVar[str] = "function"
+    name: str
+    latex_name: str
+
+    def __new__(cls, name: str, latex: str | None = None) -> Head:
+        check_name(name, cls.kind_name)
+        obj: Head = Basic.__new__(cls)
+        obj.name = name
+        obj.latex_name = latex or default_latex(name)
+        return obj
+
+    def __getnewargs__(self) -> tuple[str, str]:
+        return (self.name, self.latex_name)
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return (self.name, self.latex_name)
+
+    def __call__(self, *moments: Any) -> Value:
+        if len(moments) != self.arity:
+            shape = ", ".join(("t", "t'")[: self.arity])
+            raise ModelError(
+                f"{_here()}`{self.name}` is a {self.kind_name} and takes {self.arity} "
+                f"time{'s' if self.arity > 1 else ''}, got {len(moments)}; write `{self.name}({shape})`"
+            )
+        return Value(self, *(sympify(moment) for moment in moments))
+
+    def _sympystr(self, printer: Any) -> str:
+        return self.name
+
+    def _latex(self, printer: Any) -> str:
+        return self.latex_name
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        return set()
+
+    def sort_key(self, order: Any = None) -> Any:
+        return self.class_key(), (1, (self.name,)), sympify(1).sort_key(), sympify(1)
+
+
+class Process(Head):
+    """A stochastic process x(t)."""
+
+    kind_name = "process"
+
+
+class Function(Head):
+    """A deterministic function of one time."""
+
+    kind_name = "one-time function"
+
+
+class Correlation(Head):
+    """A symmetric function of two times, C(t, t') = C(t', t)."""
+
+    arity = 2
+    kind_name = "correlation"
+
+
+class Response(Head):
+    """A causal function of two times, R(t, t') = 0 for t < t'."""
+
+    arity = 2
+    kind_name = "response"
+
+
+class Value(Expr):
+    """An unknown function at given times, ``head(t, ...)``."""
+
+    is_commutative = True
+    is_real = True
+    is_finite = True
+    _diff_wrt = True
+
+    def __new__(cls, head: Head, *moments: Expr) -> Value:
+        obj: Value = Expr.__new__(cls, head, *moments)
+        return obj
+
+    @property
+    def head(self) -> Head:
+        return self.args[0]  # type: ignore[no-any-return]
+
+    @property
+    def moments(self) -> tuple[Expr, ...]:
+        return self.args[1:]  # type: ignore[no-any-return]
+
+    def _eval_derivative(self, variable: Expr) -> Expr:
+        if variable in self.moments:
+            return Derivative(self, variable, evaluate=False)
+        return sympify(0)
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{self.head.name}({', '.join(printer._print(moment) for moment in self.moments)})"
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        body = f"{self.head.latex_name}({','.join(printer._print(moment) for moment in self.moments)})"
+        return rf"{body}^{{{exp}}}" if exp is not None else body
+
+
+def _declare(cls: Any, names: str, latex: str | None, **kwargs: Any) -> Any:
+    parts = names.replace(",", " ").split()
+    if not parts:
+        raise ModelError(f"{_here()}a {cls.kind_name} needs a name, got an empty string")
+    if latex is not None and len(parts) > 1:
+        raise ModelError(f"{_here()}latex= goes with one name, got {len(parts)}: {names!r}")
+    made = tuple(cls(part, latex, **kwargs) for part in parts)
+    return made[0] if len(made) == 1 else made
+
+
+def times(names: str) -> Any:
+    """Declare time variables: ``t, tp, s = times("t t' s")``."""
+    return _declare(Time, names, None)
+
+
+def param(
+    names: str,
+    *,
+    latex: str | None = None,
+    domain: tuple[Any, Any] | None = None,
+    default: Any = None,
+    **assumptions: bool,
+) -> Any:
+    """Declare parameters with their domain.
+
+    Parameters
+    ----------
+    names
+        One or several names separated by blanks.
+    latex
+        Printed form, for one name.
+    domain
+        Closed interval ``(lowest, highest)``; ``None`` on a side for no bound.
+    default
+        Value used when the user gives none.
+    **assumptions
+        sympy assumptions such as ``positive=True``, ``nonnegative=True``, ``integer=True``.
+    """
+    low, high = domain if domain is not None else (None, None)
+    extra = tuple(None if value is None else sympify(value) for value in (low, high, default))
+    return _declare(Parameter, names, latex, extra=extra if any(v is not None for v in extra) else (), **assumptions)
+
+
+def random(names: str, law: Any = None, *, latex: str | None = None) -> Any:
+    """Declare random constants: ``w_star = random("w_star", Bernoulli(0.1))``.
+
+    Several names with a joint law (``Product``, or an ``Empirical`` sample with several columns) are drawn together;
+    several names with a scalar law are independent copies.
+    """
+    from eqsolve.language.laws import Law
+
+    if law is not None and not isinstance(law, Law):
+        raise ModelError(
+            f"{_here()}the law of `{names}` must be a law such as Bernoulli(0.1) or Normal(0, 1), "
+            f"got {type(law).__name__} {law!r}; a fixed number is Point({law!r})"
+        )
+    parts = names.replace(",", " ").split()
+    if law is not None and law.dimension > 1:
+        if len(parts) != law.dimension:
+            raise ModelError(
+                f"{_here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}"
+            )
+        return tuple(Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))
+    return _declare(Random, names, latex, extra=() if law is None else (law,))
+
+
+def normal(names: str, *, variance: Any = 1, mean: Any = 0, latex: str | None = None) -> Any:
+    """Declare Gaussian variables whose variance may contain unknowns: ``z = normal("z", variance=delta*C_f)``."""
+    from eqsolve.language.laws import Normal
+
+    return random(names, Normal(mean, variance), latex=latex)
+
+
+def process(names: str, *, latex: str | None = None) -> Any:
+    """Declare stochastic processes: ``w, g, z = process("w g z")``."""
+    return _declare(Process, names, latex)
+
+
+def function(names: str, *, latex: str | None = None) -> Any:
+    """Declare deterministic functions of one time: ``mu = function("mu")``."""
+    return _declare(Function, names, latex)
+
+
+def correlation(names: str, *, latex: str | None = None) -> Any:
+    """Declare symmetric functions of two times."""
+    return _declare(Correlation, names, latex)
+
+
+def response(names: str, *, latex: str | None = None) -> Any:
+    """Declare causal functions of two times, zero for t < t'."""
+    return _declare(Response, names, latex)
+
+
+def unknown(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
+    """Declare the scalar unknowns of a fixed point or of a transform equation."""
+    return _declare(Unknown, names, latex, **assumptions)
+
+
+def symbol(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
+    """Declare bound variables, such as the ``y`` of ``Inverse(f(y), y)``."""
+    return _declare(Plain, names, latex, **assumptions)
+
+
+def state(names: str, *, latex: str | None = None) -> Any:
+    """Declare components of a flow's microscopic state."""
+    return _declare(State, names, latex)
+
+
+def field(names: str, *, latex: str | None = None) -> Any:
+    """Declare a flow's fields f = X w(θ)."""
+    return _declare(Field, names, latex)
+
+
+def gradient(names: str, *, latex: str | None = None) -> Any:
+    """Declare a flow's gradients g = Xᵀℓ/δ."""
+    return _declare(Gradient, names, latex)

@@ -1,0 +1,180 @@
+"""`System`: causal equations in time, with or without stochastic processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from sympy import Basic, Expr, Tuple, sympify
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.laws import Law, _exact
+from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
+from eqsolve.language.nodes import GP
+from eqsolve.language.source import Location, user_location
+from eqsolve.language.symbols import Correlation, Head, Process, Random, Response, Value
+
+__all__ = ["System"]
+
+
+class System(Model):
+    """A causal system: processes, one-time functions, two-time functions, and what relates them.
+
+    Parameters
+    ----------
+    name
+        The model's name; in a file, the file's stem.
+    eqs
+        Equations; the left-hand side names the unknown each defines.
+    laws
+        Law of each driving process, ``{z: GP(delta*C_f(t, tp))}``; for processes driven together, a tuple of them.
+    init
+        Values at the start (``w: 0``, ``x: Normal(0, 1)``, ``C(0, 0): rho2``) or on the diagonal (``R(t, t): 1``).
+    defaults
+        Default values of parameters.
+    observables
+        Named functions of one time to report.
+    substitute
+        Exact changes of variable, ``{w: alpha**2*sinh(theta(t))}``; proved before use.
+    exact
+        Closed forms known for unknowns or observables, held against the solver by tests.
+    conditions
+        Inequalities the parameters must satisfy.
+    start
+        The first time; 0 unless given.
+    flow
+        Name of the microscopic model this system describes.
+    cite
+        Citation key.
+    """
+
+    kind: ClassVar[str] = "System"
+    content: ClassVar[tuple[str, ...]] = (
+        "name", "equations", "laws", "init", "defaults", "observables", "substitute", "exact", "conditions",
+        "start", "flow", "cite",
+    )  # fmt: skip
+    laws: Table
+    init: Table
+    substitute: Table
+    exact: Table
+    start: Expr
+    flow: str | None
+
+    def __init__(
+        self,
+        name: str,
+        eqs: Iterable[Equation],
+        *,
+        laws: Mapping[Any, Any] | None = None,
+        init: Mapping[Any, Any] | None = None,
+        defaults: Mapping[Any, Any] | None = None,
+        observables: Mapping[str, Any] | None = None,
+        substitute: Mapping[Any, Any] | None = None,
+        exact: Mapping[Any, Any] | None = None,
+        conditions: Iterable[Any] = (),
+        start: Any = 0,
+        flow: str | None = None,
+        cite: str | None = None,
+    ) -> None:
+        self._declare(
+            name, eqs, laws=laws, init=init, defaults=defaults, observables=observables, substitute=substitute,
+            exact=exact, conditions=conditions, start=start, flow=flow, cite=cite,
+        )  # fmt: skip
+
+    def _normalise(self, field: str, value: Any) -> Any:
+        where = user_location()
+        match field:
+            case "laws":
+                return _laws(value, where)
+            case "init":
+                return _initial(value, where)
+            case "observables":
+                return expressions(value, where, "observables")
+            case "defaults":
+                return parameter_values(value, where)
+            case "substitute":
+                return _substitutions(value, where)
+            case "exact":
+                return Table({key: sympify(entry) for key, entry in (value or {}).items()})
+            case "conditions":
+                return relations(value, where)
+            case "start":
+                return _exact(value)
+        return value
+
+    @property
+    def noises(self) -> tuple[Process, ...]:
+        """Processes driven by a Gaussian-process law, in the order declared."""
+        flat: list[Process] = []
+        for key in self.laws:
+            if not isinstance(key, Random):
+                flat.extend(key if isinstance(key, Tuple) else [key])
+        return tuple(flat)
+
+    @property
+    def unknowns(self) -> tuple[Head, ...]:
+        """The functions the equations and laws define, in the order declared."""
+        defined = [equation.head for equation in self.equations if equation.head is not None]
+        return (*defined, *(noise for noise in self.noises if noise not in defined))
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        return tuple(head for head in self.unknowns if isinstance(head, Process))
+
+    @property
+    def kernels(self) -> tuple[Head, ...]:
+        return tuple(head for head in self.unknowns if isinstance(head, Correlation | Response))
+
+
+def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
+    table: dict[Basic, Basic] = {}
+    taken: dict[Basic, Basic] = {}
+    for key, law in (values or {}).items():
+        name = Tuple(*key) if isinstance(key, tuple) else key
+        members = list(name) if isinstance(name, Tuple) else [name]
+        for member in members:
+            if isinstance(member, Random):
+                if not (law is None or isinstance(law, Law)):
+                    raise ModelError(f"{where}: the law of `{member}` must be a law such as Normal(0, 1), got {law!r}")
+            elif not isinstance(member, Process):
+                raise ModelError(f"{where}: laws= maps processes to GP(...), got the key `{member}`")
+            elif not (law is None or isinstance(law, GP)):
+                raise ModelError(
+                    f"{where}: the law of the process `{member}` must be GP(covariance), got `{law}`; "
+                    "a random constant is declared by random()"
+                )
+            if member in taken:
+                raise ModelError(f"{where}: `{member}` is given two laws; keep one of them")
+            taken[member] = name
+        table[name] = law
+    return Table(table)
+
+
+def _initial(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
+    table: dict[Basic, Any] = {}
+    for key, value in (values or {}).items():
+        target = key
+        if isinstance(key, Head):
+            if key.arity != 1:
+                raise ModelError(
+                    f"{where}: init of the two-time function `{key.name}` needs its times: "
+                    f"`{key.name}(t, t)` for the diagonal or `{key.name}(0, 0)` for the start"
+                )
+        elif isinstance(key, Value):
+            target = key.head if key.head.arity == 1 else key
+        else:
+            raise ModelError(f"{where}: init= maps functions to values, got the key `{key}`")
+        if isinstance(value, Law) and not isinstance(target, Process):
+            raise ModelError(f"{where}: `{target}` is deterministic and cannot start from a random law; got {value}")
+        table[target] = value if value is None or isinstance(value, Law) else _exact(value)
+    return Table(table)
+
+
+def _substitutions(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
+    table: dict[Head, Expr] = {}
+    for key, value in (values or {}).items():
+        if not isinstance(key, Process):
+            raise ModelError(f"{where}: substitute= maps processes to expressions, got the key `{key}`")
+        table[key] = None if value is None else sympify(value)
+    return Table(table)

@@ -1,0 +1,156 @@
+"""Finding and loading model files: by path, in ./models, in folders of EQSOLVE_PATH, and packaged."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from eqsolve.errors import EqsolveError, ModelError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from eqsolve.language.model import Model
+
+__all__ = ["ModelFile", "find", "list_models", "load"]
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model file found on disk, described without running it."""
+
+    name: str
+    path: Path
+    summary: str
+    kind: str
+
+
+def folders() -> Iterator[Path]:
+    """Yield the folders searched for models, in order of precedence."""
+    yield Path.cwd() / "models"
+    for entry in os.environ.get("EQSOLVE_PATH", "").split(os.pathsep):
+        if entry:
+            yield Path(entry)
+    yield _PACKAGE / "_models"  # an installed wheel
+    yield _PACKAGE.parent / "models"  # a checkout or editable install
+
+
+def _files() -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for folder in folders():
+        if folder.is_dir():
+            for path in sorted(folder.glob("*.py")):
+                if path.stem.isidentifier() and not path.stem.startswith("_"):
+                    found.setdefault(path.stem, path)
+    return found
+
+
+def list_models() -> list[ModelFile]:
+    """Return every model that can be named, with the first line of its docstring; no file is run."""
+    return [_describe(name, path) for name, path in sorted(_files().items())]
+
+
+def _describe(name: str, path: Path) -> ModelFile:
+    kind, summary = "?", ""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        summary = (ast.get_docstring(tree) or "").split("\n")[0]
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and any(isinstance(x, ast.Name) and x.id == "model" for x in node.targets):
+                call = node.value.func if isinstance(node.value, ast.Call) else None
+                kind = call.id if isinstance(call, ast.Name) else "variant"
+    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
+        summary = "(this file cannot be read)"
+    return ModelFile(name, path, summary, kind)
+
+
+def find(name: str) -> Path:
+    """Return the file of a model given by name or path."""
+    if name.endswith(".py") or os.sep in name:
+        path = Path(name)
+        if not path.is_file():
+            raise UsageError(f"there is no model file {name!r}")
+        return path.resolve()
+    files = _files()
+    if name not in files:
+        searched = ", ".join(str(folder) for folder in folders() if folder.is_dir()) or "no folder"
+        raise UsageError(
+            f"unknown model `{name}`{did_you_mean(name, files)} (searched {searched}; `eqsolve list` shows what there is)"
+        )
+    return files[name]
+
+
+_LOADED: dict[tuple[str, int, int], Model] = {}
+_LOADING: list[str] = []
+
+
+def load(name: str) -> Model:
+    """Return the model of that name, or of a file given by its path.
+
+    A model file is Python code and runs when it is loaded: load only files you trust.
+    """
+    path = find(name)
+    state = path.stat()
+    key = (str(path), state.st_mtime_ns, state.st_size)
+    if key not in _LOADED:
+        if str(path) in _LOADING:
+            raise ModelError(f"{path.name} loads itself: {' -> '.join(Path(p).name for p in _LOADING)} -> {path.name}")
+        _LOADING.append(str(path))
+        try:
+            _LOADED[key] = _run(path)
+        finally:
+            _LOADING.pop()
+    return _LOADED[key]
+
+
+def _run(path: Path) -> Model:
+    from eqsolve.language.model import Model
+
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
+    try:
+        source = path.read_text(encoding="utf-8")
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    except EqsolveError:
+        raise
+    except SyntaxError as error:
+        raise ModelError(f"{path.name}:{error.lineno}: {error.msg}\n    {(error.text or '').strip()}") from None
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        if isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError):
+            raise ModelError(_their_line(path, error)) from error
+        raise UsageError(f"cannot read the model file {str(path)!r}: {error}") from None
+    except Exception as error:
+        raise ModelError(_their_line(path, error)) from error
+    except SystemExit as error:
+        raise ModelError(f"{path.name} stops the program with exit({error.code!r}); a model file only declares") from None
+    model = getattr(module, "model", None)
+    if model is None:
+        raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")
+    if not isinstance(model, Model):
+        raise ModelError(
+            f"{path.name}: `model` must be a System, FixedPoint, Singularity or Flow, got {type(model).__name__}"
+        )
+    if model.name != path.stem:
+        raise ModelError(
+            f"{path.name}: the model is named `{model.name}`; a model's name is its file's stem, `{path.stem}`"
+        )
+    return model._with(doc=module.__doc__, file=str(path))
+
+
+def _their_line(path: Path, error: BaseException) -> str:
+    """Describe an exception at the innermost line of the user's file, not at ours."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    where = f"{path.name}:{frames[-1].lineno}" if frames else path.name
+    line = f"\n    {frames[-1].line}" if frames and frames[-1].line else ""
+    return f"{where}: {type(error).__name__}: {error}{line}"
+
+
+if sys.version_info < (3, 11):  # a clear word before anything else fails
+    raise ImportError("eqsolve needs Python 3.11 or newer")

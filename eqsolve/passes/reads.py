@@ -1,0 +1,65 @@
+"""What an expression reads: every function value in it, with the integrals and expectations it stands under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sympy import Basic, Expr
+
+from eqsolve.language.nodes import E, Int, Resp
+from eqsolve.language.symbols import Time, Value
+
+__all__ = ["Read", "bound_times", "reads"]
+
+
+@dataclass(frozen=True)
+class Read:
+    """One function value in an expression.
+
+    Attributes
+    ----------
+    value
+        The function at its times.
+    integrals
+        The integrals around it, outermost first.
+    expected
+        Whether it stands inside an expectation.
+    response
+        Whether it is the output (``"output"``) or the noise (``"noise"``) of a response.
+    """
+
+    value: Value
+    integrals: tuple[Int, ...] = ()
+    expected: bool = False
+    response: str | None = None
+
+
+def reads(
+    expr: Basic, integrals: tuple[Int, ...] = (), expected: bool = False, response: str | None = None
+) -> Iterator[Read]:
+    """Yield every function value read by an expression, in order of appearance."""
+    if isinstance(expr, Value):
+        yield Read(expr, integrals, expected, response)
+    elif isinstance(expr, Int):
+        yield from reads(expr.integrand, (*integrals, expr), expected, response)
+        for end in (expr.low, expr.high):
+            yield from reads(end, integrals, expected, response)
+    elif isinstance(expr, E):
+        yield from reads(expr.argument, integrals, True, response)
+    elif isinstance(expr, Resp):
+        yield from reads(expr.output, integrals, expected, "output")
+        yield Read(expr.noise, integrals, expected, "noise")
+    else:
+        for arg in expr.args:
+            yield from reads(arg, integrals, expected, response)
+
+
+def bound_times(integrals: tuple[Int, ...]) -> set[Time]:
+    """Return the integration variables of nested integrals."""
+    return {integral.variable for integral in integrals}
+
+
+def free_times(expr: Expr) -> set[Time]:
+    """Return the times an expression depends on, integration variables excluded."""
+    return {item for item in expr.free_symbols if isinstance(item, Time)}

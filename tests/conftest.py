@@ -1,0 +1,16 @@
+"""Settings every test shares: no display, one linear-algebra thread, one fixed seed."""
+
+import os
+
+os.environ["MPLBACKEND"] = "Agg"
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import numpy as np  # noqa: E402  (the thread limits are read when numpy loads)
+import pytest  # noqa: E402
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator with a fixed seed, fresh for each test."""
+    return np.random.default_rng(20260)
