@@ -14,9 +14,10 @@ from sympy import log as sym_log
 from sympy import sqrt as sym_sqrt
 
 from eqsolve.errors import ParameterError, did_you_mean
-from eqsolve.language.laws import Law, law_names
+from eqsolve.language.laws import Empirical, Law, law_names
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
+from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random
 
 __all__ = ["Binding", "bind", "read_value"]
@@ -151,6 +152,8 @@ def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr
             raise ParameterError(
                 f"`{item.name}` is random and takes a law, got the number {_short(law)}; a fixed value is Point({_short(law)})"
             )
+    if law.dimension != 1:
+        raise ParameterError(f"`{item.name}` takes the law of one variable, got {law}, which has {law.dimension}")
     bound = law.subs(values)
     bound.validate()
     return bound  # type: ignore[no-any-return]
@@ -190,7 +193,7 @@ def read_value(given: Any, *, what: str = "value") -> Any:
     try:
         number = float(given)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{what} takes a number, got {given!r}") from None
+        raise ParameterError(f"{what} takes a number, got {_clip(repr(given))}") from None
     if math.isnan(number):
         raise ParameterError(f"{what} takes a number, got nan")
     if math.isinf(number):
@@ -201,21 +204,27 @@ def read_value(given: Any, *, what: str = "value") -> Any:
 def _parse(text: str, what: str) -> Any:
     if len(text) > _LONGEST:
         raise ParameterError(f"{what}: the text is {len(text)} characters long, at most {_LONGEST} are read")
+    shown = _clip(repr(text))
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise ParameterError(f"{what}: cannot read {text!r}; expected a number such as 0.3 or 1/3, or a law") from None
+        raise ParameterError(f"{what}: cannot read {shown}; expected a number such as 0.3 or 1/3, or a law") from None
     try:
         value = _build(tree.body, text)
     except ParameterError as error:
-        raise ParameterError(f"{what}: {error}") from None
+        # a law names the line it is written in; here it stands in the text
+        raise ParameterError(f"{what}: {str(error).removeprefix(f'{user_location()}: ')}") from None
     except RecursionError:
-        raise ParameterError(f"{what}: cannot read {text!r}: it is nested too deeply") from None
+        raise ParameterError(f"{what}: cannot read {shown}: it is nested too deeply") from None
     if isinstance(value, Expr) and not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
-        raise ParameterError(f"{what}: {text!r} is not a real number")
+        raise ParameterError(f"{what}: {shown} is not a real number")
     if not isinstance(value, Expr | Law):
-        raise ParameterError(f"{what}: {text!r} is not a number or a law")
+        raise ParameterError(f"{what}: {shown} is not a number or a law")
     return value
+
+
+def _clip(text: str, longest: int = 80) -> str:
+    return text if len(text) <= longest else f"{text[: longest // 2]}...{text[-longest // 4 :]}"
 
 
 def _build(node: ast.expr, text: str) -> Any:
@@ -227,8 +236,6 @@ def _build(node: ast.expr, text: str) -> Any:
                 return Integer(number) if abs(number) < 10**300 else _refuse(node, text, "the number is too large")
             source = (ast.get_source_segment(text.strip(), node) or repr(number)).replace("_", "")
             return S.Infinity if math.isinf(number) else _decimal(source, number)
-        case ast.Constant(value=str() as name):
-            return name
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -243,22 +250,27 @@ def _build(node: ast.expr, text: str) -> Any:
             return _call(name, arguments, text)
         case ast.Name(id=name):
             known = [*_CONSTANTS, *_FUNCTIONS, *law_names()]
-            raise ParameterError(f"{text!r} names `{name}`, which is not known{did_you_mean(name, known)}")
+            raise ParameterError(f"{_clip(repr(text))} names `{name}`, which is not known{did_you_mean(name, known)}")
     return _refuse(node, text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
 
 
 def _refuse(node: ast.expr, text: str, why: str) -> Any:
-    raise ParameterError(f"cannot read {text!r}: {why}")
+    raise ParameterError(f"cannot read {_clip(repr(text))}: {why}")
 
 
 def _decimal(source: str, number: float) -> Expr:
-    exponent = 0 if number == 0 else math.log10(abs(number))
-    return Rational(source) if abs(exponent) < 60 else Float(source, 17)
+    if number == 0:
+        return S.Zero  # also 1e-999999999, whose exact value would fill the memory
+    return Rational(source) if abs(math.log10(abs(number))) < 60 else Float(source, 17)
 
 
 def _number(node: ast.expr, text: str) -> Expr:
     value = _build(node, text)
-    return value if isinstance(value, Expr) else _refuse(node, text, "arithmetic is between numbers")
+    if not isinstance(value, Expr):
+        _refuse(node, text, "arithmetic is between numbers")
+    if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
+        raise ParameterError(f"a part of {_clip(repr(text))} is not a real number")
+    return value  # type: ignore[no-any-return]
 
 
 def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
@@ -270,38 +282,43 @@ def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
         return left * right
     if isinstance(op, ast.Div):
         if right == 0:
-            raise ParameterError(f"{text!r} divides by zero")
+            raise ParameterError(f"{_clip(repr(text))} divides by zero")
         return left / right
     if isinstance(op, ast.Pow):
         return _power(left, right, text)
-    raise ParameterError(f"cannot read {text!r}: only + - * / ** are allowed")
+    raise ParameterError(f"cannot read {_clip(repr(text))}: only + - * / ** are allowed")
 
 
 def _power(base: Expr, exponent: Expr, text: str) -> Expr:
     """Return base**exponent, exact only when the result is small: ``9**9**9`` must not hang."""
-    if abs(float(exponent)) <= 64 and abs(float(base)) <= 1e15:
+    digits = max(base.p.bit_length(), base.q.bit_length()) if base.is_Rational else 0
+    if abs(float(exponent)) <= 64 and abs(float(base)) <= 1e15 and digits <= 256:
         value = base**exponent
         return value if value.is_Rational else value.evalf(40)
     try:
         return Float(float(base) ** float(exponent), 17)
     except (OverflowError, ZeroDivisionError, TypeError):
-        raise ParameterError(f"{text!r} is too large to compute") from None
+        raise ParameterError(f"{_clip(repr(text))} is too large to compute") from None
 
 
 def _call(name: str, arguments: list[ast.expr], text: str) -> Any:
+    shown = _clip(repr(text))
     if name in _FUNCTIONS:
         if len(arguments) != 1:
-            raise ParameterError(f"{text!r}: `{name}` takes one number")
+            raise ParameterError(f"{shown}: `{name}` takes one number")
         value = _number(arguments[0], text)
-        if name != "sqrt" and abs(float(value)) > 700 and name == "exp":
-            raise ParameterError(f"{text!r} is too large to compute")
+        if name == "exp" and abs(float(value)) > 700:
+            raise ParameterError(f"{shown} is too large or too small to compute")
         if name in ("log", "sqrt") and float(value) < (1e-300 if name == "log" else 0):
-            raise ParameterError(f"{text!r}: `{name}` needs a positive number")
+            raise ParameterError(f"{shown}: `{name}` needs a positive number")
         return _FUNCTIONS[name](value).evalf(40)
     laws = law_names()
     if name not in laws:
         raise ParameterError(f"there is no law or function `{name}`{did_you_mean(name, [*laws, *_FUNCTIONS])}")
+    match arguments:
+        case [ast.Constant(value=str() as file)] if laws[name] is Empirical:
+            return Empirical(file)  # the only text inside a law, and never more than a file's name
     try:
         return laws[name](*(_build(argument, text) for argument in arguments))
     except TypeError:
-        raise ParameterError(f"law {name}: wrong arguments in {text!r}; usage: {laws[name].usage}") from None
+        raise ParameterError(f"law {name}: wrong arguments in {shown}; usage: {laws[name].usage}") from None

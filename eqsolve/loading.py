@@ -117,15 +117,15 @@ def _run(path: Path) -> Model:
     module.__file__ = str(path)
     try:
         source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the model file {str(path)!r}: {error}") from None
+    try:
         exec(compile(source, str(path), "exec"), module.__dict__)
     except EqsolveError:
         raise
     except SyntaxError as error:
-        raise ModelError(f"{path.name}:{error.lineno}: {error.msg}\n    {(error.text or '').strip()}") from None
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        if isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError):
-            raise ModelError(_their_line(path, error)) from error
-        raise UsageError(f"cannot read the model file {str(path)!r}: {error}") from None
+        name = Path(error.filename).name if error.filename else path.name
+        raise ModelError(f"{name}:{error.lineno}: {error.msg}\n    {(error.text or '').strip()}") from None
     except Exception as error:
         raise ModelError(_their_line(path, error)) from error
     except SystemExit as error:
@@ -136,6 +136,11 @@ def _run(path: Path) -> Model:
     if not isinstance(model, Model):
         raise ModelError(
             f"{path.name}: `model` must be a System, FixedPoint, Singularity or Flow, got {type(model).__name__}"
+        )
+    if not path.stem.isidentifier():
+        raise ModelError(
+            f"{path.name}: a model is named by its file's stem, which must be a Python identifier; rename the file, "
+            f"for example to {model.name}.py"
         )
     if model.name != path.stem:
         raise ModelError(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sympy import Basic, Expr, Rational, Tuple, sympify
+from sympy import Basic, Expr, Rational, SympifyError, Tuple, sympify
 
 from eqsolve.errors import ParameterError
 from eqsolve.language.source import user_location
@@ -41,10 +41,18 @@ __all__ = [
 
 
 def _exact(value: Any) -> Any:
-    """Turn a decimal such as 0.1 into the rational the user means; leave everything else to sympy."""
+    """Turn a decimal such as 0.1 into the rational the user means; leave everything else to sympy.
+
+    Text is refused: sympy would evaluate it as Python code.
+    """
     if isinstance(value, float) and value == value and abs(value) != float("inf"):
-        return Rational(repr(value))
-    return sympify(value)
+        return Rational(repr(float(value)))
+    try:
+        return sympify(value, strict=True)
+    except SympifyError:
+        location = user_location()
+        where = f"{location}: " if location else ""
+        raise ParameterError(f"{where}expected a number or an expression, got {value!r}") from None
 
 
 class Law(Basic):
@@ -66,11 +74,17 @@ class Law(Basic):
     def validate(self) -> None:
         """Raise a ParameterError when the parameters are numbers and out of range."""
         if all(not arg.free_symbols and not arg.has(*_unevaluated()) for arg in self.args if isinstance(arg, Expr)):
-            problem = self._problem()
+            problem = self._unusable() or self._problem()
             if problem:
                 location = user_location()
                 where = f"{location}: " if location else ""
                 raise ParameterError(f"{where}law {self}: {problem}; usage: {self.usage}")
+
+    def _unusable(self) -> str | None:
+        numbers = [item for arg in self.args for item in (arg if isinstance(arg, Tuple) else (arg,))]
+        odd = [item for item in numbers if isinstance(item, Expr) and not (item.is_real and item.is_finite)]
+        odd = [item for item in odd if not item.free_symbols]
+        return f"a parameter must be a finite real number, got {odd[0]}" if odd else None
 
     def _problem(self) -> str | None:
         return None

@@ -77,6 +77,26 @@ def leaves(value: Any) -> Iterator[Basic]:
         yield value
 
 
+def symbols_in(leaf: Basic) -> Iterator[Named | Head]:
+    """Yield every symbol and function of an expression, those in the laws of its random constants included."""
+    for item in sorted(leaf.atoms(Named, Head), key=lambda entry: entry.name):
+        yield item
+        if isinstance(item, Random) and item.law is not None:
+            yield from symbols_in(item.law)
+
+
+def through_laws(mapping: Mapping[Basic, Basic], randoms: Iterable[Random]) -> dict[Basic, Basic]:
+    """Extend an exchange of symbols to the random constants whose laws contain them."""
+    full = dict(mapping)
+    pending = [item for item in randoms if item.law is not None and item not in full]
+    for _ in pending:  # a law may contain another random constant, whose law changes
+        for item in pending:
+            law = item.law.subs(full)  # type: ignore[union-attr]
+            if law != item.law:
+                full[item] = Random(item.name, item.latex_name, (law, *item.extra[1:]), **item._assumptions_orig)
+    return full
+
+
 class Model(Mapping[str, Equation]):
     """Base of the four kinds of model. A model is a value: equal by content, hashable, picklable, never changed.
 
@@ -111,6 +131,8 @@ class Model(Mapping[str, Equation]):
         if not isinstance(name, str) or not name.isidentifier():
             raise ModelError(f"{self.location}: a model's name must be a Python identifier, got {name!r}")
         put(self, "name", name)
+        if not isinstance(eqs, Iterable):
+            raise ModelError(f"{self.location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
         put(self, "equations", self._checked(tuple(eqs)))
         for field, value in given.items():
             put(self, field, self._normalise(field, value))
@@ -137,7 +159,7 @@ class Model(Mapping[str, Equation]):
     def _collect_names(self) -> dict[str, Named | Head]:
         found: dict[str, Named | Head] = {}
         for leaf in leaves(tuple(getattr(self, field) for field in self.content)):
-            for item in sorted(leaf.atoms(Named, Head), key=lambda entry: entry.name):
+            for item in symbols_in(leaf):
                 other = found.setdefault(item.name, item)
                 if other != item and type(other) is type(item) and isinstance(item, Named):
                     raise ModelError(
@@ -254,21 +276,24 @@ class Model(Mapping[str, Equation]):
     ) -> tuple[dict[Basic, Basic], dict[Basic, Basic]]:
         mine: dict[Basic, Basic] = {}
         theirs: dict[Basic, Basic] = {}
-        for leaf in leaves((equations, tuple(changes.values()))):
-            for item in leaf.atoms(Named, Head):
-                known = self.names.get(item.name)
-                if known is None or known == item:
-                    continue
-                if isinstance(item, Random) and isinstance(known, Random) and item.law is not None:
-                    mine[known] = item
-                elif type(item) is type(known) or type(item) is Symbol:
-                    theirs[item] = known
-        return mine, theirs
+        fresh = [item for leaf in leaves((equations, tuple(changes.values()))) for item in symbols_in(leaf)]
+        for item in fresh:
+            known = self.names.get(item.name)
+            if known is None or known == item:
+                continue
+            if isinstance(item, Random) and isinstance(known, Random) and item.law is not None:
+                mine[known] = item
+            elif type(item) is type(known) or type(item) is Symbol:
+                theirs[item] = known
+        theirs = through_laws(theirs, [item for item in fresh if isinstance(item, Random)])
+        mine = {known: theirs.get(item, item) for known, item in mine.items()}
+        return through_laws(mine, self.randoms), theirs
 
     def subs(self, values: Mapping[Any, Any] | None = None, **by_name: Any) -> Self:
         """Return the model with symbols replaced by expressions or numbers, by symbol or by name."""
         mapping = {(self.symbols(k) if isinstance(k, str) else k): sympify(v) for k, v in (values or {}).items()}
         mapping.update({self.symbols(key): sympify(value) for key, value in by_name.items()})
+        mapping = through_laws(mapping, self.randoms)
 
         def change(item: Any) -> Any:
             if isinstance(item, Equation):

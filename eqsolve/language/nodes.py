@@ -157,8 +157,10 @@ class GP(Basic):
     """
 
     def __new__(cls, covariance: Any, mean: Any = 0) -> GP:
-        kernel = ImmutableMatrix(covariance) if isinstance(covariance, list | tuple) else sympify(covariance)
-        obj: GP = Basic.__new__(cls, kernel, sympify(mean))
+        kernel, centre = (
+            ImmutableMatrix(part) if isinstance(part, list | tuple) else sympify(part) for part in (covariance, mean)
+        )
+        obj: GP = Basic.__new__(cls, kernel, centre)
         return obj
 
     @property
@@ -192,6 +194,8 @@ class Inverse:
     def __init__(self, expression: Any, variable: Any, domain: tuple[Any, Any] = (-oo, oo)) -> None:
         self.expression = sympify(expression)
         self.variable = sympify(variable)
+        if not isinstance(domain, tuple | list) or len(domain) != 2:
+            raise ModelError(f"{_here()}Inverse: domain= takes (lowest, highest), got {domain!r}")
         self.domain = (sympify(domain[0]), sympify(domain[1]))
         if not isinstance(self.variable, Symbol):
             raise ModelError(f"{_here()}Inverse(f, y) needs a symbol y, got `{variable}`; declare it with symbol()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sympy import Add, Expr, Float, Mul, Pow, Rational, S, Tuple
@@ -16,6 +17,7 @@ from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.language.source import Order
+from eqsolve.language.symbols import Head
 from eqsolve.language.system import System
 
 __all__ = ["Shown", "equation_latex", "equation_text", "expression_latex", "expression_text"]
@@ -155,9 +157,11 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         ]
         sections.append(("start", begin))
         sections.append(("exact change of variables", [(key, "=", value) for key, value in model.substitute.items()]))
+        sections.append(("closed form", list(_closed(model))))
     elif isinstance(model, FixedPoint):
         sections.append(("where", [(name, "=", value) for name, value in model.variables.items()]))
         sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
+        sections.append(("closed form", list(_closed(model))))
     elif isinstance(model, Singularity):
         sections.append(("law of the random variables", [(name, "if", condition) for condition, name in model.law_of]))
     elif isinstance(model, Flow):
@@ -174,6 +178,13 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     defaults = {**{p: p.default for p in model.parameters if p.default is not None}, **model.defaults}
     sections.append(("defaults", [(key, "=", value) for key, value in defaults.items()]))
     return equations, [(title, lines) for title, lines in sections if lines]
+
+
+def _closed(model: System | FixedPoint) -> Iterator[Line]:
+    """Yield the declared closed forms, a function at the times of its own equation."""
+    for key, value in model.exact.items():
+        target = model[key].target if isinstance(key, Head) and key.name in model else None
+        yield (target if target is not None else key, "=", value)
 
 
 class Shown:
@@ -200,7 +211,7 @@ class Shown:
         equations, sections = _lines(self.model)
         rows = [equation_latex(equation) for equation in equations]
         for title, lines in sections:
-            if title in ("defaults", "observables", "conditions", "exact change of variables"):
+            if title in ("defaults", "observables", "conditions", "exact change of variables", "closed form"):
                 continue
             rows += [f"{_tex(left)} &{_relation(relation)} {_tex(right)}" for left, relation, right in lines]
         return "\\begin{align}\n" + " \\\\\n".join(f"    {row}" for row in rows) + "\n\\end{align}"

@@ -10,9 +10,11 @@ import re
 from typing import Any, ClassVar
 
 from sympy import Basic, Expr, Symbol, sympify
+from sympy.core.assumptions import _assume_defined
+from sympy.core.facts import InconsistentAssumptions
 from sympy.core.function import Derivative
 
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.source import user_location
 
 __all__ = [
@@ -50,6 +52,7 @@ GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau phi chi psi omega "
     "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega pi"
 ).split()
+_ASSUMPTIONS = sorted({"positive", "nonnegative", "negative", "integer", *_assume_defined})
 _SPELLED = {"lam": r"\lambda", "star": "*", "tilde": r"\sim"}
 
 
@@ -100,9 +103,17 @@ class Named(Symbol):
         cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (), **assumptions: bool
     ) -> Named:
         check_name(name, cls.kind_name)
+        for word in assumptions:
+            if word not in _ASSUMPTIONS:
+                raise ModelError(
+                    f"{_here()}`{name}`: there is no assumption `{word}`{did_you_mean(word, _ASSUMPTIONS)}"
+                )
         assumptions.setdefault("real", True)
         cls._sanitize(assumptions, cls)
-        obj: Named = Symbol.__xnew__(cls, name, **assumptions)
+        try:
+            obj: Named = Symbol.__xnew__(cls, name, **assumptions)
+        except InconsistentAssumptions:
+            raise ModelError(f"{_here()}`{name}`: the assumptions {', '.join(assumptions)} contradict each other") from None
         obj.latex_name = latex or default_latex(name)
         obj.extra = extra
         return obj
@@ -207,6 +218,13 @@ class Head(Basic):
             )
         return Value(self, *(sympify(moment) for moment in moments))
 
+    def _uncalled(self, *_: Any) -> Any:
+        shape = ", ".join(("t", "t'")[: self.arity])
+        raise ModelError(f"{_here()}the {self.kind_name} `{self.name}` stands without its times; write `{self.name}({shape})`")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _uncalled
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = diff = _uncalled
+
     def _sympystr(self, printer: Any) -> str:
         return self.name
 
@@ -281,6 +299,8 @@ class Value(Expr):
 
 
 def _declare(cls: Any, names: str, latex: str | None, **kwargs: Any) -> Any:
+    if not isinstance(names, str):
+        raise ModelError(f"{_here()}a {cls.kind_name} is declared by its name, a text such as 'x'; got {names!r}")
     parts = names.replace(",", " ").split()
     if not parts:
         raise ModelError(f"{_here()}a {cls.kind_name} needs a name, got an empty string")
@@ -318,6 +338,8 @@ def param(
     **assumptions
         sympy assumptions such as ``positive=True``, ``nonnegative=True``, ``integer=True``.
     """
+    if domain is not None and not (isinstance(domain, tuple | list) and len(domain) == 2):
+        raise ModelError(f"{_here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
     low, high = domain if domain is not None else (None, None)
     extra = tuple(None if value is None else sympify(value) for value in (low, high, default))
     return _declare(Parameter, names, latex, extra=extra if any(v is not None for v in extra) else (), **assumptions)
@@ -332,9 +354,10 @@ def random(names: str, law: Any = None, *, latex: str | None = None) -> Any:
     from eqsolve.language.laws import Law
 
     if law is not None and not isinstance(law, Law):
+        hint = "give its parameters" if isinstance(law, type) else f"a fixed number is Point({law!r})"
         raise ModelError(
             f"{_here()}the law of `{names}` must be a law such as Bernoulli(0.1) or Normal(0, 1), "
-            f"got {type(law).__name__} {law!r}; a fixed number is Point({law!r})"
+            f"got {type(law).__name__} {getattr(law, '__name__', repr(law))}; {hint}"
         )
     parts = names.replace(",", " ").split()
     if law is not None and law.dimension > 1:

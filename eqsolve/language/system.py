@@ -13,7 +13,7 @@ from eqsolve.language.laws import Law, _exact
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.nodes import GP
 from eqsolve.language.source import Location, user_location
-from eqsolve.language.symbols import Correlation, Head, Process, Random, Response, Value
+from eqsolve.language.symbols import Correlation, Head, Process, Random, Response, Time, Value
 
 __all__ = ["System"]
 
@@ -78,8 +78,8 @@ class System(Model):
         cite: str | None = None,
     ) -> None:
         self._declare(
-            name, eqs, laws=laws, init=init, defaults=defaults, observables=observables, substitute=substitute,
-            exact=exact, conditions=conditions, start=start, flow=flow, cite=cite,
+            name, eqs, start=start, laws=laws, init=init, defaults=defaults, observables=observables,
+            substitute=substitute, exact=exact, conditions=conditions, flow=flow, cite=cite,
         )  # fmt: skip
 
     def _normalise(self, field: str, value: Any) -> Any:
@@ -88,7 +88,7 @@ class System(Model):
             case "laws":
                 return _laws(value, where)
             case "init":
-                return _initial(value, where)
+                return _initial(value, where, self.start)
             case "observables":
                 return expressions(value, where, "observables")
             case "defaults":
@@ -151,7 +151,7 @@ def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
     return Table(table)
 
 
-def _initial(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
+def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Expr) -> Table:
     table: dict[Basic, Any] = {}
     for key, value in (values or {}).items():
         target = key
@@ -161,8 +161,12 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
                     f"{where}: init of the two-time function `{key.name}` needs its times: "
                     f"`{key.name}(t, t)` for the diagonal or `{key.name}(0, 0)` for the start"
                 )
+        elif isinstance(key, Value) and key.head.arity == 1:
+            target = key.head
+            if key.moments[0] != start and not isinstance(key.moments[0], Time):
+                raise ModelError(f"{where}: init= gives values at the start, `{target.name}({start})`; got `{key}`")
         elif isinstance(key, Value):
-            target = key.head if key.head.arity == 1 else key
+            target = key
         else:
             raise ModelError(f"{where}: init= maps functions to values, got the key `{key}`")
         if isinstance(value, Law) and not isinstance(target, Process):

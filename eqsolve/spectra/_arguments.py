@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from eqsolve.errors import ParameterError
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 RealLike = TypeVar("RealLike", float, NDArray[Any])
 
 
-class SpectrumError(ValueError):
+class SpectrumError(ParameterError, ValueError):
     """An argument a spectral law cannot accept; the message says what, got and expected."""
 
 
@@ -28,7 +30,7 @@ def check_positive(name: str, value: object) -> float:
 
 def check_integer(name: str, value: object, minimum: int) -> int:
     """Return `value` as an int, or raise when it is not an integer >= `minimum`."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
+    if isinstance(value, int | np.integer) and int(value) >= minimum:
         return int(value)
     raise SpectrumError(f"`{name}` is not usable: got {value!r}, expected an integer >= {minimum}")
 
@@ -38,7 +40,7 @@ def check_times(name: str, value: object) -> Floats:
     times = real_array(name, value)
     bad = ~(np.isfinite(times) & (times >= 0.0))
     if bad.any():
-        raise SpectrumError(f"`{name}` is not usable: got {times[bad].flat[0]!r}, expected finite values >= 0")
+        raise SpectrumError(f"`{name}` is not usable: got {times[bad][0]}, expected finite values >= 0")
     return times
 
 

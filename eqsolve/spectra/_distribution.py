@@ -1,7 +1,7 @@
-r"""Masses of the two ends of the Marchenko-Pastur bulk, each with full relative accuracy.
+"""Masses of the two ends of the Marchenko-Pastur bulk, each with full relative accuracy.
 
-With ``x = lambda_- + (lambda_+ - lambda_-) sin^2(phi/2)`` and ``rho = min(sqrt(delta), 1/sqrt(delta))`` the bulk,
-normalised to mass one, is ``(2/pi) sin^2(phi) / (1 + rho^2 - 2 rho cos(phi)) dphi`` on ``[0, pi]``.
+With ``x = lambda_- + (lambda_+ - lambda_-) sin^2(phi/2)`` and ``rho = min(sqrt(delta), 1/sqrt(delta))`` the
+bulk, normalised to mass one, is ``(2/pi) sin^2(phi) / (1 + rho^2 - 2 rho cos(phi)) dphi`` on ``[0, pi]``.
 Reflecting ``phi -> pi - phi`` is ``rho -> -rho``, so one function of a signed ``rho`` serves both ends.
 """
 
@@ -46,24 +46,25 @@ def split_mass(below: Floats, above: Floats, rho: float, one_minus_rho: float) -
 
 
 def _end_mass(tangent: Floats, rho: float, one_minus_rho: float) -> Floats:
-    r"""Return ``(2/pi) int_0^phi sin^2 u / (1 + rho^2 - 2 rho cos u) du`` for ``tangent = tan(phi/2) <= 1``.
+    """Return ``(2/pi) int_0^phi sin^2 u / (1 + rho^2 - 2 rho cos u) du`` for ``tangent = tan(phi/2) <= 1``.
 
     The antiderivative is ``(1/pi) [phi + sin(phi)/rho - (1 - rho^2)/rho^2 psi]`` with
-    ``psi = arctan(kappa T) - arctan(T)``, ``T = tan(phi/2)``, ``kappa = (1 + rho)/(1 - rho)``. Its terms linear
-    in T cancel, which is done here by hand, leaving ``A(x) = x - arctan(x)``.
+    ``psi = arctan(kappa T) - arctan(T)``, ``T = tan(phi/2)``, ``kappa = (1 + rho)/(1 - rho)``. Its terms
+    linear in T cancel, which is done here by hand, leaving ``A(x) = x - arctan(x)``.
     """
     if abs(rho) < _SMALL_RHO:
         return _end_mass_by_quadrature(tangent, rho, one_minus_rho)
     one_plus_rho = 1.0 + rho
+    product = one_minus_rho * one_plus_rho
     deficit = _arctan_deficit(tangent)
-    stretched = np.full_like(tangent, np.inf)
-    np.divide(one_plus_rho * tangent, one_minus_rho, out=stretched, where=tangent * 1e-300 < one_minus_rho)
-    # (1 - rho^2) A(kappa T); far out as (1 + rho)^2 T - ..., which stays finite at rho = 1
-    far = one_plus_rho**2 * tangent - one_plus_rho * one_minus_rho * np.arctan2(one_plus_rho * tangent, one_minus_rho)
-    near = one_plus_rho * one_minus_rho * _arctan_deficit(np.minimum(stretched, _SERIES_RADIUS))
-    pulled = np.where(stretched > _SERIES_RADIUS, far, near)
+    # product * A(kappa T): by the series of A, or as (1 + rho)^2 T - ..., which stays finite at rho = 1
+    stretched = one_plus_rho * tangent
+    nearby = stretched <= _SERIES_RADIUS * one_minus_rho
+    near = product * _arctan_deficit(np.where(nearby, stretched, 0.0) / (one_minus_rho or 1.0))
+    far = one_plus_rho * stretched - product * np.arctan2(stretched, one_minus_rho)
+    pulled = np.where(nearby, near, far)
     cubic = 2.0 * tangent**3 / (rho * (1.0 + tangent**2))
-    return ((pulled - one_plus_rho * one_minus_rho * deficit) / rho**2 - 2.0 * deficit - cubic) / np.pi
+    return ((pulled - product * deficit) / rho**2 - 2.0 * deficit - cubic) / np.pi
 
 
 def _end_mass_by_quadrature(tangent: Floats, rho: float, one_minus_rho: float) -> Floats:

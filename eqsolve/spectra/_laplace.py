@@ -1,4 +1,4 @@
-r"""Exponential integrals of the Marchenko-Pastur bulk for every t >= 0, from sums of positive terms.
+"""Exponential integrals of the Marchenko-Pastur bulk for every t >= 0, from sums of positive terms.
 
 Notation: ``c = 1/delta``, ``r = sqrt(c)``, ``x(phi) = lambda_- + 4 r sin^2(phi/2)``,
 ``dmu = (2/pi) sin^2(phi)/x dphi`` on ``[0, pi]``, ``tau = 4 r t``.
@@ -16,16 +16,17 @@ _CHUNK = 2**20  # entries of the largest temporary array
 
 
 def scaled_laplace(t: Floats, k: int, delta: float, lambda_minus: float) -> Floats:
-    r"""Return ``e^{lambda_- t} int x^k e^{-x t} dmu`` over the bulk, for a flat array of t.
+    """Return ``e^{lambda_- t} int x^k e^{-x t} dmu`` over the bulk, for a flat array of t.
 
     Notes
     -----
-    The M-point trapezoidal rule of the periodic integrand ``(1/pi) sin^2(phi) x^{k-1} e^{-tau sin^2(phi/2)}``.
-    Moving the contour up by b, its error is ``exp(-(M b - tau sinh^2(b/2)))``, best at ``sinh(b) = 2 M / tau``;
-    ``M ~ 6.5 sqrt(tau)`` makes it less than rounding, and only O(10) of the M nodes carry weight.
-    For k = 0 the contour passes the pole x = 0 at ``phi = i a``, ``a = |log(delta)|/2``, however close to the
-    real axis it is; its residue is known and adds ``|delta - 1| e^{lambda_- t} / (e^{M a} - 1)``, which is
-    positive like every other term (its limit 2/M at delta = 1 is the node phi = 0).
+    The trapezoidal rule with M points for the periodic ``(1/pi) sin^2(phi) x^{k-1} e^{-tau sin^2(phi/2)}``.
+    Moving the contour up by b, its error is ``exp(-(M b - tau sinh^2(b/2)))``, least at
+    ``sinh(b) = 2 M / tau``; ``M ~ 6.5 sqrt(tau)`` makes it smaller than rounding, and only O(10) of the M
+    nodes carry weight. For k = 0 the contour passes the pole x = 0 at ``phi = i a``, ``a = |log(delta)|/2``,
+    which may be arbitrarily close to the real axis; its residue adds
+    ``|delta - 1| e^{lambda_- t} / (e^{M a} - 1)``, positive like every other term (its limit 2/M at delta = 1
+    is the node phi = 0).
     """
     result = np.empty_like(t)
     rows = _CHUNK // (64 + 2 * k)
@@ -54,7 +55,7 @@ def _trapezoid(t: Floats, k: int, delta: float, lambda_minus: float) -> Floats:
 
 
 def _pole_term(tau: Floats, points: Floats, delta: float) -> Floats:
-    """Return ``|delta - 1| e^{lambda_- t} / (e^{M a} - 1)`` where the shifted contour passes the pole, else 0."""
+    """Return ``|delta - 1| e^{lambda_- t} / (e^{M a} - 1)`` where the contour passes the pole, else 0."""
     if delta == 1.0:
         return 2.0 / points
     height = 0.5 * abs(math.log1p(delta - 1.0) if 0.5 < delta < 2.0 else math.log(delta))
@@ -65,14 +66,14 @@ def _pole_term(tau: Floats, points: Floats, delta: float) -> Floats:
 
 
 def logarithmic_rule(t_max: float, delta: float, edges: tuple[float, float]) -> tuple[Floats, Floats]:
-    r"""Return nodes x and weights of the bulk that resolve every scale down to ``1/t_max`` or ``lambda_-``.
+    """Return nodes x and weights of the bulk that resolve every scale down to ``1/t_max`` or ``lambda_-``.
 
     Notes
     -----
-    The trapezoidal rule in ``u = log tan(phi/2)``, where
-    ``dmu = (16/pi) T^3 / ((1 + T^2)^2 (lambda_- + lambda_+ T^2)) du``, ``T = e^u``. The poles of ``1/x`` are at
-    Im u = pi/2 for every delta, and ``e^{-x t}`` is bounded for \|Im u\| <= pi/4, so the step 1/8 leaves
-    ``exp(-4 pi^2) = 7e-18``. To the left the integrands below decay like T, and like T^3 where x ~ lambda_-.
+    The trapezoidal rule in ``u = log tan(phi/2)``, where with ``T = e^u``
+    ``dmu = (16/pi) T^3 / ((1 + T^2)^2 (lambda_- + lambda_+ T^2)) du``. The poles of ``1/x`` are at
+    ``Im u = pi/2`` for every delta, and ``e^{-x t}`` is bounded up to ``Im u = pi/4``, so the step 1/8 leaves
+    ``exp(-4 pi^2) = 7e-18``. To the left, what `integrated` sums decays like T, like T^3 once x ~ lambda_-.
     """
     lower, upper = edges
     left = -0.5 * math.log(max(1.0, 4.0 / math.sqrt(delta) * t_max)) - 38.0
@@ -105,5 +106,6 @@ def integrated_pair(t: Floats, other: Floats, x: Floats, weights: Floats) -> Flo
     rows = max(1, _CHUNK // x.size)
     for start in range(0, t.size, rows):
         block = slice(start, start + rows)
-        result[block] = (np.expm1(-np.outer(t[block], x)) * np.expm1(-np.outer(other[block], x))) @ (weights / x)
+        product = np.expm1(-np.outer(t[block], x)) * np.expm1(-np.outer(other[block], x))
+        result[block] = product @ (weights / x)
     return result

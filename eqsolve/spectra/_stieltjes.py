@@ -1,4 +1,4 @@
-r"""The Stieltjes transform of the Marchenko-Pastur law and its inverse, free of cancellation.
+"""The Stieltjes transform of the Marchenko-Pastur law and its inverse, free of cancellation.
 
 With ``c = 1/delta``, ``s(z) = int dmu / (x - z)`` solves ``c z s^2 + (z + c - 1) s + 1 = 0``. With
 ``w(z) = sqrt(z - lambda_-) sqrt(z - lambda_+)`` (principal roots: w ~ z at infinity, cut on the support),
@@ -54,23 +54,24 @@ def _larger_sum(a: Complexes, root: Complexes, denominator: Complexes) -> Comple
 
 
 def stieltjes_edges(delta: float) -> tuple[float, float]:
-    """Return ``s(lambda_-) = delta/(sqrt(delta) - 1)`` (inf at delta = 1) and ``s(lambda_+) = -delta/(sqrt(delta) + 1)``."""
+    """Return ``s(lambda_-) = delta/(sqrt(delta) - 1)``, inf at delta = 1, and ``s(lambda_+)``."""
     one_plus_root = 1.0 + float(np.sqrt(delta))
     lower = np.inf if delta == 1.0 else delta * one_plus_root / (delta - 1.0)
     return lower, -delta / one_plus_root
 
 
 def inverse_stieltjes(s: NDArray[Any], delta: float) -> NDArray[Any]:
-    """Return ``z = -1/s + 1/(1 + c s)``, real for a real array, checking that s is a value of the transform."""
+    """Return ``z = -1/s + 1/(1 + c s)``, real for real s, checking that s is a value of the transform."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = ((delta - 1.0) / delta - 1.0 / s) / (1.0 + s / delta)
-    if s.dtype.kind == "c":
-        z, reached = _check_complex(s, z, delta)
-    else:
-        reached = _is_real_value(s, delta)
+        z: NDArray[Any] = ((delta - 1.0) / delta - 1.0 / s) / (1.0 + s / delta)
+        if s.dtype.kind == "c":
+            z, reached = _check_complex(s, z, delta)
+        else:
+            reached = _is_real_value(s, delta)
     if not np.all(reached):
         raise SpectrumError(
-            f"`s` is not a value of the Stieltjes transform: got {s[~reached].flat[0]!r}, expected {_describe(delta)}"
+            f"`s` is not a value of the Stieltjes transform for delta = {delta:g}: "
+            f"got {s[~reached][0]}, expected {_describe(delta)}"
         )
     return z
 
@@ -79,18 +80,20 @@ def _is_real_value(s: Floats, delta: float) -> NDArray[np.bool_]:
     lower, upper = stieltjes_edges(delta)
     right_of_support = (s < 0.0) & (s >= upper * (1.0 + _EDGE_TOLERANCE))
     if delta < 1.0:
-        return right_of_support | ((s > 0.0) & (s < np.inf)) | ((s > -np.inf) & (s <= lower * (1.0 - _EDGE_TOLERANCE)))
-    return right_of_support | ((s > 0.0) & (s < np.inf) & (s <= lower * (1.0 + _EDGE_TOLERANCE)))
+        left_of_support = (s > 0.0) | (s <= lower * (1.0 - _EDGE_TOLERANCE))
+    else:
+        left_of_support = (s > 0.0) & (s <= lower * (1.0 + _EDGE_TOLERANCE))
+    return (right_of_support | left_of_support) & np.isfinite(s)
 
 
 def _check_complex(s: Complexes, z: Complexes, delta: float) -> tuple[Complexes, NDArray[np.bool_]]:
-    """Return z with rounding of Im z across the support removed, and where s lies in the image of the transform.
+    """Return z without rounding errors of Im z across the support, and where s is a value of the transform.
 
-    s is in the image if and only if Im z and Im s have the same sign: the other root of the quadratic has an
-    imaginary part opposite to that of z everywhere.
+    It is one if and only if Im z and Im s have the same sign: the imaginary part of the other root of the
+    quadratic is opposite to that of z everywhere.
     """
     sign = np.sign(s.imag)
-    rounding = _EDGE_TOLERANCE * (1.0 / np.abs(s) + 1.0 / np.abs(1.0 + s / delta)) if s.size else np.zeros(s.shape)
+    rounding = _EDGE_TOLERANCE * (1.0 / np.abs(s) + 1.0 / np.abs(1.0 + s / delta))
     height = z.imag * sign
     reached = np.where(sign == 0.0, _is_real_value(s.real, delta), height >= -rounding)
     return z.real + 1j * (sign * np.maximum(height, 0.0)), reached

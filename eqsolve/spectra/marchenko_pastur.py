@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +31,14 @@ NumberLike = TypeVar("NumberLike", float, complex, NDArray[Any])
 
 @dataclass(frozen=True)
 class MarchenkoPastur:
-    r"""Limiting law of the eigenvalues of ``X^T X / delta``, X being n x d with iid entries of variance 1/d.
+    """Limiting law of the eigenvalues of ``X^T X / delta``, X being n x d with iid entries of variance 1/d.
 
     With ``n/d -> delta`` and ``lambda_± = (1 ± 1/sqrt(delta))^2``,
 
     ``dmu = max(1 - delta, 0) delta_0(dx) + delta sqrt((lambda_+ - x)(x - lambda_-)) / (2 pi x) dx``.
 
-    Methods are vectorised over their first argument; scalars in give scalars out. They are accurate to
-    ``1e-13 (1 + condition number)`` relative for 1e-3 <= delta <= 1e3, including delta = 1 and its neighbourhood.
+    Methods are vectorised; scalars in give scalars out. Their relative error is below
+    ``1e-13 (1 + condition number)`` for 1e-3 <= delta <= 1e3, including delta = 1 and its neighbourhood.
 
     Parameters
     ----------
@@ -94,14 +94,14 @@ class MarchenkoPastur:
         return shaped_like(values, x)
 
     def cdf(self, x: RealLike) -> RealLike:
-        """Return ``mu((-inf, x])``, the atom included; relative accuracy down to the lower edge."""
+        """Return ``mu((-inf, x])``, the atom included, accurate down to the lower edge."""
         points = real_array("x", x)
         left, right = self._bulk_masses(points)
         values = np.where(left <= right, self.atom + left, 1.0 - right)
         return shaped_like(np.where(points < 0.0, 0.0, values), x)
 
     def sf(self, x: RealLike) -> RealLike:
-        """Return the survival function ``mu((x, inf)) = 1 - cdf(x)``; relative accuracy up to the upper edge."""
+        """Return the survival function ``mu((x, inf)) = 1 - cdf(x)``, accurate up to the upper edge."""
         points = real_array("x", x)
         left, right = self._bulk_masses(points)
         values = np.where(left <= right, min(self.delta, 1.0) - left, right)
@@ -116,7 +116,7 @@ class MarchenkoPastur:
         return mass * left, mass * right
 
     def _fold(self) -> tuple[float, float]:
-        """Return ``rho = min(sqrt(delta), 1/sqrt(delta))`` and ``1 - rho``: the bulk's shape is even in log(delta)."""
+        """Return ``rho = min(sqrt(delta), 1/sqrt(delta))``, which fixes the bulk's shape, and ``1 - rho``."""
         root = math.sqrt(self.delta)
         if self.delta <= 1.0:
             return root, (1.0 - self.delta) / (1.0 + root)
@@ -127,17 +127,17 @@ class MarchenkoPastur:
     @overload
     def moment(self, k: NDArray[Any]) -> Floats: ...
     def moment(self, k: Any) -> Any:
-        r"""Return ``int x^k dmu``, correctly rounded for k >= 0 (inf where it diverges or overflows).
+        """Return ``int x^k dmu`` for integers k, correctly rounded (inf where it diverges or overflows).
 
-        ``sum_{j<k} N(k, j+1) delta^{-j}`` with Narayana numbers, summed in exact arithmetic: O(k^2) bit operations.
+        ``m_k = sum_{j<k} C(k, j) C(k-1, j)/(j+1) delta^{-j}`` (Narayana numbers), summed in exact arithmetic.
         For delta > 1, ``x -> lambda_- lambda_+ / x`` gives the negative ones,
         ``m_{-k-1} = m_k (1 - 1/delta)^{-2k-1}``; for delta <= 1 they diverge.
         """
-        if np.ndim(k) == 0:
-            return _moment(check_integer("k", k.item() if isinstance(k, np.ndarray) else k, -(2**31)), self.delta)
         orders = np.asarray(k)
-        flat = [_moment(check_integer("k", order, -(2**31)), self.delta) for order in orders.ravel().tolist()]
-        return np.array(flat, dtype=np.float64).reshape(orders.shape)
+        if orders.dtype.kind not in "iu":
+            raise SpectrumError(f"`k` is not usable: got {k!r}, expected integers")
+        values = np.array([_moment(order, self.delta) for order in orders.ravel().tolist()], dtype=np.float64)
+        return values.item() if np.ndim(k) == 0 else values.reshape(orders.shape)
 
     @overload
     def stieltjes(self, z: complex, derivative: int = 0) -> complex: ...
@@ -146,10 +146,10 @@ class MarchenkoPastur:
     def stieltjes(self, z: Any, derivative: int = 0) -> Any:
         """Return ``s(z) = int dmu / (x - z)`` or its derivative of order 1 or 2; always complex.
 
-        ``s ~ -1/z`` at infinity and Im s, Im z have the same sign. On the support, real z and ``x + 0j`` give the
-        limit from the upper half plane (``Im s = pi density``), ``x - 0j`` the one from below. Off the support,
-        real z give a zero imaginary part. Where the integral diverges (z = 0 for delta <= 1, derivatives at the
-        edges) the value is real infinite.
+        ``s ~ -1/z`` at infinity, and Im s has the sign of Im z. On the support, real z and ``x + 0j`` give
+        the limit from the upper half plane (``Im s = pi density``), an imaginary part -0.0 the one from the
+        lower. Off the support, real z give a zero imaginary part. Where the integral diverges (z = 0 for
+        delta <= 1, derivatives at the edges) the value is a real infinity.
         """
         order = check_integer("derivative", derivative, 0)
         if order > 2:
@@ -160,8 +160,8 @@ class MarchenkoPastur:
     def inverse_stieltjes(self, s: NumberLike) -> NumberLike:
         """Return the z with ``stieltjes(z) = s``: ``z = -1/s + 1/(1 + s/delta)``.
 
-        Real s give the real z off the support, whose edges map to `stieltjes_edges`; complex s give the z of the same
-        half plane, and on the image of the support's upper side its points.
+        Real s give the real z off the support (up to the edges, whose s are `stieltjes_edges`); complex s
+        give the z in the same half plane, or the point of the support of which s is the limit.
 
         Raises
         ------
@@ -170,9 +170,7 @@ class MarchenkoPastur:
         """
         values = np.asarray(s)
         values = values.astype(np.complex128) if values.dtype.kind == "c" else real_array("s", s)
-        z: Any = inverse_stieltjes(values, self.delta)
-        result: NumberLike = z.item() if np.ndim(s) == 0 else z
-        return result
+        return _number_like(inverse_stieltjes(values, self.delta), s)
 
     def laplace(self, t: RealLike, k: int = 0, *, scaled: bool = False) -> RealLike:
         """Return ``int x^k e^{-x t} dmu`` for t >= 0 and k = 0, 1, 2, ...
@@ -184,8 +182,8 @@ class MarchenkoPastur:
         k
             Power of x. For k = -1 see `laplace_integrated`.
         scaled
-            Return ``e^{lambda_minus t}`` times the contribution of the continuous part instead, which does not
-            underflow and decays like a power of t.
+            Return ``e^{lambda_minus t}`` times the contribution of the continuous part instead: it decays
+            like a power of t, so it does not underflow.
         """
         times, order = check_times("t", t), check_integer("k", k, 0)
         bulk = scaled_laplace(times.ravel(), order, self.delta, self.lambda_minus).reshape(times.shape)
@@ -197,7 +195,8 @@ class MarchenkoPastur:
         """Return ``int_0^t laplace(u) du = int (1 - e^{-x t})/x dmu``; the atom contributes ``t atom``."""
         times = check_times("t", t)
         nodes, weights = self._logarithmic_rule(times)
-        return shaped_like(integrated(times.ravel(), nodes, weights).reshape(times.shape) + self.atom * times, t)
+        bulk = integrated(times.ravel(), nodes, weights).reshape(times.shape)
+        return shaped_like(bulk + self.atom * times, t)
 
     @overload
     def laplace_integrated_pair(self, t: float, other: float) -> float: ...
@@ -208,13 +207,13 @@ class MarchenkoPastur:
     def laplace_integrated_pair(self, t: Any, other: Any) -> Any:
         """Return ``int (1 - e^{-x t}) (1 - e^{-x t'}) / x dmu``, to which the atom does not contribute.
 
-        Equals ``D(t) + D(t') - D(t + t')`` with D = `laplace_integrated`, without the cancellation at short times.
-        The arguments broadcast; ``t[:, None]`` with ``t[None, :]`` costs one matrix product.
+        Equals ``D(t) + D(t') - D(t + t')`` with D = `laplace_integrated`, without its cancellation at short
+        times. The arguments broadcast; ``t[:, None]`` with ``t[None, :]`` costs one matrix product.
         """
         first, second = np.broadcast_arrays(check_times("t", t), check_times("other", other))
         nodes, weights = self._logarithmic_rule(np.maximum(first, second))
         values = integrated_pair(first.ravel(), second.ravel(), nodes, weights).reshape(first.shape)
-        return values.item() if values.ndim == 0 and np.ndim(t) == 0 else values
+        return values.item() if np.ndim(t) == np.ndim(other) == 0 else values
 
     def _logarithmic_rule(self, times: Floats) -> tuple[Floats, Floats]:
         return logarithmic_rule(float(np.max(times, initial=0.0)), self.delta, self.edges)
@@ -223,17 +222,23 @@ class MarchenkoPastur:
         """Return nodes (ascending) and weights, exact for polynomials of degree <= 2n - 1, in O(n).
 
         The Gauss rule of the continuous part: the eigenvalues of the Jacobi matrix with ``a_0 = 1``,
-        ``a_k = 1 + 1/delta``, ``b_k = 1/sqrt(delta)`` when delta >= 1. When delta < 1 the continuous part is delta
-        times the law of 1/delta stretched by 1/delta, and the node 0 of weight `atom` comes first: n + 1 nodes.
+        ``a_k = 1 + 1/delta``, ``b_k = 1/sqrt(delta)`` when delta >= 1. When delta < 1 the continuous part is
+        delta times the law of 1/delta stretched by 1/delta, and the node 0 of weight `atom` comes first,
+        which makes n + 1 nodes.
         """
-        from_lower, from_upper, weights = gauss_bulk(check_integer("n", n, 1), *self._fold())
+        nodes, weights = self._bulk_rule(check_integer("n", n, 1))
+        if self.delta >= 1.0:
+            return nodes, weights
+        return np.concatenate([[0.0], nodes]), np.concatenate([[self.atom], weights])
+
+    def _bulk_rule(self, n: int) -> tuple[Floats, Floats]:
+        """Return the n-point Gauss rule of the continuous part."""
+        from_lower, from_upper, weights = gauss_bulk(n, *self._fold())
         width = 4.0 / math.sqrt(self.delta)
         nodes = np.where(
             from_lower <= 0.5, self.lambda_minus + width * from_lower, self.lambda_plus - width * from_upper
         )
-        if self.delta >= 1.0:
-            return nodes, weights
-        return np.concatenate([[0.0], nodes]), np.concatenate([[self.atom], self.delta * weights])
+        return nodes, min(self.delta, 1.0) * weights
 
     def expect(self, f: Callable[[Floats], Any], tol: float = 1e-12) -> Expectation:
         """Return ``int f dmu`` with an error estimate, doubling the Gauss nodes until two values agree.
@@ -241,33 +246,32 @@ class MarchenkoPastur:
         Parameters
         ----------
         f
-            Smooth on the support (and at 0 when delta < 1); maps an array of nodes to real or complex values whose
-            last axis runs over the nodes.
+            Smooth on the support (finite at 0 when delta < 1); maps an array of nodes to real or complex
+            values whose last axis runs over the nodes.
         tol
-            Accepted difference, relative to ``int |f| dmu``.
+            Accepted difference, relative to the integral of ``|f|`` over the continuous part (the atom is
+            exact).
 
         Raises
         ------
-        SpectrumError
+        SolverError
             When 16384 nodes do not suffice.
         """
-        return expect_by_doubling(self.quadrature, f, check_positive("tol", tol))
+        return expect_by_doubling(self._bulk_rule, f, self.atom, check_positive("tol", tol))
 
     def r_transform(self, z: NumberLike) -> NumberLike:
-        """Return ``R(z) = 1/(1 - z/delta)``: ``-s`` evaluated at ``R(z) + 1/z`` is z; free cumulants delta^{1-k}."""
-        result: Any = 1.0 / (1.0 - np.asarray(z) / self.delta)
-        return result.item() if np.ndim(z) == 0 else result
+        """Return ``R(z) = 1/(1 - z/delta)``; ``s(R(z) + 1/z) = -z``, the free cumulants are delta^{1-k}."""
+        return _number_like(1.0 / (1.0 - np.asarray(z) / self.delta), z)
 
     def s_transform(self, z: NumberLike) -> NumberLike:
-        """Return ``S(z) = 1/(1 + z/delta)``: ``S(z) = (1 + z)/z chi(z)``, chi inverting ``sum_k m_k x^k``, k >= 1."""
-        result: Any = 1.0 / (1.0 + np.asarray(z) / self.delta)
-        return result.item() if np.ndim(z) == 0 else result
+        """Return ``S(z) = 1/(1 + z/delta) = (1 + z)/z chi(z)``, where chi inverts ``sum_{k>=1} m_k x^k``."""
+        return _number_like(1.0 / (1.0 + np.asarray(z) / self.delta), z)
 
     def sample(self, size: int | tuple[int, ...], rng: np.random.Generator | int | None = None) -> Floats:
         """Return independent draws of the given shape, exactly distributed.
 
-        Rejection from uniform angles: ``sin^2(phi) <= 1 + rho^2 - 2 rho cos(phi)`` for every rho, and half of the
-        proposals are accepted whatever delta is.
+        Rejection from uniform angles: ``sin^2(phi) <= 1 + rho^2 - 2 rho cos(phi)`` for every rho, and half of
+        the proposals are accepted whatever delta is.
         """
         generator = np.random.default_rng(rng)
         draws = np.zeros(size)
@@ -282,6 +286,10 @@ class MarchenkoPastur:
             flat[bulk[accepted]] = self.lambda_minus + 4.0 / math.sqrt(self.delta) * square[accepted]
             bulk = bulk[~accepted]
         return draws
+
+
+def _number_like(result: NDArray[Any], argument: NumberLike) -> NumberLike:
+    return cast(NumberLike, result.item() if np.ndim(argument) == 0 else result)
 
 
 def _moment(k: int, delta: float) -> float:
@@ -303,7 +311,7 @@ def _moment(k: int, delta: float) -> float:
 
 
 def _narayana_sum(k: int, top: int, bottom: int) -> tuple[int, int]:
-    """Return numerator and denominator of ``sum_{j<k} C(k, j) C(k-1, j)/(j+1) (bottom/top)^j`` (1 for k = 0)."""
+    """Return top and bottom of ``sum_{j<k} C(k, j) C(k-1, j)/(j+1) (bottom/top)^j``; 1 for k = 0."""
     if k == 0:
         return 1, 1
     total, narayana, power = 1, 1, 1

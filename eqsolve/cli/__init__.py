@@ -1,0 +1,86 @@
+"""The command line: ``main`` reads the arguments, runs one verb, and turns errors into messages and exit codes.
+
+Exit codes: 0 ok; 1 the solver did not reach what was asked; 2 bad input; 70 a bug of ours; 130 interrupted;
+141 the reader of our output went away.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from eqsolve.cli.output import OutputClosed, close_output, flush, say
+from eqsolve.cli.parser import parse
+from eqsolve.errors import EqsolveError
+
+__all__ = ["main"]
+
+INTERNAL_ERROR, INTERRUPTED, READER_GONE = 70, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    argv
+        The arguments after the program's name; ``sys.argv[1:]`` unless given.
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    debug = "--debug" in arguments or os.environ.get("EQSOLVE_DEBUG", "0") not in ("", "0")
+    try:
+        code = _run(arguments)
+        flush()
+        return code
+    except EqsolveError as error:
+        _trace(debug)
+        say(f"error: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _trace(debug)
+        say("interrupted")
+        return INTERRUPTED
+    except OutputClosed:
+        close_output()
+        return READER_GONE
+    except Exception as error:
+        _trace(debug)
+        say(f"error: eqsolve stopped on an unexpected {type(error).__name__}: {str(error) or 'no message'}")
+        say("This is a bug in eqsolve, please report it; the option --debug shows where it happened.")
+        return INTERNAL_ERROR
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        options = parse(arguments)
+    except SystemExit as done:  # argparse ends this way after --help and --version
+        return int(done.code or 0)
+    with _Logging(options.verbose, options.quiet):
+        return int(options.run(options))
+
+
+def _trace(debug: bool) -> None:
+    if debug:
+        say(traceback.format_exc().rstrip())
+
+
+class _Logging:
+    """Sends eqsolve's log to stderr while a command runs, as much of it as was asked for."""
+
+    def __init__(self, verbose: int, quiet: bool) -> None:
+        self.level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+        self.logger = logging.getLogger("eqsolve")
+
+    def __enter__(self) -> None:
+        self.handler = logging.StreamHandler()
+        self.handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+        self.before = self.logger.level
+        self.logger.addHandler(self.handler)
+        self.logger.setLevel(self.level)
+
+    def __exit__(self, *exception: object) -> None:
+        self.logger.removeHandler(self.handler)
+        self.logger.setLevel(self.before)

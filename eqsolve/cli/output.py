@@ -1,0 +1,99 @@
+"""What the command line writes: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["OutputClosed", "close_output", "flush", "lay_out", "number_with_error", "say", "write", "write_json"]
+
+
+class OutputClosed(Exception):  # noqa: N818  (not an error of the user's: `eqsolve list | head` is fine)
+    """Whoever read our output has gone away."""
+
+
+def write(text: str) -> None:
+    """Write one or more lines of the result to stdout."""
+    _put(f"{text}\n")
+
+
+def write_json(value: Mapping[str, Any]) -> None:
+    """Write one JSON object to stdout; numbers that JSON cannot hold become null."""
+    _put(json.dumps(_jsonable(value), allow_nan=False) + "\n")
+
+
+def say(text: str) -> None:
+    """Write a message to stderr."""
+    with contextlib.suppress(OSError, ValueError):  # a closed stderr is no reason to fail
+        _safe(sys.stderr)
+        print(text, file=sys.stderr, flush=True)
+
+
+def _put(text: str) -> None:
+    _safe(sys.stdout)
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise OutputClosed from None
+
+
+def flush() -> None:
+    """Hand everything written so far to the reader."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise OutputClosed from None
+
+
+def close_output() -> None:
+    """Send what is left in stdout's buffer nowhere, so that Python does not complain about it at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _safe(stream: Any) -> None:
+    """Show characters the terminal cannot, such as ∂ in an ASCII locale, as escapes instead of failing on them."""
+    if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(entry) for entry in value]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return _jsonable(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
+
+
+def lay_out(rows: Iterable[Sequence[str]], *, right: bool = False, indent: str = "") -> str:
+    """Return rows of text as aligned columns; the last column is never padded."""
+    table = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for row in table:
+        cells = [cell.rjust(width) if right else cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
+
+
+def number_with_error(value: float, error: float) -> str:
+    """Return ``0.09831 ± 1.2e-06``: the value to two digits of its error."""
+    if not math.isfinite(value):
+        return str(value)
+    if not math.isfinite(error):
+        return f"{value:.6g} ± ?"
+    if error <= 0 or value == 0:
+        return f"{value:.10g} ± {error:.2g}"
+    digits = math.floor(math.log10(abs(value))) - math.floor(math.log10(error)) + 2
+    return f"{value:.{min(max(digits, 1), 12)}g} ± {error:.2g}"

@@ -1,0 +1,105 @@
+"""The grammar of the command line: the verbs, the options they share, and what to say about a misspelt one."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import NoReturn
+
+from eqsolve import __version__
+from eqsolve.cli import cite, explain, inspect, new, solve
+from eqsolve.errors import UsageError, did_you_mean
+
+__all__ = ["parse"]
+
+VERBS = {
+    "list": inspect.LIST,
+    "show": inspect.SHOW,
+    "check": inspect.CHECK,
+    "explain": explain.EXPLAIN,
+    "solve": solve.SOLVE,
+    "new": new.NEW,
+    "cite": cite.CITE,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with our own error type and examples made of the models that are really there."""
+
+    examples: tuple[str, ...] = ()
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+    def format_help(self) -> str:
+        self.epilog = _examples(self.examples)
+        return super().format_help()
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Return the options of one command; its function is ``run``."""
+    parser, verbs = _build()
+    if not arguments:
+        parser.print_help()
+        raise SystemExit(2)
+    verb = next((word for word in arguments if not word.startswith("-")), None)
+    if verb is not None and verb not in VERBS:
+        raise UsageError(f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})")
+    options, rest = parser.parse_known_args(arguments)
+    if options.verb is None:
+        raise UsageError(f"name a command: {', '.join(VERBS)} (see `eqsolve --help`)")
+    if rest:
+        known = re.findall(r"--[a-z][a-z0-9-]*", verbs[options.verb].format_help())
+        wrong = next((word for word in rest if word.startswith("-")), rest[0]).split("=")[0]
+        what = "option" if wrong.startswith("-") else "further argument"
+        raise UsageError(
+            f"`eqsolve {options.verb}` takes no {what} `{wrong}`{did_you_mean(wrong, known)} "
+            f"(see `eqsolve {options.verb} --help`)"
+        )
+    return options
+
+
+def _build() -> tuple[_Parser, dict[str, _Parser]]:
+    parser = _Parser(
+        prog="eqsolve",
+        description="Solve self-consistent equations declared as in a paper, with error estimates.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.examples = tuple(verb.example for verb in VERBS.values() if verb.example)
+    parser.add_argument("--version", action="version", version=f"eqsolve {__version__}")
+    _add_common(parser, default=None)
+    subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands", parser_class=_Parser)
+    made = {}
+    for name, verb in VERBS.items():
+        child = subparsers.add_parser(
+            name,
+            help=verb.summary,
+            description=verb.description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        child.examples = (verb.example,) if verb.example else ()
+        verb.add_arguments(child)
+        _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
+        child.set_defaults(run=verb.run)
+        made[name] = child
+    return parser, made
+
+
+def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
+    group = parser.add_argument_group("messages")
+    zero, no = (default, default) if default else (0, False)
+    group.add_argument("-v", "--verbose", action="count", default=zero, help="say more on stderr; -vv says all")
+    group.add_argument("-q", "--quiet", action="store_true", default=no, help="say only errors on stderr")
+    group.add_argument("--debug", action="store_true", default=no, help="show a traceback with an error")
+
+
+def _examples(lines: tuple[str, ...]) -> str | None:
+    from eqsolve.loading import list_models
+
+    models = list_models()
+    if not lines or not models:
+        return None
+    model = next((item.name for item in models if item.kind == "System"), models[0].name)
+    return "examples:\n" + "\n".join(f"  eqsolve {line.format(model=model)}" for line in lines)

@@ -1,0 +1,1 @@
+"""Figures; matplotlib is imported only when something is drawn."""

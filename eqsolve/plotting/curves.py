@@ -1,0 +1,46 @@
+"""Functions of time with their error bands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.errors import UsageError
+
+if TYPE_CHECKING:
+    from eqsolve.result import Result
+
+__all__ = ["plot_result"]
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+def plot_result(result: Result, names: tuple[str, ...], axes: Any = None) -> Any:
+    """Draw functions of time as lines with error bands on a logarithmic time axis."""
+    import matplotlib.pyplot as plt
+
+    shown = list(names) or [name for name in result.names if result.dataset[name].dims == ("t",)]
+    if result.grid is None or not shown:
+        raise UsageError(f"the result of `{result.model}` has no function of time to draw")
+    if axes is None:
+        _, axes = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
+    edges = result.grid.edges
+    first = max(edges[1], 1e-4 * edges[-1])
+    log_time = edges[0] == 0 and edges[-1] / first > 30
+    times = np.geomspace(first, edges[-1], 400) if log_time else np.linspace(edges[0], edges[-1], 400)
+    curves = result.at(times)
+    for index, name in enumerate(shown):
+        colour = COLOURS[index % len(COLOURS)]
+        values = curves[name].values
+        axes.plot(times, values, color=colour, label=name, lw=1.6)
+        if f"{name}_error" in curves:
+            error = curves[f"{name}_error"].values
+            axes.fill_between(times, values - error, values + error, color=colour, alpha=0.25, lw=0)
+    axes.set_xscale("log" if log_time else "linear")
+    axes.set_xlabel("t")
+    axes.legend(frameon=False)
+    settings = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}~{v}" for k, v in result.params.items())
+    axes.set_title(f"{result.model}  ({settings})", fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes

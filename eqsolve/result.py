@@ -1,0 +1,314 @@
+"""`Result`: labelled values with an error beside each, what was solved, how, and how well."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.solvers.grids import Array, PanelGrid
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Result", "atomic_path", "open"]
+
+_ERROR = "_error"
+_BLOCKS = "_diagonal_"
+
+
+class Errors(Mapping[str, "xr.DataArray"]):
+    """The error estimates of a result, by the names of its values."""
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        self._dataset = dataset
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        return self._dataset[name + _ERROR].rename(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (str(key)[: -len(_ERROR)] for key in self._dataset.data_vars if str(key).endswith(_ERROR))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Result:
+    """What a solver found.
+
+    Attributes
+    ----------
+    dataset
+        An ``xarray.Dataset``: every value under its name in the model, its error under ``name_error``.
+    kind
+        ``"dynamics"``, ``"fixed point"`` or ``"singularity"``.
+    status, message
+        ``"ok"``, or what was not reached and why.
+    params, stats, provenance
+        What was set; how much work it took; version, signature, seed and machine.
+    """
+
+    def __init__(
+        self,
+        dataset: xr.Dataset,
+        *,
+        model: str,
+        kind: str,
+        status: str = "ok",
+        message: str = "",
+        params: Mapping[str, Any] | None = None,
+        stats: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        grid: PanelGrid | None = None,
+    ) -> None:
+        values = {
+            "dataset": dataset, "model": model, "kind": kind, "status": status, "message": message,
+            "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}), "grid": grid,
+        }  # fmt: skip
+        self.__dict__.update(values)
+
+    dataset: xr.Dataset
+    model: str
+    kind: str
+    status: str
+    message: str
+    params: dict[str, Any]
+    stats: dict[str, Any]
+    provenance: dict[str, Any]
+    grid: PanelGrid | None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a result is immutable")
+
+    def with_provenance(self, stats: Mapping[str, Any], provenance: Mapping[str, Any]) -> Result:
+        """Return the same result with more said about how it came about."""
+        fields = {**self.__dict__, "stats": {**self.stats, **stats}, "provenance": dict(provenance)}
+        return Result(fields.pop("dataset"), **fields)
+
+    # --- access ------------------------------------------------------------------------------------------------
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every value there is."""
+        return tuple(str(key) for key in self.dataset.data_vars if not _is_auxiliary(str(key)))
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        if name not in self.names:
+            raise KeyError(f"the result has no `{name}`{did_you_mean(name, self.names)} (it has: {', '.join(self.names)})")
+        return self.dataset[name]
+
+    @property
+    def error(self) -> Errors:
+        return Errors(self.dataset)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def _of_dims(self, *dims: str) -> list[str]:
+        return [name for name in self.names if self.dataset[name].dims == dims]
+
+    # --- evaluation anywhere -------------------------------------------------------------------------------------
+    def at(self, times: Iterable[float]) -> xr.Dataset:
+        """Return every function of one time at other times, by the method's own interpolant."""
+        import xarray as xr
+
+        grid = self._grid()
+        moments = self._inside(np.atleast_1d(np.asarray(list(times), dtype=float)))
+        data: dict[str, Any] = {}
+        for name in self._of_dims("t"):
+            data[name] = ("t", grid.interpolate(self.dataset[name].values, moments))
+            if name + _ERROR in self.dataset:
+                data[name + _ERROR] = ("t", np.interp(moments, grid.nodes, self.dataset[name + _ERROR].values))
+        for name in self._of_dims("path", "t"):
+            data[name] = (("path", "t"), grid.interpolate(self.dataset[name].values, moments))
+        coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
+        return xr.Dataset(data, coords={"t": moments, **coordinates})
+
+    def at2(self, pairs: Iterable[tuple[float, float]]) -> xr.Dataset:
+        """Return every function of two times at given pairs (t, t'), by the method's own interpolant."""
+        import xarray as xr
+
+        points = np.asarray(list(pairs), dtype=float).reshape(-1, 2)
+        self._inside(points.ravel())
+        data: dict[str, Any] = {}
+        for name in self._of_dims("t", "t'"):
+            data[name] = ("pair", self._two_time(name, points))
+            if name + _ERROR in self.dataset:
+                data[name + _ERROR] = ("pair", self._two_time_error(name, points))
+        return xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
+
+    def _two_time(self, name: str, points: Array) -> Array:
+        """Interpolate in both times; inside a diagonal block the smooth continuation across the diagonal is used."""
+        symmetric = self.dataset[name].attrs.get("symmetric", 0)
+        return interpolate_kernel(
+            self._grid(), self.dataset[name].values, self.dataset[_BLOCKS + name].values, points, bool(symmetric)
+        )
+
+    def _two_time_error(self, name: str, points: Array) -> Array:
+        nodes, table = self._grid().nodes, self.dataset[name + _ERROR].values
+        rows, columns = (np.clip(np.searchsorted(nodes, points[:, axis]), 1, len(nodes) - 1) for axis in (0, 1))
+        corners = np.stack([table[r, c] for r in (rows - 1, rows) for c in (columns - 1, columns)])
+        return np.asarray(corners.max(axis=0))
+
+    def _grid(self) -> PanelGrid:
+        if self.grid is None:
+            raise UsageError(f"a {self.kind} has no time to evaluate at")
+        return self.grid
+
+    def _inside(self, times: Array) -> Array:
+        nodes = self._grid().nodes
+        slack = 1e-12 * max(1.0, abs(nodes[-1]))
+        if times.size and (times.min() < nodes[0] - slack or times.max() > nodes[-1] + slack or np.isnan(times).any()):
+            raise UsageError(
+                f"time {times.max() if times.max() > nodes[-1] else times.min():g} lies outside the solved range "
+                f"[{nodes[0]:g}, {nodes[-1]:g}]; solve with a larger t_max"
+            )
+        return np.clip(times, nodes[0], nodes[-1])
+
+    # --- output ----------------------------------------------------------------------------------------------------
+    def json_object(
+        self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None
+    ) -> dict[str, Any]:
+        """Return the result as plain numbers and texts, at given times or at the panel ends."""
+        made: dict[str, Any] = {"model": self.model, "kind": self.kind, "status": self.status}
+        if self.message:
+            made["message"] = self.message
+        made["params"] = self.params
+        if self.grid is not None:
+            inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
+            sampled = self.at(inside if inside is not None else self.grid.edges)
+            made["t"] = sampled["t"].values.tolist()
+            names = self._of_dims("t")
+            made["values"] = {name: _plain(sampled[name].values) for name in names}
+            made["errors"] = {name: _plain(sampled[name + _ERROR].values) for name in names}
+            if at2 is not None and self._of_dims("t", "t'"):
+                pairs = [pair for pair in at2 if max(pair) <= self.grid.edges[-1] * (1 + 1e-12)]
+                kernels = self.at2(pairs)
+                names = self._of_dims("t", "t'")
+                made["two_time"] = {
+                    "at": [list(pair) for pair in pairs],
+                    "values": {name: _plain(kernels[name].values) for name in names},
+                    "errors": {name: _plain(kernels[name + _ERROR].values) for name in names},
+                }
+        else:
+            names = list(self._of_dims())
+            made["values"] = {name: _plain(self.dataset[name].values) for name in names}
+            made["errors"] = {name: _plain(self.error[name].values) for name in names if name in self.error}
+        made["stats"] = self.stats
+        made["provenance"] = self.provenance
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
+        dataset = self.dataset.copy()
+        dataset.attrs["eqsolve"] = json.dumps({
+            "model": self.model, "kind": self.kind, "status": self.status, "message": self.message,
+            "params": self.params, "stats": self.stats, "provenance": self.provenance,
+            "grid": None if self.grid is None else {"edges": self.grid.edges.tolist(), "order": self.grid.order},
+        })  # fmt: skip
+        with atomic_path(path) as temporary:
+            dataset.to_netcdf(temporary, engine="h5netcdf")
+
+    def to_dataframe(self) -> Any:
+        """Return the functions of one time and their errors as a pandas table."""
+        keep = [name for name in self.dataset.data_vars if self.dataset[name].dims == ("t",)]
+        return self.dataset[keep].to_dataframe()
+
+    def plot(self, *names: str, axes: Any = None) -> Any:
+        """Draw the observables against time with their error bands; return the matplotlib axes."""
+        from eqsolve.plotting.curves import plot_result
+
+        return plot_result(self, names, axes)
+
+    def __repr__(self) -> str:
+        seconds = self.stats.get("seconds")
+        took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
+        return f"<Result of {self.model!r} ({self.kind}, {self.status}{took}): {', '.join(self.names)}>"
+
+    def _repr_html_(self) -> str:
+        head = f"<b>{self.model}</b> ({self.kind}, {self.status})"
+        return f"<div>{head}</div>{self.dataset._repr_html_()}"
+
+
+def _is_auxiliary(key: str) -> bool:
+    return key.endswith(_ERROR) or key.startswith(_BLOCKS)
+
+
+def _plain(values: Array) -> Any:
+    return np.asarray(values, dtype=float).tolist()
+
+
+def interpolate_kernel(grid: PanelGrid, table: Array, blocks: Array, points: Array, symmetric: bool) -> Array:
+    """Return a two-time function at pairs (t, t') from its node values.
+
+    ``blocks[p]`` holds the smooth continuation across the diagonal of panel p: rows are its left end and nodes,
+    columns its nodes.
+    """
+    later, earlier = points.max(axis=1), points.min(axis=1)
+    rows, row_weights = grid.stencil(later)
+    columns, column_weights = grid.stencil(earlier)
+    values = table[rows[:, :, None], columns[:, None, :]]
+    panel = grid.locate(later)
+    inside = panel == grid.locate(earlier)
+    if inside.any():
+        values[inside, :, 1:] = blocks[panel[inside]]
+        # the column at the panel's left end lies below the diagonal and is exact already, except where the end is time 0
+        values[inside, 0, 0] = table[rows[inside, 0], columns[inside, 0]]
+    result: Array = np.einsum("pi,pij,pj->p", row_weights, values, column_weights)
+    if not symmetric:
+        result[points[:, 0] < points[:, 1]] = 0.0
+    return result
+
+
+class atomic_path:  # noqa: N801  (used as a context manager function)
+    """Give a temporary name beside ``path``; on success it replaces ``path``, on failure it is removed."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __enter__(self) -> str:
+        folder = self.path.parent
+        if not folder.is_dir():
+            raise UsageError(f"cannot write {str(self.path)!r}: there is no folder {str(folder)!r}")
+        try:
+            handle, self.temporary = tempfile.mkstemp(dir=folder, prefix=".eqsolve-", suffix=self.path.suffix)
+        except OSError as error:
+            raise UsageError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+        os.close(handle)
+        return self.temporary
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is None:
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(self.temporary, 0o666 & ~mask)
+            os.replace(self.temporary, self.path)
+            return
+        Path(self.temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise UsageError(f"cannot write {str(self.path)!r}: {error.strerror or error}") from None
+
+
+def open(path: str | os.PathLike[str]) -> Result:
+    """Read a saved result. Reading never runs code from the file."""
+    import xarray as xr
+
+    name = str(path)
+    if not Path(path).is_file():
+        raise UsageError(f"there is no file {name!r}")
+    try:
+        dataset = xr.load_dataset(path, engine="h5netcdf")
+        record = json.loads(dataset.attrs.pop("eqsolve"))
+        grid = record.pop("grid")
+        fields = {key: record[key] for key in ("model", "kind", "status", "message", "params", "stats", "provenance")}
+    except KeyError:
+        raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{name!r} is not a readable result file: {error}") from None
+    panels = None if grid is None else PanelGrid(np.array(grid["edges"]), int(grid["order"]))
+    return Result(dataset, grid=panels, **fields)

@@ -1,0 +1,1 @@
+"""The numerical methods: grids in time, and one solver per kind of structure."""

@@ -1,0 +1,109 @@
+"""Grids in time: panels with Radau IIA nodes, their integration weights and their interpolant.
+
+A grid is a sequence of panels, each with the same number m of nodes, the last node being the panel's right end.
+Node 0 is the start. Collocation at these nodes is of order 2m − 1 at panel ends and stiffly accurate
+(Hairer & Wanner, Solving Ordinary Differential Equations II, IV.5).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+__all__ = ["PanelGrid", "Radau", "radau"]
+
+
+@dataclass(frozen=True, eq=False)
+class Radau:
+    """The m-node Radau IIA rule on [0, 1].
+
+    Attributes
+    ----------
+    nodes
+        c_1 < ... < c_m = 1.
+    integrals
+        A[i, l] = ∫_0^{c_i} ℓ_l, with ℓ_l the Lagrange polynomials of the nodes; its last row are the weights.
+    """
+
+    nodes: Array
+    integrals: Array
+
+    @property
+    def weights(self) -> Array:
+        return self.integrals[-1]
+
+
+@functools.lru_cache(maxsize=32)
+def radau(m: int) -> Radau:
+    """Return the m-node Radau IIA rule."""
+    from scipy.special import roots_jacobi, roots_legendre
+
+    inner = (roots_jacobi(m - 1, 1.0, 0.0)[0] + 1) / 2 if m > 1 else np.empty(0)
+    nodes = np.append(inner, 1.0)
+    gauss, weights = roots_legendre(max(1, (m + 1) // 2))
+    points = nodes[:, None] * (gauss + 1) / 2
+    values = lagrange(nodes, points.ravel()).reshape(m, len(gauss), m)
+    return Radau(nodes, np.einsum("i,g,igl->il", nodes, weights / 2, values))
+
+
+def lagrange(nodes: Array, points: Array) -> Array:
+    """Return the Lagrange polynomials of ``nodes`` at ``points``, shape (points, nodes)."""
+    differences = nodes[:, None] - nodes[None, :]
+    np.fill_diagonal(differences, 1.0)
+    scale = 1.0 / differences.prod(axis=1)
+    gaps = points[:, None] - nodes[None, :]
+    exact = gaps == 0.0
+    gaps[exact] = 1.0
+    terms: Array = scale / gaps
+    terms /= terms.sum(axis=1, keepdims=True)
+    hit = exact.any(axis=1)
+    terms[hit] = exact[hit]
+    return terms
+
+
+@dataclass(frozen=True, eq=False)
+class PanelGrid:
+    """Panels between consecutive ``edges``, each with ``order`` Radau nodes."""
+
+    edges: Array
+    order: int
+
+    @property
+    def panels(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        return 1 + self.panels * self.order
+
+    @functools.cached_property
+    def nodes(self) -> Array:
+        """All nodes, the start first."""
+        steps = np.diff(self.edges)
+        inner = self.edges[:-1, None] + steps[:, None] * radau(self.order).nodes
+        inner[:, -1] = self.edges[1:]
+        return np.concatenate([self.edges[:1], inner.ravel()])
+
+    def locate(self, times: Array) -> Array:
+        """Return the panel that holds each time; a panel owns its right end."""
+        index = np.searchsorted(self.edges, times, side="left") - 1
+        return np.clip(index, 0, self.panels - 1)
+
+    def stencil(self, times: Array) -> tuple[Array, Array]:
+        """Return, per time, the indices of the m + 1 nodes of its panel and their interpolation weights."""
+        panel = self.locate(times)
+        step = self.edges[panel + 1] - self.edges[panel]
+        local = (times - self.edges[panel]) / step
+        weights = lagrange(np.concatenate([[0.0], radau(self.order).nodes]), local)
+        columns = panel[:, None] * self.order + np.arange(self.order + 1)
+        return columns, weights
+
+    def interpolate(self, values: Array, times: Array) -> Array:
+        """Return values given on the nodes (last axis) at other times, by the panel's own polynomial."""
+        columns, weights = self.stencil(np.asarray(times, dtype=float))
+        return np.einsum("...pk,pk->...p", values[..., columns], weights)

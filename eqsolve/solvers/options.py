@@ -1,0 +1,90 @@
+"""What the user asked of a solve, read and checked once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from eqsolve.errors import UsageError
+
+__all__ = ["Options"]
+
+Progress = Callable[[float, float, str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Times, tolerances and the rest; every solver reads them from here."""
+
+    t_max: float
+    rtol: float
+    atol: float | None
+    at: tuple[float, ...]
+    at2: tuple[tuple[float, float], ...]
+    kernels: bool
+    order: int | None
+    seed: int
+    progress: Progress | None
+
+    @classmethod
+    def make(
+        cls,
+        *,
+        t_max: Any,
+        rtol: Any,
+        atol: Any,
+        at: Iterable[Any] | None,
+        at2: Iterable[Any] | None,
+        kernels: bool | None,
+        order: Any,
+        seed: Any,
+        progress: Progress | None,
+    ) -> Options:
+        """Read and check the options; a clear error names the one that is wrong."""
+        times = tuple(_time(value, "at") for value in (at if at is not None else ()))
+        pairs = tuple(_pair(value) for value in (at2 if at2 is not None else ()))
+        asked = [*times, *(moment for pair in pairs for moment in pair)]
+        last = _time(t_max, "t_max") if t_max is not None else max(asked, default=10.0)
+        if asked and max(asked) > last:
+            raise UsageError(f"time {max(asked):g} is asked for but t_max is {last:g}; raise t_max")
+        relative = _number(rtol, "rtol")
+        if not 1e-14 <= relative < 1:
+            raise UsageError(f"rtol must lie between 1e-14 and 1, got {relative:g}")
+        absolute = None if atol is None else _number(atol, "atol")
+        if absolute is not None and absolute < 0:
+            raise UsageError(f"atol must not be negative, got {absolute:g}")
+        if order is not None and not (isinstance(order, int) and 1 <= order <= 12):
+            raise UsageError(f"order must be a whole number of nodes per panel from 1 to 12, got {order!r}")
+        if not isinstance(seed, int) or seed < 0:
+            raise UsageError(f"seed must be a whole number >= 0, got {seed!r}")
+        wants = bool(pairs) if kernels is None else kernels
+        return cls(last, relative, absolute, times, pairs, wants, order, seed, progress)
+
+    def report(self, done: float, text: str) -> None:
+        """Tell the progress callback how far in time the solve is."""
+        if self.progress is not None:
+            self.progress(done, self.t_max, text)
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{what} must be a number, got {value!r}") from None
+    if math.isnan(number) or math.isinf(number):
+        raise UsageError(f"{what} must be a finite number, got {number}")
+    return number
+
+
+def _time(value: Any, what: str) -> float:
+    return _number(value, what)
+
+
+def _pair(value: Any) -> tuple[float, float]:
+    try:
+        first, second = value
+    except (TypeError, ValueError):
+        raise UsageError(f"at2 takes pairs (t, t'), got {value!r}") from None
+    return (_time(first, "at2"), _time(second, "at2"))

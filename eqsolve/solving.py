@@ -1,0 +1,150 @@
+"""`solve`: check, bind, choose a solver and say why, run it, and record where the numbers come from."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eqsolve.binding import Binding, bind
+from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.language.model import Model
+from eqsolve.language.nodes import Int
+from eqsolve.language.system import System
+from eqsolve.result import Result
+from eqsolve.solvers.options import Options
+
+__all__ = ["Choice", "choose_solver", "solve"]
+
+logger = logging.getLogger("eqsolve")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The solver chosen for a model, and the reason in words."""
+
+    name: str
+    reason: str
+
+
+def choose_solver(model: Model) -> Choice:
+    """Return the solver that fits a model's structure; ``name`` is empty when there is none yet."""
+    if not isinstance(model, System):
+        return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
+    memory = any(equation.rhs.has(Int) for equation in model.equations)
+    if model.noises:
+        noises = ", ".join(noise.name for noise in model.noises)
+        return Choice("", f"there is no solver yet for a System driven by Gaussian processes ({noises})")
+    if model.processes and (memory or model.kernels):
+        return Choice("", "there is no solver yet for processes with memory")
+    if model.processes or not (memory or model.kernels):
+        what = "random constants only" if model.processes else "no memory"
+        return Choice("ode", f"ordinary differential equations with {what}: an adaptive integrator on quadrature nodes")
+    return Choice("two_time", "closed equations of one and two times with memory: collocation on panels")
+
+
+def solve(
+    model: Model | str,
+    *,
+    t_max: float | None = None,
+    rtol: float = 1e-3,
+    atol: float | None = None,
+    at: Iterable[float] | None = None,
+    at2: Iterable[tuple[float, float]] | None = None,
+    kernels: bool | None = None,
+    order: int | None = None,
+    seed: int = 0,
+    solver: str | None = None,
+    progress: Any = None,
+    params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> Result:
+    """Solve a model.
+
+    Parameters
+    ----------
+    model
+        A model, its name, or the path of its file.
+    t_max
+        Last time; the largest time asked for by default.
+    rtol, atol
+        Tolerance on the observables (and on the kernels, if asked for).
+    at, at2
+        Times, and pairs of times, to be met exactly by the grid.
+    kernels
+        Whether the two-time functions themselves must meet the tolerance; true when ``at2`` is given.
+    order
+        Nodes per panel; chosen from the tolerance by default.
+    seed
+        Seed of everything random.
+    solver
+        Name of a solver, to override the choice.
+    progress
+        Called with (done, total, text) while solving.
+    params, **parameters
+        Values of parameters and laws of random constants, by name.
+    """
+    from eqsolve.loading import load
+    from eqsolve.passes.check import check
+    from eqsolve.passes.signature import sign
+
+    started = time.perf_counter()
+    if isinstance(model, str):
+        model = load(model)
+    check(model)
+    binding = bind(model, {**(params or {}), **parameters})
+    options = Options.make(
+        t_max=t_max, rtol=rtol, atol=atol, at=at, at2=at2, kernels=kernels, order=order, seed=seed, progress=progress
+    )
+    choice = choose_solver(model)
+    name = solver or choice.name
+    if not name:
+        raise UsageError(f"model `{model.name}`: {choice.reason}")
+    logger.info("%s: solver %s (%s)", model.name, name, choice.reason if solver is None else "as asked for")
+
+    def finish(result: Result) -> Result:
+        stats = {"solver": name, "seconds": time.perf_counter() - started}
+        return result.with_provenance(stats, _provenance(model, sign(model), seed))
+
+    try:
+        return finish(_run(name, binding, options))
+    except SolverError as error:
+        partial = getattr(error, "partial", None)
+        if partial is not None:
+            error.partial = finish(partial)  # type: ignore[attr-defined]
+        raise
+
+
+def _run(name: str, binding: Binding, options: Options) -> Result:
+    if name == "ode":
+        from eqsolve.solvers.ode import solve_ode
+
+        return solve_ode(binding, options)
+    if name == "two_time":
+        from eqsolve.solvers.two_time import solve_two_time
+
+        return solve_two_time(binding, options)
+    raise UsageError(f"there is no solver `{name}`{did_you_mean(name, ('ode', 'two_time'))} (there are: ode, two_time)")
+
+
+def _provenance(model: Model, signature: str, seed: int) -> dict[str, Any]:
+    import numpy
+    import scipy
+    import sympy
+
+    from eqsolve import __version__
+
+    return {
+        "version": __version__,
+        "signature": signature,
+        "seed": seed,
+        "file": model.file,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "sympy": sympy.__version__,
+        "machine": platform.machine(),
+    }

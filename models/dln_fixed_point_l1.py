@@ -1,0 +1,38 @@
+"""Limit of gradient flow with weight decay: ℓ1-regularized regression, case (i) (eq. fix_case1).
+
+Each coordinate ends at the soft threshold of a noisy observation of its target. As the box is printed; in the
+text around it, the threshold is passed when the observation (printed: w) exceeds (1 + χ_w)λ, and the
+equation of χ_w lacks its expectation.
+"""
+
+from sympy import Abs, Max, Piecewise, sign
+
+from eqsolve import E, Eq, FixedPoint, normal, param, random, unknown
+from eqsolve.laws import Bernoulli
+
+delta = param("delta", positive=True)
+lam = param("lam", nonnegative=True, latex=r"\lambda")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
+C_w, chi_w, C_f = unknown("C_w chi_w C_f", positive=True)
+w_star = random("w_star", Bernoulli(0.1), latex="w^*")
+z = normal("z", variance=delta * C_f)
+
+observation = w_star - (1 + chi_w) / delta * z
+threshold = (1 + chi_w) * lam
+w = sign(observation) * Max(Abs(observation) - threshold, 0)  # ST(observation; threshold)
+slope = Piecewise((1, Abs(observation) > threshold), (0, True))  # its derivative: 1 where w is not zero
+
+model = FixedPoint(
+    "dln_fixed_point_l1",
+    eqs=[
+        Eq(C_w, E((w - w_star)**2)),
+        Eq(chi_w, (1 + chi_w) / delta * E(slope)),
+        Eq(C_f, (C_w + sigma2) / (1 + chi_w)**2),
+    ],
+    defaults={delta: 0.5, lam: 0.1, sigma2: 0},
+    conditions=[lam > 0],
+    observables={"E_train": C_f, "E_test": C_w + sigma2, "P_w_zero": 1 - E(slope)},
+    variables={"w": w},
+    flow="dln_flow",
+    cite="nishiyama2026precise",
+)

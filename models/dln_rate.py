@@ -1,0 +1,36 @@
+"""Exponential rate of convergence γ without weight decay: rightmost singularity of a transform (eq. convergence_rate_eqn).
+
+R(p) is p times the Laplace transform of R_w. C_f(t, t), hence E_train, decays at the rate 2γ and E_test at γ in
+general, with the factor t^{−3/2} of a square-root branch point: exp(−2γt + o(t)), printed with o(1). x = √(w² + α⁴) holds for
+two layers; for L ≥ 3 it is ½(u^{2L−2} + v^{2L−2}), where u and v belong to w by u^{2−L} + v^{2−L} = 2α^{2−L}.
+"""
+
+from sympy import Piecewise, sqrt
+
+from eqsolve import E, Eq, Inverse, Singularity, param, random, symbol, unknown
+
+alpha, delta = param("alpha delta", positive=True)
+L = param("L", integer=True, domain=(2, None))
+p, R = unknown("p R")
+w = random("w")  # its law comes from the fixed point
+y = symbol("y")
+
+
+def u(s):
+    """Return u of a deep network (L ≥ 3) at s = −½(L−2) α^{L−2} ∫g dt; v is u(−s)."""
+    return alpha * (1 - s)**(-1 / (L - 2))
+
+
+s = Inverse((u(y)**L - u(-y)**L) / L, y, domain=(-1, 1))(w)
+x = Piecewise((sqrt(w**2 + alpha**4), L < 3), ((u(s)**(2 * L - 2) + u(-s)**(2 * L - 2)) / 2, True))
+
+model = Singularity(
+    "dln_rate",
+    transform=Eq(R, (p + R) / delta * E(x / (p + R + x))),
+    variable=p,
+    unknown=R,
+    law_of=[(delta < 1, "dln_fixed_point_min_norm"), (delta > 1, "dln_fixed_point_ridgeless")],
+    defaults={alpha: 0.1, delta: 0.5, L: 2},
+    observables={"gamma": -p, "u": p + R, "A": E(x / (p + R + x))},
+    cite="nishiyama2026precise",
+)
