@@ -20,7 +20,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random
 
-__all__ = ["Binding", "bind", "read_value"]
+__all__ = ["Binding", "bind", "bind_some", "read_value"]
 
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
@@ -79,6 +79,37 @@ def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
 
 def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
     """Return the model with every parameter and law fixed; errors name the parameter, its domain and the nearest name."""
+    parameters, randoms = _named(model, settings)
+    values = {item: _parameter(model, item, settings.get(item.name)) for item in parameters.values()}
+    _check_conditions(model, values)
+    laws: dict[Random, Law] = {}
+    for item in randoms.values():
+        law = _law(model, item, settings.get(item.name), values)
+        if law is not None:
+            laws[item] = law
+    return Binding(model, values, _evaluate_moments(laws))
+
+
+def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
+    """Return what ``model.subs`` takes to fix the named parameters and laws only, checked as in ``bind``."""
+    parameters, randoms = _named(model, settings)
+    values = {
+        item: _parameter(model, item, settings[item.name])
+        for item in parameters.values()
+        if item.name in settings
+    }
+    _check_conditions(model, values)
+    chosen: dict[Basic, Basic] = dict(values)
+    for name, item in randoms.items():
+        if name in settings:
+            law = _law(model, item, settings[name], values)
+            extra = (law, *item.extra[1:])
+            chosen[item] = Random(item.name, item.latex_name, extra, **item._assumptions_orig)
+    return chosen
+
+
+def _named(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, Parameter], dict[str, Random]]:
+    """Return the model's parameters and random constants by name; raise when a setting names neither."""
     parameters = {item.name: item for item in model.parameters}
     randoms = {item.name: item for item in model.randoms}
     for name in settings:
@@ -88,14 +119,7 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
             raise ParameterError(
                 f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})"
             )
-    values = {item: _parameter(model, item, settings.get(item.name)) for item in parameters.values()}
-    _check_conditions(model, values)
-    laws: dict[Random, Law] = {}
-    for item in randoms.values():
-        law = _law(model, item, settings.get(item.name), values)
-        if law is not None:
-            laws[item] = law
-    return Binding(model, values, _evaluate_moments(laws))
+    return parameters, randoms
 
 
 def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
@@ -135,7 +159,7 @@ def _outside_domain(item: Parameter, value: Expr) -> str | None:
 
 def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
     for condition in model.conditions:
-        if condition.subs(values) != True:  # noqa: E712  (a sympy truth value)
+        if condition.free_symbols <= set(values) and condition.subs(values) != True:  # noqa: E712
             named = ", ".join(f"{s.name}={_short(values[s])}" for s in sorted(condition.free_symbols, key=str))
             raise ParameterError(
                 f"model `{model.name}` holds for {condition} only ({model.location}), got {named}"
@@ -270,7 +294,7 @@ def _number(node: ast.expr, text: str) -> Expr:
         _refuse(node, text, "arithmetic is between numbers")
     if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
         raise ParameterError(f"a part of {_clip(repr(text))} is not a real number")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:

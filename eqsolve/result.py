@@ -13,6 +13,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.solvers.grids import Array, PanelGrid
+from eqsolve.solvers.rows import RowStore
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Result", "atomic_path", "open"]
 
 _ERROR = "_error"
-_BLOCKS = "_diagonal_"
+_ROWS = "_rows_"
 
 
 class Errors(Mapping[str, "xr.DataArray"]):
@@ -30,7 +31,7 @@ class Errors(Mapping[str, "xr.DataArray"]):
         self._dataset = dataset
 
     def __getitem__(self, name: str) -> xr.DataArray:
-        return self._dataset[name + _ERROR].rename(name)
+        return _with_times(self._dataset[name + _ERROR].rename(name))
 
     def __iter__(self) -> Iterator[str]:
         return (str(key)[: -len(_ERROR)] for key in self._dataset.data_vars if str(key).endswith(_ERROR))
@@ -66,10 +67,12 @@ class Result:
         stats: Mapping[str, Any] | None = None,
         provenance: Mapping[str, Any] | None = None,
         grid: PanelGrid | None = None,
+        rows: RowStore | None = None,
     ) -> None:
         values = {
             "dataset": dataset, "model": model, "kind": kind, "status": status, "message": message,
             "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}), "grid": grid,
+            "rows": rows,
         }  # fmt: skip
         self.__dict__.update(values)
 
@@ -82,6 +85,7 @@ class Result:
     stats: dict[str, Any]
     provenance: dict[str, Any]
     grid: PanelGrid | None
+    rows: RowStore | None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a result is immutable")
@@ -100,7 +104,7 @@ class Result:
     def __getitem__(self, name: str) -> xr.DataArray:
         if name not in self.names:
             raise KeyError(f"the result has no `{name}`{did_you_mean(name, self.names)} (it has: {', '.join(self.names)})")
-        return self.dataset[name]
+        return _with_times(self.dataset[name])
 
     @property
     def error(self) -> Errors:
@@ -136,21 +140,23 @@ class Result:
         points = np.asarray(list(pairs), dtype=float).reshape(-1, 2)
         self._inside(points.ravel())
         data: dict[str, Any] = {}
-        for name in self._of_dims("t", "t'"):
+        for name in self._of_dims("row", "column"):
             data[name] = ("pair", self._two_time(name, points))
             if name + _ERROR in self.dataset:
                 data[name + _ERROR] = ("pair", self._two_time_error(name, points))
         return xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
 
     def _two_time(self, name: str, points: Array) -> Array:
-        """Interpolate in both times; inside a diagonal block the smooth continuation across the diagonal is used."""
-        symmetric = self.dataset[name].attrs.get("symmetric", 0)
-        return interpolate_kernel(
-            self._grid(), self.dataset[name].values, self.dataset[_BLOCKS + name].values, points, bool(symmetric)
-        )
+        if self.rows is None:
+            raise UsageError(f"the result of `{self.model}` holds no two-time functions")
+        later, earlier = points.max(axis=1), points.min(axis=1)
+        values = self.rows.evaluate(name, np.stack([later, earlier], axis=1))
+        if not self.dataset[name].attrs["symmetric"]:
+            values[points[:, 0] < points[:, 1]] = 0.0
+        return values
 
     def _two_time_error(self, name: str, points: Array) -> Array:
-        nodes, table = self._grid().nodes, self.dataset[name + _ERROR].values
+        nodes, table = self.dataset["row"].values, self.dataset[name + _ERROR].values
         rows, columns = (np.clip(np.searchsorted(nodes, points[:, axis]), 1, len(nodes) - 1) for axis in (0, 1))
         corners = np.stack([table[r, c] for r in (rows - 1, rows) for c in (columns - 1, columns)])
         return np.asarray(corners.max(axis=0))
@@ -186,10 +192,10 @@ class Result:
             names = self._of_dims("t")
             made["values"] = {name: _plain(sampled[name].values) for name in names}
             made["errors"] = {name: _plain(sampled[name + _ERROR].values) for name in names}
-            if at2 is not None and self._of_dims("t", "t'"):
+            if at2 is not None and self._of_dims("row", "column"):
                 pairs = [pair for pair in at2 if max(pair) <= self.grid.edges[-1] * (1 + 1e-12)]
                 kernels = self.at2(pairs)
-                names = self._of_dims("t", "t'")
+                names = self._of_dims("row", "column")
                 made["two_time"] = {
                     "at": [list(pair) for pair in pairs],
                     "values": {name: _plain(kernels[name].values) for name in names},
@@ -209,8 +215,12 @@ class Result:
         dataset.attrs["eqsolve"] = json.dumps({
             "model": self.model, "kind": self.kind, "status": self.status, "message": self.message,
             "params": self.params, "stats": self.stats, "provenance": self.provenance,
+            "kernels": self._of_dims("row", "column"),
             "grid": None if self.grid is None else {"edges": self.grid.edges.tolist(), "order": self.grid.order},
         })  # fmt: skip
+        if self.rows is not None:
+            for key, values in self.rows.flatten().items():
+                dataset[_ROWS + key] = (_ROWS + "of_" + key, values)
         with atomic_path(path) as temporary:
             dataset.to_netcdf(temporary, engine="h5netcdf")
 
@@ -235,34 +245,17 @@ class Result:
         return f"<div>{head}</div>{self.dataset._repr_html_()}"
 
 
+def _with_times(array: xr.DataArray) -> xr.DataArray:
+    """Name the axes of a kernel t and t'; inside the dataset they are apart from the curves' time."""
+    return array.rename(row="t", column="t'") if "row" in array.dims else array
+
+
 def _is_auxiliary(key: str) -> bool:
-    return key.endswith(_ERROR) or key.startswith(_BLOCKS)
+    return key.endswith(_ERROR) or key.startswith(_ROWS)
 
 
 def _plain(values: Array) -> Any:
     return np.asarray(values, dtype=float).tolist()
-
-
-def interpolate_kernel(grid: PanelGrid, table: Array, blocks: Array, points: Array, symmetric: bool) -> Array:
-    """Return a two-time function at pairs (t, t') from its node values.
-
-    ``blocks[p]`` holds the smooth continuation across the diagonal of panel p: rows are its left end and nodes,
-    columns its nodes.
-    """
-    later, earlier = points.max(axis=1), points.min(axis=1)
-    rows, row_weights = grid.stencil(later)
-    columns, column_weights = grid.stencil(earlier)
-    values = table[rows[:, :, None], columns[:, None, :]]
-    panel = grid.locate(later)
-    inside = panel == grid.locate(earlier)
-    if inside.any():
-        values[inside, :, 1:] = blocks[panel[inside]]
-        # the column at the panel's left end lies below the diagonal and is exact already, except where the end is time 0
-        values[inside, 0, 0] = table[rows[inside, 0], columns[inside, 0]]
-    result: Array = np.einsum("pi,pij,pj->p", row_weights, values, column_weights)
-    if not symmetric:
-        result[points[:, 0] < points[:, 1]] = 0.0
-    return result
 
 
 class atomic_path:  # noqa: N801  (used as a context manager function)
@@ -305,10 +298,16 @@ def open(path: str | os.PathLike[str]) -> Result:
         dataset = xr.load_dataset(path, engine="h5netcdf")
         record = json.loads(dataset.attrs.pop("eqsolve"))
         grid = record.pop("grid")
+        kernels = record.pop("kernels")
         fields = {key: record[key] for key in ("model", "kind", "status", "message", "params", "stats", "provenance")}
     except KeyError:
         raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve") from None
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"{name!r} is not a readable result file: {error}") from None
     panels = None if grid is None else PanelGrid(np.array(grid["edges"]), int(grid["order"]))
-    return Result(dataset, grid=panels, **fields)
+    rows = None
+    if kernels and panels is not None:
+        flat = {str(key)[len(_ROWS) :]: dataset[key].values for key in dataset if str(key).startswith(_ROWS)}
+        rows = RowStore.unflatten(panels.order, flat, kernels)
+        dataset = dataset.drop_vars([key for key in dataset if str(key).startswith(_ROWS)])
+    return Result(dataset, grid=panels, rows=rows, **fields)

@@ -1,9 +1,9 @@
-"""Descent phase of a small initialization: the DMFT system in the time t/log(1/α) (the rescaled DMFT equation).
+"""Descent phase of a small initialization: the DMFT system in the time t/log(1/α) (rescaled eq. dmft_dln).
 
-With T = log(1/α), time is t/T and the responses are those of eq. dmft_dln times T. Functional derivatives are taken in
-the rescaled time too, which makes ∂w/∂z larger by the factor T: R_w is printed as −T E[∂w/∂z], where T counts that
-factor twice, corrected to −E[∂w/∂z]. The equation of w is printed with 1/T on its left; here T stands on the right.
-Coordinates learn one after the other, at their activation times.
+With T = log(1/α), time is t/T and the responses are those of eq. dmft_dln times T. Functional derivatives
+are taken in the rescaled time too, which makes ∂w/∂z larger by the factor T. R_w is printed as −T E[∂w/∂z],
+which counts T twice, corrected to −E[∂w/∂z]. The equation of w is printed with 1/T on its left; here T is
+on the right.
 """
 
 from sympy import log, sinh, sqrt

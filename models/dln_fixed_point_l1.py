@@ -1,7 +1,7 @@
 """Limit of gradient flow with weight decay: ℓ1-regularized regression, case (i) (eq. fix_case1).
 
-Each coordinate ends at the soft threshold of a noisy observation of its target. As the box is printed; in the
-text around it, the threshold is passed when the observation (printed: w) exceeds (1 + χ_w)λ, and the
+Each coordinate ends at the soft threshold of a noisy observation of its target. As the box is printed. In
+the text around it, what has to exceed the threshold (1 + χ_w)λ is the observation (printed: w), and the
 equation of χ_w lacks its expectation.
 """
 
@@ -32,7 +32,7 @@ model = FixedPoint(
     defaults={delta: 0.5, lam: 0.1, sigma2: 0},
     conditions=[lam > 0],
     observables={"E_train": C_f, "E_test": C_w + sigma2, "P_w_zero": 1 - E(slope)},
-    variables={"w": w},
+    variables={"w": w, "slope": slope, "observation": observation},
     flow="dln_flow",
     cite="nishiyama2026precise",
 )

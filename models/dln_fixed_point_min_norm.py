@@ -1,9 +1,10 @@
-"""Limit of gradient flow without weight decay and with δ < 1: minimum-norm interpolation, case (iii) (eq. fix_case3).
+"""Limit of gradient flow without weight decay for δ < 1: minimum norm, case (iii) (eq. fix_case3).
 
-Of all interpolators the flow picks the one of least Σ Q(w), Q' (w) = −∫g dt. It is solved for q = Q'(w), of which u, v
-and w are explicit increasing functions: for two layers u = α e^{q/2} and w = α² sinh q, so q = asinh(w/α²) and
-x = 1/Q''(w) = √(w² + α⁴), as printed. The print holds for L = 2 only; for L ≥ 3 layers, integrating
-u' = −½ u^{L−1} g gives u^{−(L−2)} = α^{−(L−2)} − (L−2) q/2, and v is u at −q.
+Of all interpolators the flow picks the one of least Σ Q(w), where Q'(w) = −∫g dt. It is solved for q = Q'(w),
+of which u, v and w are explicit functions, w an increasing one. For two layers u = α e^{q/2} and
+w = α² sinh q, so that q = asinh(w/α²) and x = 1/Q''(w) = √(w² + α⁴), as printed; the print holds for L = 2
+only. For L ≥ 3 layers, integrating u' = −½ u^{L−1} g gives u^{−(L−2)} = α^{−(L−2)} − (L−2) q/2, and v is u
+at −q.
 """
 
 from sympy import Piecewise, exp, oo
@@ -14,7 +15,8 @@ from eqsolve.laws import Bernoulli
 alpha, delta = param("alpha delta", positive=True)
 sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
 L = param("L", integer=True, domain=(2, None))
-C_w, R_w, Cf_tilde = unknown("C_w R_w Cf_tilde", positive=True)
+C_w, R_w = unknown("C_w R_w", positive=True)
+Cf_tilde = unknown("Cf_tilde", latex=r"\tilde C_f", positive=True)
 w_star = random("w_star", Bernoulli(0.1), latex="w^*")
 z = normal("z", variance=delta * Cf_tilde, latex=r"\tilde z")
 y = symbol("y")
@@ -22,7 +24,8 @@ y = symbol("y")
 
 def u(q):
     """Return u where −∫g dt = q; v is u(−q)."""
-    return alpha * Piecewise((exp(q / 2), L < 3), ((1 - (L - 2) * alpha**(L - 2) * q / 2)**(-1 / (L - 2)), True))
+    deep = (1 - (L - 2) * alpha**(L - 2) * q / 2)**(-1 / (L - 2))
+    return alpha * Piecewise((exp(q / 2), L < 3), (deep, True))
 
 
 def weight(q):
@@ -45,7 +48,7 @@ model = FixedPoint(
     defaults={alpha: 0.1, delta: 0.5, sigma2: 0, L: 2},
     conditions=[delta < 1],
     observables={"E_test": C_w + sigma2},
-    variables={"w": w},
+    variables={"w": w, "x": x, "u": u(q), "v": u(-q), "q": q},
     flow="dln_flow",
     cite="nishiyama2026precise",
 )

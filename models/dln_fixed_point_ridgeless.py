@@ -1,7 +1,7 @@
-"""Limit of gradient flow without weight decay and with δ > 1: ridgeless regression, case (ii) (eq. fix_case2).
+"""Limit of gradient flow without weight decay for δ > 1: ridgeless regression, case (ii) (eq. fix_case2).
 
-There is one minimizer, whatever α: the target plus a Gaussian error, nothing but the target when σ² = 0.
-As printed. The fraction of coordinates at zero is that of the target for σ² = 0, and 0 with noise.
+There is one minimizer, whatever α: the target plus a Gaussian error, or just the target when σ² = 0. As
+printed. The fraction of zero coordinates is that of the target for σ² = 0, and 0 with noise.
 """
 
 from sympy import Abs, Piecewise

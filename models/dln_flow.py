@@ -1,8 +1,9 @@
-"""Gradient flow of an L-layer diagonal linear network, with optional truncation: finite n and d (eq. gf_truncated_dln).
+"""Gradient flow of a diagonal linear network of L layers at finite n and d (eq. gf_truncated_dln).
 
-The network is f(x) = wᵀx, w = (η_M(u^L) − η_M(v^L))/L; η_M cuts off smoothly between M and M + 1, and M = ∞ (the default)
-leaves the network as it is. The drift of v is printed as −½(−λv + v^{L−1} g η'_M(v^L)) in the DMFT equation, which
-keeps u = v for ever; it is −½(λv − v^{L−1} g η'_M(v^L)). The truncation is inactive while |u|^L ≤ M (printed: |u| ≤ M).
+The network is f(x) = wᵀx, w = (η_M(u^L) − η_M(v^L))/L, where η_M cuts off smoothly between M and M + 1; M =
+∞, the default, leaves the network as it is. The drift of v is printed as −½(−λv + v^{L−1} g η'_M(v^L)) in
+the DMFT equation, which keeps u = v for ever; it is −½(λv − v^{L−1} g η'_M(v^L)). The truncation is
+inactive while |u|^L ≤ M (printed: |u| ≤ M).
 """
 
 from sympy import Abs, Piecewise, exp, oo
@@ -14,7 +15,7 @@ alpha, delta = param("alpha delta", positive=True)
 lam = param("lam", nonnegative=True, latex=r"\lambda")
 sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
 L = param("L", integer=True, positive=True, domain=(2, None))
-M = param("M", positive=True, default=oo)
+M = param("M", domain=(0, oo))
 w_star = random("w_star", Bernoulli(0.1), latex="w^*")
 xi = random("xi", Normal(0, sigma2))
 u, v = state("u v")
@@ -22,10 +23,10 @@ f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")
 y = symbol("y")
 
-step = 1 / (1 + exp(1 / (Abs(y) - M) - 1 / (1 + M - Abs(y))))  # the smooth step η(|y| − M) between M and M + 1
+step = 1 / (1 + exp(1 / (Abs(y) - M) - 1 / (M + 1 - Abs(y))))  # the smooth step η(|y| − M) where it rises
 eta_M = Piecewise((y, Abs(y) <= M), (0, Abs(y) >= M + 1), ((1 - step) * y, True))
-slope = eta_M.diff(y)  # η'_M
 w = (eta_M.subs(y, u**L) - eta_M.subs(y, v**L)) / L
+slope_u, slope_v = (eta_M.diff(y).subs(y, item**L) for item in (u, v))  # η'_M
 
 model = Flow(
     "dln_flow",
@@ -35,10 +36,11 @@ model = Flow(
     loss_gradient=[f - f_star - xi, 0],
     gradients=[g, g_star],
     drift={
-        u: -(lam * u + u**(L - 1) * g * slope.subs(y, u**L)) / 2,
-        v: -(lam * v - v**(L - 1) * g * slope.subs(y, v**L)) / 2,
+        u: -(lam * u + u**(L - 1) * g * slope_u) / 2,
+        v: -(lam * v - v**(L - 1) * g * slope_v) / 2,
     },
-    defaults={alpha: 0.3, delta: 0.5, lam: 0, sigma2: 0, L: 2},
+    defaults={alpha: 0.3, delta: 0.5, lam: 0, sigma2: 0, L: 2, M: oo},
     observables={"E_train": E((f - f_star - xi)**2), "E_test": E((w - w_star)**2) + sigma2},
+    variables={"w": w, "slope_u": slope_u, "slope_v": slope_v},
     cite="nishiyama2026precise",
 )

@@ -1,8 +1,8 @@
-"""Two-layer diagonal linear network with infinite data, δ → ∞: one ODE per coordinate (eq. dmft_inf_delta).
+"""Two-layer diagonal linear network with infinite data: one ODE per coordinate (eq. dmft_inf_delta).
 
-With many samples per coordinate the noise z/δ and the memory R_f vanish from the DMFT system, and g = w − w*.
-As printed; the sentence that follows it in print shortens the term under the root to α², which is α⁴ e^{−2λt}.
-The change of variables w = α² e^{−λt} sinh θ turns the drift into θ' = −(w − w*).
+As δ → ∞ the noise z/δ and the memory R_f vanish from the DMFT system, and g = w − w*. As printed; where the
+print goes on to shorten the term under the root to α² e^{−2λt}, it is α⁴ e^{−2λt}. The change of variables
+w = α² e^{−λt} sinh θ turns the drift into θ' = −(w − w*).
 """
 
 from sympy import exp, sinh, sqrt

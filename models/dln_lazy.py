@@ -1,8 +1,9 @@
-"""Lazy phase of a large initialization, t = O(α⁻²): linear regression by gradient flow (eq. dmft_lazy).
+"""Lazy phase of a large initialization, t = O(1/α²): linear regression by gradient flow (eq. dmft_lazy).
 
-Time is α²t and the responses are divided by α². The processes have been eliminated by linearity, which leaves
-two-time equations for the kernels, solved in closed form by the Marchenko–Pastur law of x. Printed with the boundary
-condition C_w(t, 0) = 0, corrected to C_w(0, 0) = ρ² = E[w*²], which the printed closed form satisfies.
+Time is α²t and the responses are divided by α². The processes have been eliminated by linearity, which
+leaves two-time equations for the kernels, solved in closed form by the Marchenko–Pastur law of x. Printed
+with the boundary condition C_w(t, 0) = 0, corrected to C_w(0, 0) = ρ² = E[w*²], which the printed closed
+form satisfies.
 """
 
 from sympy import Piecewise, exp

@@ -1,8 +1,9 @@
-"""Exponential rate of convergence γ without weight decay: rightmost singularity of a transform (eq. convergence_rate_eqn).
+"""Exponential rate of convergence without weight decay: rightmost singularity (eq. convergence_rate_eqn).
 
-R(p) is p times the Laplace transform of R_w. C_f(t, t), hence E_train, decays at the rate 2γ and E_test at γ in
-general, with the factor t^{−3/2} of a square-root branch point: exp(−2γt + o(t)), printed with o(1). x = √(w² + α⁴) holds for
-two layers; for L ≥ 3 it is ½(u^{2L−2} + v^{2L−2}), where u and v belong to w by u^{2−L} + v^{2−L} = 2α^{2−L}.
+R(p) is p times the Laplace transform of R_w. E_train decays as exp(−2γt + o(t)), with the factor t^{−3/2}
+of a square-root branch point (printed with o(1)); E_test decays at the rate γ in general. x = √(w² + α⁴)
+holds for two layers; for L ≥ 3 it is ½(u^{2L−2} + v^{2L−2}), where u and v are found from
+w = (u^L − v^L)/L and u^{2−L} + v^{2−L} = 2α^{2−L}.
 """
 
 from sympy import Piecewise, sqrt
@@ -32,5 +33,6 @@ model = Singularity(
     law_of=[(delta < 1, "dln_fixed_point_min_norm"), (delta > 1, "dln_fixed_point_ridgeless")],
     defaults={alpha: 0.1, delta: 0.5, L: 2},
     observables={"gamma": -p, "u": p + R, "A": E(x / (p + R + x))},
+    variables={"x": x},
     cite="nishiyama2026precise",
 )

@@ -1,9 +1,9 @@
-"""Rich phase of a large initialization with weight decay, around t_c = (2/λ) log α (eq. dmft_rich).
+"""Rich phase of a large initialization with weight decay, around t_c = 2 log(α)/λ (eq. dmft_rich).
 
-Time is counted from t_c, so that α⁴ e^{−2λt} becomes e^{−2λτ} and α disappears; here it is called t. The system is
-started at the finite negative time tau0 from w = 0, which is the network of eq. dmft_dln with α = e^{−λ tau0/2}, seen
-from its own t_c; the rich phase proper is the limit tau0 → −∞. As printed, except for the reason given: w² (not w)
-is what grows to the order of α⁴ e^{−2λt}.
+Time is counted from t_c, so that α⁴ e^{−2λt} becomes e^{−2λt} and α disappears. The system starts from w =
+0 at the finite negative time tau0: it is the network of eq. dmft_dln with α = e^{−λ tau0/2}, seen from its
+own t_c, and the rich phase proper is the limit tau0 → −∞. As printed, except for the reason given there: it
+is w², not w, that is compared with α⁴ e^{−2λt}.
 """
 
 from sympy import exp, sinh, sqrt
@@ -27,7 +27,8 @@ model = System(
         Eq(C_w(t, tp), E((w(t) - w_star) * (w(tp) - w_star))),
         Eq(R_w(t, tp), -E(Resp(w(t), z(tp)))),
         Eq(C_f(t, tp), C_w(t, tp) + sigma2
-           - Int(R_f(tp, s) * (C_w(t, s) + sigma2), (s, tau0, tp)) - Int(R_w(t, s) * C_f(tp, s), (s, tau0, t))),
+           - Int(R_f(tp, s) * (C_w(t, s) + sigma2), (s, tau0, tp))
+           - Int(R_w(t, s) * C_f(tp, s), (s, tau0, t))),
         Eq(R_f(t, tp), R_w(t, tp) - Int(R_w(t, s) * R_f(s, tp), (s, tp, t))),
         Eq(g(t), z(t) / delta + w(t) - w_star - Int(R_f(t, s) * (w(s) - w_star), (s, tau0, t))),
         Eq(w(t).diff(t), -sqrt(w(t)**2 + exp(-2 * lam * t)) * g(t) - lam * w(t)),

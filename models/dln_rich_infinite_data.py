@@ -1,8 +1,8 @@
-"""Rich phase with infinite data: a logistic equation per coordinate, settling on the soft threshold (eq. rich_ode).
+"""Rich phase with infinite data: a logistic equation that ends at the soft threshold (eq. rich_ode).
 
-The coordinate starts at w0 > 0 in the direction of w*. Then |w| obeys the logistic equation of rate Δ = |w*| − λ, and
-w = sign(w*) Δ/(1 + C e^{−Δt}) with C = Δ/w0 − 1 (or w0/(1 + w0 t) for Δ = 0). As printed, except that the limit is
-sign(w*) max(Δ, 0), printed without the sign.
+Each coordinate starts at w0 > 0 in the direction of w*. Then |w| obeys the logistic equation of rate Δ =
+|w*| − λ, and w = sign(w*) Δ/(1 + C e^{−Δt}) with C = Δ/w0 − 1 (if Δ = 0, |w| = w0/(1 + w0 t)). As printed,
+except that the limit is sign(w*) max(Δ, 0), printed without the sign.
 """
 
 from sympy import Abs, Ne, Piecewise, exp, sign

@@ -1,8 +1,8 @@
-"""Search phase of a small initialization, t = O(1): W = w/α² as α → 0 (the search-phase equation for general δ).
+"""Search phase of a small initialization, t = O(1): W = w/α² as α → 0 (search phase for general δ).
 
-Nothing has been learnt yet, so C_w = E[w*²] and C_f = E[w*²] + σ² stand still, the responses vanish, and every
-coordinate is driven by its own constant w* − z(0)/δ. With that drive called c, W = e^{−λt} sinh(ct): coordinates
-with |c| > λ grow, the others die out. As printed; the closed form there is this one with sinh written out.
+Nothing has been learnt yet: C_w = E[w*²] and C_f = E[w*²] + σ² stand still, the responses vanish, and each
+coordinate is driven by its own constant c = w* − z(0)/δ. Then W = e^{−λt} sinh(ct): coordinates with |c| >
+λ grow, the others die out. As printed; the closed form there is this one with sinh written out.
 """
 
 from sympy import exp, sinh, sqrt

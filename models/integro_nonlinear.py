@@ -1,6 +1,7 @@
-"""A nonlinear Volterra integro-differential equation with the solution a/(1 + at): decay slowed down by its own past.
+"""A nonlinear Volterra integro-differential equation, solved by a/(1 + at).
 
-The integral of y² is a − a/(1 + at) = a − y, so that the equation reduces to y' = −y² on its solution.
+Decay that its own past slows down. The integral of y² is a − a/(1 + at) = a − y, so that y' = −y² along the
+solution.
 """
 
 from eqsolve import Eq, Int, System, function, param, times

@@ -1,9 +1,10 @@
-"""Ridge regression by gradient flow, w' = −g − λw from w = 0: two-time equations, solved by the Marchenko–Pastur law.
+"""Ridge regression by gradient flow, w' = −g − λw: two-time equations with Marchenko–Pastur solution.
 
-With X of n × d entries of variance 1/d, n/d → δ, labels Xw* + ξ and g = Xᵀ(Xw − Xw* − ξ)/δ. The process is
-eliminated as in the lazy phase of a diagonal network (eq. dmft_lazy), to which this reduces for λ = 0; weight decay adds the overlap
-m(t) = E[w*(w* − w(t))] of the error with the target. An eigenvalue x of XᵀX/δ decays as e^{−(x+λ)t}, and leaves the
-fraction 1 − xφ(t) of its target to learn, φ(t) = (1 − e^{−(x+λ)t})/(x + λ).
+X has n × d entries of variance 1/d, n/d → δ, the labels are Xw* + ξ, g = Xᵀ(Xw − Xw* − ξ)/δ and w starts
+from 0. The process is eliminated as in the lazy phase of a diagonal network (eq. dmft_lazy), to which this
+reduces for λ = 0; weight decay brings in the overlap m(t) = E[w*(w* − w(t))] of the error with the target.
+Along an eigenvector of XᵀX/δ with eigenvalue x, what is left to learn of the target at time t is 1 − xφ(t),
+φ(t) = (1 − e^{−(x+λ)t})/(x + λ).
 """
 
 from sympy import Piecewise, exp
@@ -36,11 +37,11 @@ model = System(
     "linear_regression",
     eqs=[
         Eq(m(t).diff(t), -m(t) + lam * (rho2 - m(t)) + Int(R_f(t, s) * m(s), (s, 0, t))),
-        Eq(C_w(t, tp).diff(t), -C_w(t, tp) + lam * (m(tp) - C_w(t, tp)) + Int(R_w(tp, s) * C_f(t, s), (s, 0, tp))
-           + Int(R_f(t, s) * C_w(tp, s), (s, 0, t))),
+        Eq(C_w(t, tp).diff(t), -C_w(t, tp) + lam * (m(tp) - C_w(t, tp))
+           + Int(R_w(tp, s) * C_f(t, s), (s, 0, tp)) + Int(R_f(t, s) * C_w(tp, s), (s, 0, t))),
         Eq(C_f(t, tp), C_w(t, tp) + sigma2
            - Int(R_f(tp, s) * (C_w(t, s) + sigma2), (s, 0, tp)) - Int(R_w(t, s) * C_f(tp, s), (s, 0, t))),
-        Eq(R_w(t, tp).diff(t), -(1 + lam) * R_w(t, tp) + Int(R_f(t, s) * R_w(s, tp), (s, tp, t))),
+        Eq(R_w(t, tp).diff(t), -R_w(t, tp) - lam * R_w(t, tp) + Int(R_f(t, s) * R_w(s, tp), (s, tp, t))),
         Eq(R_f(t, tp), R_w(t, tp) - Int(R_w(t, s) * R_f(s, tp), (s, tp, t))),
     ],
     init={m: rho2, C_w(0, 0): rho2, R_w(t, t): 1 / delta},

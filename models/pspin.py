@@ -1,7 +1,7 @@
-"""Spherical p-spin glass after a quench from infinite temperature (Cugliandolo and Kurchan's equations).
+"""Spherical p-spin glass after a quench from infinite temperature (the Cugliandolo–Kurchan equations).
 
-Langevin dynamics at temperature T of N spins on a sphere with random p-body couplings, as N → ∞. The multiplier μ
-keeps C(t, t) = 1. Without a field, and with couplings of variance p!/(2N^{p−1}); energy is per spin.
+Langevin dynamics at temperature T of N spins on a sphere with random p-body couplings of variance
+p!/(2N^{p−1}), as N → ∞. The multiplier μ keeps C(t, t) = 1; the energy is per spin.
 """
 
 from eqsolve import Eq, Int, System, correlation, function, param, response, times

@@ -1,7 +1,7 @@
-"""State evolution of approximate message passing for ℓ1-regularized regression, at its fixed point (eq. fix_se).
+"""State evolution of approximate message passing with the ℓ1 penalty, at its fixed point (eq. fix_se).
 
-The penalty J(w) = |w| makes the proximal operator the soft threshold. As printed. The observables map the fixed point
-to the quantities of case (i) (eq. map_se_dmft), which describe the same minimizer.
+The penalty J(w) = |w| makes the proximal operator η the soft threshold. As printed. The observables map the
+fixed point to the quantities of case (i) (eq. map_se_dmft), which describe the same minimizer.
 """
 
 from sympy import Abs, Max, Piecewise, sign, sqrt
@@ -38,6 +38,6 @@ model = FixedPoint(
         "E_test": delta * sigma2_star,
         "P_w_zero": 1 - E(slope),
     },
-    variables={"w": w},
+    variables={"w": w, "slope": slope, "observation": observation},
     cite="nishiyama2026precise",
 )

@@ -1,6 +1,6 @@
-"""A linear Volterra integro-differential equation with the solution e^{−t} sin(2t)/2: the smallest memory equation.
+"""A linear Volterra integro-differential equation, solved by e^{−t} sin(2t)/2.
 
-Its Laplace transform is 1/(p² + 2p + 5).
+The smallest equation with memory: its Laplace transform is 1/(p² + 2p + 5).
 """
 
 from sympy import exp, sin

@@ -1,4 +1,4 @@
-"""The command line: ``main`` reads the arguments, runs one verb, and turns errors into messages and exit codes.
+"""The command line: ``main`` reads the arguments, runs one verb, turns errors into messages and exit codes.
 
 Exit codes: 0 ok; 1 the solver did not reach what was asked; 2 bad input; 70 a bug of ours; 130 interrupted;
 141 the reader of our output went away.
@@ -71,7 +71,9 @@ class _Logging:
     """Sends eqsolve's log to stderr while a command runs, as much of it as was asked for."""
 
     def __init__(self, verbose: int, quiet: bool) -> None:
-        self.level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+        self.level = (
+            logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+        )
         self.logger = logging.getLogger("eqsolve")
 
     def __enter__(self) -> None:

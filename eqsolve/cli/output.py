@@ -10,10 +10,19 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["OutputClosed", "close_output", "flush", "lay_out", "number_with_error", "say", "write", "write_json"]
+__all__ = [
+    "OutputClosed",
+    "close_output",
+    "flush",
+    "lay_out",
+    "number_with_error",
+    "say",
+    "write",
+    "write_json",
+]
 
 
-class OutputClosed(Exception):  # noqa: N818  (not an error of the user's: `eqsolve list | head` is fine)
+class OutputClosed(Exception):  # (not an error of the user's: `eqsolve list | head` is fine)
     """Whoever read our output has gone away."""
 
 
@@ -57,7 +66,7 @@ def close_output() -> None:
 
 
 def _safe(stream: Any) -> None:
-    """Show characters the terminal cannot, such as ∂ in an ASCII locale, as escapes instead of failing on them."""
+    """Show characters that a terminal cannot, such as ∂ in an ASCII locale, as escapes."""
     if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
 
@@ -82,7 +91,9 @@ def lay_out(rows: Iterable[Sequence[str]], *, right: bool = False, indent: str =
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
     for row in table:
-        cells = [cell.rjust(width) if right else cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ]
         lines.append((indent + "  ".join(cells)).rstrip())
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The grammar of the command line: the verbs, the options they share, and what to say about a misspelt one."""
+"""The grammar of the command line: the verbs, the options they share, what to say to a misspelt one."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class _Parser(argparse.ArgumentParser):
     examples: tuple[str, ...] = ()
 
     def error(self, message: str) -> NoReturn:
+        if message.endswith("required: M"):
+            message = "which model? It is named before --set, which takes all the words after it"
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
     def format_help(self) -> str:
@@ -44,7 +46,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         raise SystemExit(2)
     verb = next((word for word in arguments if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
-        raise UsageError(f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})")
+        raise UsageError(
+            f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})"
+        )
     options, rest = parser.parse_known_args(arguments)
     if options.verb is None:
         raise UsageError(f"name a command: {', '.join(VERBS)} (see `eqsolve --help`)")
@@ -90,7 +94,9 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
 def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
     group = parser.add_argument_group("messages")
     zero, no = (default, default) if default else (0, False)
-    group.add_argument("-v", "--verbose", action="count", default=zero, help="say more on stderr; -vv says all")
+    group.add_argument(
+        "-v", "--verbose", action="count", default=zero, help="say more on stderr; -vv says all"
+    )
     group.add_argument("-q", "--quiet", action="store_true", default=no, help="say only errors on stderr")
     group.add_argument("--debug", action="store_true", default=no, help="show a traceback with an error")
 

@@ -11,7 +11,7 @@ __all__ = ["Verb"]
 
 @dataclass(frozen=True)
 class Verb:
-    """One command: its line in the help, its arguments, and the function that runs it and returns the exit code."""
+    """One command: its help, its arguments, and the function that runs it and returns the exit code."""
 
     summary: str
     description: str

@@ -100,7 +100,7 @@ def Eq(lhs: Any, rhs: Any) -> Equation:  # noqa: N802  (a constructor in the use
     sides = []
     for side in (lhs, rhs):
         try:
-            sides.append(sympify(side))
+            sides.append(sympify(side, strict=True))  # text would be evaluated as Python code
         except sympy.SympifyError:
             raise ModelError(f"{location}: Eq takes two expressions, got {side!r}") from None
         if not isinstance(sides[-1], Expr):

@@ -75,15 +75,19 @@ class Singularity(Model):
         The transform variable p and the transform R.
     law_of
         Where the law of the random variables comes from: a model's name, or pairs (condition, name).
+    variables
+        Named random quantities, as in ``FixedPoint``.
     """
 
     kind: ClassVar[str] = "Singularity"
     content: ClassVar[tuple[str, ...]] = (
-        "name", "equations", "variable", "unknown", "law_of", "defaults", "observables", "conditions", "cite",
+        "name", "equations", "variable", "unknown", "law_of", "defaults", "observables", "variables", "conditions",
+        "cite",
     )  # fmt: skip
     variable: Unknown
     unknown: Unknown
     law_of: tuple[tuple[Any, str], ...]
+    variables: Table
 
     def __init__(
         self,
@@ -95,6 +99,7 @@ class Singularity(Model):
         law_of: Any = (),
         defaults: Mapping[Any, Any] | None = None,
         observables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
         conditions: Iterable[Any] = (),
         cite: str | None = None,
     ) -> None:
@@ -103,7 +108,7 @@ class Singularity(Model):
                 raise ModelError(f"{user_location()}: {role}= takes a symbol made by unknown(), got `{item}`")
         self._declare(
             name, [transform], variable=variable, unknown=unknown, law_of=law_of, defaults=defaults,
-            observables=observables, conditions=conditions, cite=cite,
+            observables=observables, variables=variables, conditions=conditions, cite=cite,
         )  # fmt: skip
         for role, item in (("variable", variable), ("unknown", unknown)):
             if item not in (transform.lhs - transform.rhs).free_symbols:

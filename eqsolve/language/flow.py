@@ -31,12 +31,14 @@ class Flow(Model):
         p_t(g, θ), one expression per component of the state.
     ratio
         The parameter n/d; ``delta`` unless given.
+    variables
+        Named functions of the state, such as the weight w.
     """
 
     kind: ClassVar[str] = "Flow"
     content: ClassVar[tuple[str, ...]] = (
         "name", "equations", "state", "weights", "fields", "loss_gradient", "gradients", "drift", "ratio",
-        "defaults", "observables", "conditions", "substitute", "cite",
+        "defaults", "observables", "variables", "conditions", "substitute", "cite",
     )  # fmt: skip
     state: Table
     weights: tuple[Expr, ...]
@@ -45,6 +47,7 @@ class Flow(Model):
     gradients: tuple[Gradient, ...]
     drift: Table
     ratio: Parameter
+    variables: Table
     substitute: Table
 
     def __init__(
@@ -60,14 +63,15 @@ class Flow(Model):
         ratio: Any = None,
         defaults: Mapping[Any, Any] | None = None,
         observables: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
         conditions: Iterable[Any] = (),
         substitute: Mapping[Any, Any] | None = None,
         cite: str | None = None,
     ) -> None:
         self._declare(
             name, (), state=state, weights=weights, fields=fields, loss_gradient=loss_gradient, gradients=gradients,
-            drift=drift, ratio=ratio, defaults=defaults, observables=observables, conditions=conditions,
-            substitute=substitute, cite=cite,
+            drift=drift, ratio=ratio, defaults=defaults, observables=observables, variables=variables,
+            conditions=conditions, substitute=substitute, cite=cite,
         )  # fmt: skip
         paired = ("weights", "fields", "loss_gradient", "gradients")
         if len({len(getattr(self, part)) for part in paired}) != 1:
@@ -97,8 +101,8 @@ class Flow(Model):
                 return tuple(_member(entry, Gradient, where, field) for entry in value)
             case "ratio":
                 return Parameter("delta", positive=True) if value is None else value
-            case "observables":
-                return expressions(value, where, "observables")
+            case "observables" | "variables":
+                return expressions(value, where, field)
             case "defaults":
                 return parameter_values(value, where)
             case "conditions":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from sympy import Basic, Expr, Symbol, sympify
+from sympy import Basic, Expr, Symbol, SympifyError, sympify
 from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
@@ -244,7 +244,8 @@ class Model(Mapping[str, Equation]):
     def replace(self, name: str | None = None, *, eqs: Iterable[Equation] = (), **changes: Any) -> Self:
         """Return a variant: equations replaced by left-hand side (new ones added), tables updated entry by entry.
 
-        Symbols declared again are bound by name to this model's. ``None`` as a table entry removes it.
+        Symbols declared again are bound by name to this model's. ``None`` as a table entry removes it. Closed forms
+        are those of the equations as they were: a variant keeps only the ones given with it.
         """
         location = user_location()
         unknown = sorted(set(changes) - set(self.content) - {"doc"})
@@ -257,6 +258,8 @@ class Model(Mapping[str, Equation]):
         equations = {equation.key: equation for equation in content["equations"]}
         equations.update({eq.key: eq for eq in (equation.map(theirs) for equation in fresh)})
         content["equations"] = tuple(equations.values())
+        if "exact" in content and (fresh or {"init", "laws", "start"} & set(normal)):
+            content["exact"] = Table()
         for key, value in normal.items():
             value = transform(value, _mapper(theirs))
             if isinstance(value, Table):
@@ -286,8 +289,8 @@ class Model(Mapping[str, Equation]):
             elif type(item) is type(known) or type(item) is Symbol:
                 theirs[item] = known
         theirs = through_laws(theirs, [item for item in fresh if isinstance(item, Random)])
-        mine = {known: theirs.get(item, item) for known, item in mine.items()}
-        return through_laws(mine, self.randoms), theirs
+        mine = through_laws({known: theirs.get(item, item) for known, item in mine.items()}, self.randoms)
+        return mine, {**mine, **{item: mine.get(known, known) for item, known in theirs.items()}}
 
     def subs(self, values: Mapping[Any, Any] | None = None, **by_name: Any) -> Self:
         """Return the model with symbols replaced by expressions or numbers, by symbol or by name."""
@@ -297,11 +300,19 @@ class Model(Mapping[str, Equation]):
 
         def change(item: Any) -> Any:
             if isinstance(item, Equation):
-                return Equation(item.lhs.subs(mapping), item.rhs.subs(mapping), item.location)
+                order = {
+                    whole.subs(mapping): tuple(part.subs(mapping) for part in parts)
+                    for whole, parts in item.order.items()
+                }
+                return Equation(item.lhs.subs(mapping), item.rhs.subs(mapping), item.location, order)
             return item.subs(mapping)
 
         content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}
         content["defaults"] = Table((k, v) for k, v in self.defaults.items() if k not in mapping)
+        content["conditions"] = tuple(item for item in content["conditions"] if item != True)  # noqa: E712
+        if any(item == False for item in content["conditions"]):  # noqa: E712  (sympy's truth values)
+            broken = next(item for item in self.conditions if item.subs(mapping) == False)  # noqa: E712
+            raise ModelError(f"model `{self.name}` holds for {broken} only ({self.location})")
         return self._with(**content)
 
     # --- display -----------------------------------------------------------------------------------------------
@@ -338,7 +349,10 @@ def expressions(values: Mapping[str, Any] | None, location: Location | None, wha
     for key, value in (values or {}).items():
         if not isinstance(key, str) or not key.isidentifier():
             raise ModelError(f"{location}: {what} are named by identifiers, got {key!r}")
-        item = None if value is None else sympify(value)
+        try:
+            item = None if value is None else sympify(value, strict=True)
+        except SympifyError:
+            item = value
         if item is not None and not isinstance(item, Expr):
             raise ModelError(f"{location}: {what} `{key}` must be an expression, got {value!r}")
         table[key] = item

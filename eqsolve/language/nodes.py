@@ -191,7 +191,7 @@ class Inverse:
         Open interval in which the root lies; the whole line by default.
     """
 
-    def __init__(self, expression: Any, variable: Any, domain: tuple[Any, Any] = (-oo, oo)) -> None:
+    def __init__(self, expression: Any, variable: Any, domain: Any = (-oo, oo)) -> None:
         self.expression = sympify(expression)
         self.variable = sympify(variable)
         if not isinstance(domain, tuple | list) or len(domain) != 2:

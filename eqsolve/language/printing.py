@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from sympy import Add, Expr, Float, Mul, Pow, Rational, S, Tuple
+from sympy import Add, Expr, Float, Mul, Pow, Rational, S, Tuple, preorder_traversal
 from sympy.core.function import Derivative
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
@@ -17,10 +17,10 @@ from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.language.source import Order
-from eqsolve.language.symbols import Head
+from eqsolve.language.symbols import Head, Plain, default_latex
 from eqsolve.language.system import System
 
-__all__ = ["Shown", "equation_latex", "equation_text", "expression_latex", "expression_text"]
+__all__ = ["Shown", "TextPrinter", "equation_latex", "equation_text", "expression_latex", "expression_text"]
 
 
 class _Written:
@@ -55,8 +55,8 @@ class _Written:
         for factor in factors:
             if factor == -1:
                 sign = -sign
-            elif isinstance(factor, Pow) and factor.exp == -1:
-                below.append(factor.base)
+            elif isinstance(factor, Pow) and factor.exp.is_Integer and factor.exp < 0:
+                below.append(factor.base**-factor.exp)
             elif factor.is_Rational and factor.p == 1 and factor.q != 1:
                 below.append(S(factor.q))
             elif factor.is_Mul and factor.could_extract_minus_sign():
@@ -68,7 +68,9 @@ class _Written:
         return f"-{body}" if sign < 0 else str(body)
 
 
-class _Text(_Written, StrPrinter):
+class TextPrinter(_Written, StrPrinter):
+    """sympy's text, with the terms in the order in which they were written."""
+
     def __init__(self, order: Order) -> None:
         super().__init__({"full_prec": False})
         self.order_of_terms = order
@@ -122,7 +124,7 @@ class _Latex(_Written, LatexPrinter):
 
 def expression_text(expr: Any, order: Order | None = None) -> str:
     """Return an expression as text, terms in the given order."""
-    return str(_Text(order or {}).doprint(expr))
+    return str(TextPrinter(order or {}).doprint(expr))
 
 
 def expression_latex(expr: Any, order: Order | None = None) -> str:
@@ -143,10 +145,26 @@ def equation_latex(equation: Equation) -> str:
 Line = tuple[Any, str, Any]
 
 
+def _shortener(model: Model) -> Callable[..., Any]:
+    """Return a function that writes a model's named quantities by their names, the largest first."""
+    named = [(value, Plain(name)) for name, value in getattr(model, "variables", {}).items() if value.args]
+    named.sort(key=lambda pair: -sum(1 for _ in preorder_traversal(pair[0])))
+
+    def shorten(item: Expr, keep: Expr | None = None) -> Expr:
+        for value, name in named:
+            item = item if value == keep else item.subs(value, name)
+        return item
+
+    return shorten
+
+
 def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     """Return a model's equations and its further statements, as (title, [(left, relation, right)])."""
     sections: list[tuple[str, list[Line]]] = []
-    equations = list(model.equations)
+    shorten = _shortener(model)
+    equations = [_shortened(equation, shorten) for equation in model.equations]
+    variables = getattr(model, "variables", {})
+    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in variables.items()]
     if isinstance(model, System):
         drives = [(key, "~", law) for key, law in model.laws.items()]
         constants = [(item, "~", item.law) for item in model.randoms if item.law is not None and item not in model.laws]
@@ -159,25 +177,33 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         sections.append(("exact change of variables", [(key, "=", value) for key, value in model.substitute.items()]))
         sections.append(("closed form", list(_closed(model))))
     elif isinstance(model, FixedPoint):
-        sections.append(("where", [(name, "=", value) for name, value in model.variables.items()]))
+        sections.append(("where", where))
         sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
         sections.append(("closed form", list(_closed(model))))
     elif isinstance(model, Singularity):
+        sections.append(("where", where))
         sections.append(("law of the random variables", [(name, "if", condition) for condition, name in model.law_of]))
     elif isinstance(model, Flow):
-        sections.append(("weights and fields", [(f, "= X", w) for f, w in zip(model.fields, model.weights, strict=True)]))
+        pairs = zip(model.fields, model.weights, strict=True)
+        sections.append(("weights and fields", [(field, "= X", shorten(weight)) for field, weight in pairs]))
         pairs = zip(model.gradients, model.loss_gradient, strict=True)
         sections.append(("gradients", [(g, f"= (1/{model.ratio.name}) Xᵀ", loss) for g, loss in pairs]))
-        sections.append(("drift", [(f"d{item.name}/dt", "=", drift) for item, drift in model.drift.items()]))
+        sections.append(("drift", [(f"d{item.name}/dt", "=", shorten(drift)) for item, drift in model.drift.items()]))
+        sections.append(("where", where))
         sections.append(
             ("start", [(f"{item.name}(0)", "=" if isinstance(v, Expr) else "~", v) for item, v in model.state.items()])
         )
         sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
-    sections.append(("observables", [(name, "=", value) for name, value in model.observables.items()]))
+    sections.append(("observables", [(name, "=", shorten(value)) for name, value in model.observables.items()]))
     sections.append(("conditions", [(item.lhs, item.rel_op, item.rhs) for item in model.conditions]))
     defaults = {**{p: p.default for p in model.parameters if p.default is not None}, **model.defaults}
     sections.append(("defaults", [(key, "=", value) for key, value in defaults.items()]))
     return equations, [(title, lines) for title, lines in sections if lines]
+
+
+def _shortened(equation: Equation, shorten: Callable[..., Any]) -> Equation:
+    order = {shorten(whole): tuple(shorten(part) for part in parts) for whole, parts in equation.order.items()}
+    return Equation(shorten(equation.lhs), shorten(equation.rhs), equation.location, order)
 
 
 def _closed(model: System | FixedPoint) -> Iterator[Line]:
@@ -193,17 +219,25 @@ class Shown:
     def __init__(self, model: Model) -> None:
         self.model = model
 
+    def sections(self) -> list[tuple[str, list[tuple[str, str, str]]]]:
+        """Return titles and, under each, lines as (left, relation, right); the equations come first."""
+        equations, sections = _lines(self.model)
+        pairs = [equation_text(equation) for equation in equations]
+        made = [(f"{self.model.name} ({self.model.kind})", [(left, "=", right) for left, right in pairs])]
+        made += [
+            (title, [(_plain(left), rel, _applied(_plain(right), rel, right, "(", ")")) for left, rel, right in lines])
+            for title, lines in sections
+        ]
+        return made
+
     def text(self) -> str:
         """Return the equations aligned at their equality signs."""
-        equations, sections = _lines(self.model)
-        blocks = [[(*equation_text(equation)[:1], "=", equation_text(equation)[1]) for equation in equations]]
-        blocks += [[(_plain(left), rel, _plain(right)) for left, rel, right in lines] for _, lines in sections]
-        width = max((len(left) for block in blocks for left, _, _ in block), default=0)
-        titles = [f"{self.model.name} ({self.model.kind})", *(title for title, _ in sections)]
+        sections = self.sections()
+        width = max((len(left) for _, lines in sections for left, _, _ in lines), default=0)
         out = []
-        for title, block in zip(titles, blocks, strict=True):
+        for title, lines in sections:
             out.append(title)
-            out.extend(f"  {left:>{width}} {relation} {right}" for left, relation, right in block)
+            out.extend(f"  {left:>{width}} {relation} {right}" for left, relation, right in lines)
         return "\n".join(out)
 
     def latex(self) -> str:
@@ -213,7 +247,10 @@ class Shown:
         for title, lines in sections:
             if title in ("defaults", "observables", "conditions", "exact change of variables", "closed form"):
                 continue
-            rows += [f"{_tex(left)} &{_relation(relation)} {_tex(right)}" for left, relation, right in lines]
+            rows += [
+                f"{_tex(left)} &{_relation(rel)} " + _applied(_tex(right), rel, right, r"\left(", r"\right)")
+                for left, rel, right in lines
+            ]
         return "\\begin{align}\n" + " \\\\\n".join(f"    {row}" for row in rows) + "\n\\end{align}"
 
     def __repr__(self) -> str:
@@ -245,7 +282,12 @@ def _tex(item: Any) -> str:
     return expression_latex(_decimals(item) if isinstance(item, Law | Rational) else item)
 
 
+def _applied(text: str, relation: str, item: Any, opening: str, closing: str) -> str:
+    """Return the text of a right-hand side, a sum in brackets when a matrix is applied to it."""
+    return f"{opening}{text}{closing}" if "X" in relation and isinstance(item, Add) else text
+
+
 def _relation(relation: str) -> str:
     if relation.startswith("= (1/"):
-        return rf"= \frac{{1}}{{\{relation[5:-5]}}} X^\top"
+        return rf"= \frac{{1}}{{{default_latex(relation[5:-4])}}} X^\top"
     return {"~": r"\sim", "if": r"\quad\text{if }"}.get(relation, relation)

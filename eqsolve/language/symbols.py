@@ -113,7 +113,8 @@ class Named(Symbol):
         try:
             obj: Named = Symbol.__xnew__(cls, name, **assumptions)
         except InconsistentAssumptions:
-            raise ModelError(f"{_here()}`{name}`: the assumptions {', '.join(assumptions)} contradict each other") from None
+            words = ", ".join(assumptions)
+            raise ModelError(f"{_here()}`{name}`: the assumptions {words} contradict each other") from None
         obj.latex_name = latex or default_latex(name)
         obj.extra = extra
         return obj
@@ -220,7 +221,9 @@ class Head(Basic):
 
     def _uncalled(self, *_: Any) -> Any:
         shape = ", ".join(("t", "t'")[: self.arity])
-        raise ModelError(f"{_here()}the {self.kind_name} `{self.name}` stands without its times; write `{self.name}({shape})`")
+        raise ModelError(
+            f"{_here()}the {self.kind_name} `{self.name}` stands without its times; write `{self.name}({shape})`"
+        )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _uncalled
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = diff = _uncalled
@@ -319,7 +322,7 @@ def param(
     names: str,
     *,
     latex: str | None = None,
-    domain: tuple[Any, Any] | None = None,
+    domain: Any = None,
     default: Any = None,
     **assumptions: bool,
 ) -> Any:

@@ -28,6 +28,7 @@ from eqsolve.passes.causality import analyse_causality
 from eqsolve.result import Result
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.tolerance import excess
 
 __all__ = ["solve_ode"]
 
@@ -304,8 +305,8 @@ def solve_ode(binding: Binding, options: Options) -> Result:
             other = program.curves(fine.grid.nodes, half.solution(fine.grid.nodes), fewer)[0]
             rule = {name: np.abs(fine.curves[name] - other[name]) for name in fine.curves}
         floor = {name: 4e-15 * np.maximum(np.abs(v), np.max(np.abs(v))) for name, v in fine.curves.items()}
-        worst_rule = max((_excess(fine.curves[n], rule[n], options) for n in rule), default=0.0)
-        worst_step = max((_excess(fine.curves[n], step[n], options) for n in step), default=0.0)
+        worst_rule = max((excess(fine.curves[n], rule[n], options) for n in rule), default=0.0)
+        worst_step = max((excess(fine.curves[n], step[n], options) for n in step), default=0.0)
         if worst_rule > 0.5 and order < _LARGEST_RULE:
             order *= 2
             paths = make_paths(program.laws, order)
@@ -314,19 +315,10 @@ def solve_ode(binding: Binding, options: Options) -> Result:
         else:
             break
     errors = {name: step[name] + rule[name] + floor[name] for name in step}
-    worst = max((_excess(fine.curves[name], errors[name], options) for name in errors), default=0.0)
+    worst = max((excess(fine.curves[name], errors[name], options) for name in errors), default=0.0)
     status = "ok" if worst <= 1.5 else "tolerance not met"
     message = "" if status == "ok" else f"the error estimate is {worst:.2g} times the tolerance rtol={options.rtol:g}"
     return _package(program, fine, errors, status, message, order if continuous else None)
-
-
-def _excess(values: Array, errors: Array, options: Options) -> float:
-    """Return the largest error in units of the tolerance."""
-    largest = float(np.max(np.abs(values)))
-    allowed = options.rtol * np.maximum(np.abs(values), 1e-3 * largest) + (options.atol or 0.0)
-    if largest == 0.0:
-        return 0.0
-    return float(np.max(errors / np.maximum(allowed, 1e-300)))
 
 
 def _package(

@@ -1,0 +1,44 @@
+"""The command that prints what to cite when a model is used."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from eqsolve.cli.options import add_json, add_model
+from eqsolve.cli.output import say, write, write_json
+from eqsolve.cli.verb import Verb
+
+__all__ = ["CITE"]
+
+
+def run_cite(options: Namespace) -> int:
+    """Print the BibTeX entries of the paper behind a model and of eqsolve."""
+    from eqsolve.citing import find_entry, software_entry
+    from eqsolve.loading import load
+
+    model = load(options.model)
+    entry = find_entry(model) if model.cite else None
+    software = software_entry()
+    if options.json:
+        write_json({"model": model.name, "key": model.cite, "bibtex": entry, "software": software})
+        return 0
+    if entry is None:
+        say(f"model `{model.name}` names no paper (its file has no cite=...); please cite eqsolve:")
+    else:
+        write(f"{entry}\n")
+    write(software)
+    return 0
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_json(parser)
+
+
+CITE = Verb(
+    summary="print the BibTeX entries to cite",
+    description="Print the BibTeX entry of the paper behind a model, and that of eqsolve itself.",
+    example="cite {model}",
+    add_arguments=_arguments,
+    run=run_cite,
+)

@@ -1,0 +1,56 @@
+"""The command that says what the engine makes of a model, and draws its dependency graph."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from eqsolve.cli.options import FIGURES, add_json, add_model, check_destination
+from eqsolve.cli.output import say, write, write_json
+from eqsolve.cli.verb import Verb
+
+__all__ = ["EXPLAIN"]
+
+
+def run_explain(options: Namespace) -> int:
+    """Print what each stage made of a model, and which solver would be chosen."""
+    picture = check_destination(options.graph, "--graph", FIGURES)
+    from eqsolve.loading import load
+    from eqsolve.passes.explain import explain
+    from eqsolve.solving import choose_solver
+
+    model = load(options.model)
+    explanation = explain(model)
+    choice = choose_solver(model)
+    if picture is not None:
+        from eqsolve.plotting.files import save_figure
+        from eqsolve.plotting.graph import draw_dependencies
+
+        save_figure(draw_dependencies(model), picture)
+    if options.json:
+        solver = {"name": choice.name, "reason": choice.reason}
+        graph = {} if picture is None else {"graph": str(picture)}
+        write_json({**explanation.to_dict(), "solver": solver, **graph})
+    else:
+        write(explanation.text())
+        write(f"\nsolver\n  {f'{choice.name}: ' if choice.name else ''}{choice.reason}")
+        if picture is not None and not options.quiet:
+            say(f"wrote {picture}")
+    return 0
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
+    add_json(parser)
+
+
+EXPLAIN = Verb(
+    summary="say what the engine makes of a model, and draw its graph",
+    description=(
+        "Print equations with their places, who reads whom, the order of a time slice, derived tangent\n"
+        "equations, changes of variable, parameters, and the solver that would be chosen."
+    ),
+    example="explain {model} --graph graph.png",
+    add_arguments=_arguments,
+    run=run_explain,
+)

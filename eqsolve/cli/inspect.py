@@ -1,0 +1,159 @@
+"""The commands that look at models without solving them: list, show, check."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from eqsolve.cli.options import add_json, add_model, add_set, apply_settings, read_settings
+from eqsolve.cli.output import lay_out, say, write, write_json
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import EqsolveError, UsageError
+
+if TYPE_CHECKING:
+    from eqsolve.language.model import Model
+
+__all__ = ["CHECK", "LIST", "SHOW"]
+
+
+def run_list(options: Namespace) -> int:
+    """Print every model that can be named; no model file is run."""
+    from eqsolve.loading import folders, list_models
+
+    models = list_models()
+    if options.json:
+        entries = [
+            {"name": item.name, "kind": item.kind, "summary": item.summary, "path": str(item.path)}
+            for item in models
+        ]
+        write_json({"models": entries})
+        return 0
+    if not models:
+        write("no models found; searched: " + ", ".join(map(str, folders())))
+        return 0
+    write(lay_out([("NAME", "KIND", "SUMMARY"), *((item.name, item.kind, item.summary) for item in models)]))
+    for folder in dict.fromkeys(item.path.parent for item in models):
+        count = sum(item.path.parent == folder for item in models)
+        write(f"{count} in {folder}")
+    return 0
+
+
+def run_show(options: Namespace) -> int:
+    """Print a model's equations as aligned text or as LaTeX."""
+    from eqsolve.loading import load
+
+    model = apply_settings(load(options.model), read_settings(options.settings))
+    shown = model.show()
+    if options.json:
+        write_json({"model": model.name, "kind": model.kind, "text": shown.text(), "latex": shown.latex()})
+    else:
+        write(shown.latex() if options.latex else shown.text())
+    return 0
+
+
+def run_check(options: Namespace) -> int:
+    """Check models and print what is known of them, or every problem found."""
+    from eqsolve.loading import list_models
+
+    names = options.model or [item.name for item in list_models()]
+    if not names:
+        raise UsageError("there is no model to check; `eqsolve list` shows where models are searched")
+    reports = [_check(name) for name in names]
+    sound = all(report["ok"] for report in reports)
+    if options.json:
+        write_json(reports[0] if len(options.model) == 1 else {"ok": sound, "models": reports})
+        return 0 if sound else 2
+    for report in reports:
+        head = f"{report['model']}: " if len(reports) > 1 else ""
+        if report["ok"]:
+            facts = "".join(f", {fact}" for fact in report["facts"])
+            write(f"{head}ok{facts.replace(', ', ': ', 1)}, checked in {report['milliseconds']:.0f} ms")
+        for problem in report["problems"]:
+            say(f"error: {head}{problem}")
+    return 0 if sound else 2
+
+
+def _check(name: str) -> dict[str, Any]:
+    from eqsolve.loading import load
+    from eqsolve.passes.check import check
+
+    started = time.perf_counter()
+    facts: list[str] = []
+    problems: list[str] = []
+    try:
+        model = load(name)
+        check(model)
+        facts = _facts(model)
+    except EqsolveError as error:
+        problems = list(getattr(error, "problems", [str(error)]))
+    milliseconds = 1000 * (time.perf_counter() - started)
+    return {
+        "model": name,
+        "ok": not problems,
+        "facts": facts,
+        "problems": problems,
+        "milliseconds": milliseconds,
+    }
+
+
+def _facts(model: Model) -> list[str]:
+    """Return how many there are of everything, in words."""
+    counts = [
+        ("equation", len(model.equations) + len(getattr(model, "drift", ()))),
+        ("unknown", len(getattr(model, "unknowns", ()))),
+        ("parameter", len(model.parameters)),
+        ("random constant", len(model.randoms)),
+        ("observable", len(model.observables)),
+        ("change of variable", len(getattr(model, "substitute", ()))),
+    ]
+    return [f"{count} {_plural(word, count)}" for word, count in counts if count]
+
+
+def _plural(word: str, count: int) -> str:
+    first, *rest = word.split(" of ")
+    return word if count == 1 else " of ".join([f"{first}s", *rest])
+
+
+def _list_arguments(parser: ArgumentParser) -> None:
+    add_json(parser)
+
+
+def _show_arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--latex", action="store_true", help="print a LaTeX align environment instead of text"
+    )
+    add_set(parser, "replace parameters first")
+    add_json(parser)
+
+
+def _check_arguments(parser: ArgumentParser) -> None:
+    add_model(parser, nargs="*", help="names or files of models; all that can be found, if none is given")
+    add_json(parser)
+
+
+LIST = Verb(
+    summary="list the models that can be named",
+    description=(
+        "List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.\n"
+        "Earlier places come first: a file in ./models hides one of the same name elsewhere."
+    ),
+    example="list",
+    add_arguments=_list_arguments,
+    run=run_list,
+)
+SHOW = Verb(
+    summary="print a model's equations, as text or LaTeX",
+    description="Print a model's equations, with the terms in the order in which they were written.",
+    example="show {model} --latex",
+    add_arguments=_show_arguments,
+    run=run_show,
+)
+CHECK = Verb(
+    summary="check models: definitions, times, causality, laws",
+    description="Check models without solving them: exit code 0 if all are sound, 2 if not.",
+    example="check {model}",
+    add_arguments=_check_arguments,
+    run=run_check,
+)

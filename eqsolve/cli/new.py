@@ -1,0 +1,44 @@
+"""The command that starts a new model file from an existing model."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+
+from eqsolve.cli.output import write
+from eqsolve.cli.verb import Verb
+
+__all__ = ["NEW"]
+
+
+def run_new(options: Namespace) -> int:
+    """Write models/NAME.py in the current folder, a variant of a model; nothing is ever overwritten."""
+    from eqsolve.scaffold import write_variant
+
+    path = write_variant(options.name, options.source)
+    write(f"wrote {os.path.relpath(path)}: a variant of {options.source}, ready to be changed")
+    write(f"next: edit it, then `eqsolve check {options.name}` and `eqsolve show {options.name}`")
+    return 0
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the new model's name, such as my_variant")
+    parser.add_argument(
+        "--from",
+        metavar="M",
+        dest="source",
+        required=True,
+        help="the model to start from: a name, or a file's path",
+    )
+
+
+NEW = Verb(
+    summary="start a new model from an existing one",
+    description=(
+        "Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled\n"
+        "out to be changed. The new file passes `eqsolve check` as it stands. Existing files are left alone."
+    ),
+    example="new my_variant --from {model}",
+    add_arguments=_arguments,
+    run=run_new,
+)

@@ -1,0 +1,246 @@
+"""The command that solves a model and reports values with their errors."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from eqsolve.cli.options import (
+    FIGURES,
+    add_json,
+    add_model,
+    add_set,
+    check_destination,
+    read_number,
+    read_pairs,
+    read_settings,
+    read_times,
+    read_whole,
+)
+from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import SolverError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from eqsolve.language.model import Model
+    from eqsolve.result import Result
+
+__all__ = ["SOLVE"]
+
+ROWS = 8  # of the table, where the user names no times
+
+
+def run_solve(options: Namespace) -> int:
+    """Solve a model; exit code 1 says that the tolerance was not met, with the result so far."""
+    data = check_destination(options.out, "--out", (".nc",))
+    picture = check_destination(options.plot, "--plot", FIGURES)
+    settings = read_settings(options.settings)
+    from eqsolve.loading import load
+
+    model = load(options.model)
+    asked = _read(options, model)
+    from eqsolve.solving import solve
+
+    progress = _Progress(options.quiet)
+    try:
+        result = solve(model, params=settings, progress=progress, **asked)
+    except SolverError as error:
+        progress.clear()
+        partial: Result | None = getattr(error, "partial", None)
+        _report_failure(options, model, partial, str(error), asked, data, picture)
+        raise
+    progress.clear()
+    _report(options, result, asked, data, picture)
+    if result.status == "ok":
+        return 0
+    say(f"error: {result.message or result.status}")
+    return 1
+
+
+def _read(options: Namespace, model: Model) -> dict[str, Any]:
+    """Return the keyword arguments of ``solve`` that were given."""
+    at, at2 = read_times(options.at), read_pairs(options.at2)
+    t_max = (
+        None if options.t_max is None else read_number(options.t_max, "--t-max", "a time such as 20 or 1e3")
+    )
+    timed = [name for name, value in (("--at", at), ("--at2", at2), ("--t-max", t_max)) if value is not None]
+    if timed and model.kind in ("FixedPoint", "Singularity"):
+        raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")
+    if at2 is not None and not getattr(model, "kernels", ()):
+        raise UsageError(f"--at2: model `{model.name}` has no function of two times")
+    _check_times(model, at, at2, t_max)
+    rtol = None if options.rtol is None else read_number(options.rtol, "--rtol", "a number such as 1e-4")
+    atol = None if options.atol is None else read_number(options.atol, "--atol", "a number such as 1e-8")
+    given = {
+        "t_max": t_max, "at": at, "at2": at2, "rtol": rtol, "atol": atol, "solver": options.solver,
+        "seed": read_whole(options.seed, "--seed"), "order": read_whole(options.order, "--order"),
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _check_times(
+    model: Model, at: list[float] | None, at2: list[tuple[float, float]] | None, t_max: float | None
+) -> None:
+    moments = [("--at", moment) for moment in at or []]
+    moments += [("--at2", moment) for pair in at2 or [] for moment in pair]
+    starts_at_zero = getattr(model, "start", 0) == 0
+    for option, moment in moments:
+        if starts_at_zero and moment < 0:
+            raise UsageError(f"{option}: time starts at 0, got {moment:g}")
+        if t_max is not None and moment > t_max:
+            raise UsageError(f"{option} asks for the time {moment:g}, but --t-max is {t_max:g}")
+    if t_max is not None and starts_at_zero and t_max <= 0:
+        raise UsageError(f"--t-max: time starts at 0, so the last time must be positive, got {t_max:g}")
+
+
+class _Progress:
+    """One line on a terminal's stderr that says how far the solve is; silent elsewhere."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.shown = not quiet and sys.stderr.isatty()
+        self.started = self.last = time.monotonic()
+        self.length = 0
+
+    def __call__(self, done: float, total: float, text: str) -> None:
+        now = time.monotonic()
+        if not self.shown or now - self.last < 0.2:
+            return
+        self.last = now
+        line = f"t = {done:.4g} of {total:.4g}, {now - self.started:.0f} s  {text}"
+        line = line[: shutil.get_terminal_size().columns - 1]
+        sys.stderr.write(f"\r{line.ljust(self.length)}")
+        sys.stderr.flush()
+        self.length = len(line)
+
+    def clear(self) -> None:
+        if self.length:
+            sys.stderr.write(f"\r{' ' * self.length}\r")
+            sys.stderr.flush()
+
+
+def _report(
+    options: Namespace, result: Result, asked: dict[str, Any], data: Path | None, picture: Path | None
+) -> None:
+    """Write the files that were asked for, then the numbers."""
+    if data is not None:
+        result.save(data)
+    if picture is not None:
+        from eqsolve.plotting.files import save_figure
+
+        save_figure(result.plot().figure, picture)
+    if options.json:
+        write_json(result.json_object(at=asked.get("at"), at2=asked.get("at2")))
+        return
+    write(_text(result, asked))
+    for path in (data, picture):
+        if path is not None and not options.quiet:
+            say(f"wrote {path}")
+
+
+def _report_failure(
+    options: Namespace,
+    model: Model,
+    partial: Result | None,
+    reason: str,
+    asked: dict[str, Any],
+    data: Path | None,
+    picture: Path | None,
+) -> None:
+    """Give what was solved before the failure; the reason itself is said by whoever catches the error."""
+    if partial is not None:
+        _report(options, partial, asked, data, picture)
+    elif options.json:
+        write_json({"model": model.name, "status": "failed", "message": reason})
+
+
+def _text(result: Result, asked: dict[str, Any]) -> str:
+    """Return the result for a terminal: a head line, then values ± errors."""
+    made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"))
+    seconds = result.stats.get("seconds")
+    took = f" in {seconds:.2g} s" if isinstance(seconds, float) else ""
+    solver = f", by {result.stats['solver']}" if "solver" in result.stats else ""
+    blocks = [f"{result.model}: {result.status}{solver}{took}"]
+    if made["params"]:
+        blocks.append(", ".join(f"{name}={_short(value)}" for name, value in made["params"].items()))
+    if "t" in made:
+        blocks += _tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
+    else:
+        errors = made["errors"]
+        rows = [(n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items()]
+        blocks.append(lay_out(rows) if rows else "(no values)")
+    if "two_time" in made:
+        pairs = made["two_time"]["at"]
+        first = [(name, [f"{pair[place]:.6g}" for pair in pairs]) for place, name in enumerate(("t", "t'"))]
+        blocks += _tables(first, made["two_time"])
+    return "\n\n".join(blocks)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:
+    """Return the times of the table: those asked for, or a few spread logarithmically."""
+    if "at" in asked or result.grid is None:
+        return asked.get("at")
+    edges = [float(edge) for edge in result.grid.edges]
+    first, last = edges[0], edges[-1]
+    length = last - first
+    ratio = (1e-3) ** (1 / (ROWS - 2))
+    return [first, *(float(f"{first + length * ratio**k:.3g}") for k in range(ROWS - 2, 0, -1)), last]
+
+
+def _tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str]:
+    """Return the values as aligned tables, as many columns in each as the terminal is wide."""
+    columns = []
+    for name, values in made["values"].items():
+        errors = made["errors"].get(name, [math.nan] * len(values))
+        columns.append((name, [number_with_error(v, e) for v, e in zip(values, errors, strict=True)]))
+    room = max(shutil.get_terminal_size().columns, 60)
+    tables, current = [], list(first)
+    for column in columns:
+        width = sum(2 + max(map(len, [name, *cells])) for name, cells in [*current, column])
+        if width > room and len(current) > len(first):
+            tables.append(current)
+            current = list(first)
+        current.append(column)
+    tables.append(current)
+    return [
+        lay_out(zip(*([name, *cells] for name, cells in table), strict=True), right=True) for table in tables
+    ]
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_set(parser, "values of parameters")
+    parser.add_argument("--t-max", metavar="T", help="last time; the largest time asked for by default")
+    parser.add_argument("--at", metavar="T,T,...", help="times to report, such as 0.1,1,10")
+    parser.add_argument("--at2", metavar="T,T';...", help='pairs of times to report, such as "1,0.5;2,2"')
+    parser.add_argument("--rtol", metavar="R", help="relative tolerance on the observables; 1e-3 by default")
+    parser.add_argument(
+        "--atol", metavar="A", help="absolute tolerance; by default relative to the largest value"
+    )
+    parser.add_argument("--out", metavar="F.nc", help="write the result as netCDF")
+    parser.add_argument("--plot", metavar="F.png", help="draw the observables (*.png, *.svg or *.pdf)")
+    parser.add_argument("--seed", metavar="N", help="seed of everything random; 0 by default")
+    parser.add_argument("--order", metavar="M", help="nodes per panel; chosen from the tolerance by default")
+    parser.add_argument("--solver", metavar="NAME", help="use this solver instead of the one chosen")
+    add_json(parser)
+
+
+SOLVE = Verb(
+    summary="solve a model and report values with their errors",
+    description=(
+        "Solve a model to the tolerance asked for. Exit code 0: solved; 1: the tolerance was not met,\n"
+        "and the result so far and the reason are given; 2: bad input."
+    ),
+    example="solve {model} --at 0.1,1,10 --plot curves.png",
+    add_arguments=_arguments,
+    run=run_solve,
+)

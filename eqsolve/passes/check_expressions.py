@@ -1,0 +1,327 @@
+"""What an expression may contain where it stands: defined names, known times, randomness only under E."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sympy import Basic, Derivative, Expr, Integral, S, Symbol
+from sympy.core.function import AppliedUndef
+
+from eqsolve.errors import did_you_mean
+from eqsolve.language.model import Model
+from eqsolve.language.nodes import E, Int, InverseValue, Resp
+from eqsolve.language.symbols import (
+    Field,
+    Gradient,
+    Head,
+    Named,
+    Plain,
+    Process,
+    Random,
+    Response,
+    State,
+    Time,
+    Value,
+)
+from eqsolve.language.system import System
+
+__all__ = ["ExpressionCheck", "Scope"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where an expression stands.
+
+    Attributes
+    ----------
+    label
+        How messages name the place, such as ``equation for `g` (file.py:32)``.
+    times
+        The times that have a meaning here: those on the left-hand side and the integration variables around.
+    order
+        Pairs (earlier, later) of times known to be ordered here.
+    random
+        Whether processes and random constants may stand here: in a path's own equation, or under E.
+    expected, responding
+        Whether an expectation or a response is already open.
+    bound
+        Variables bound by an inverse function or a sum around.
+    """
+
+    label: str
+    times: tuple[Expr, ...] = ()
+    order: frozenset[tuple[Expr, Expr]] = frozenset()
+    random: bool = False
+    expected: bool = False
+    responding: bool = False
+    bound: frozenset[Basic] = frozenset()
+
+    def precedes(self, first: Expr, second: Expr) -> bool:
+        """Whether ``first`` is known not to be later than ``second``."""
+        reached, pending = {first}, [first]
+        while pending:
+            now = pending.pop()
+            more = {later for earlier, later in self.order if earlier == now} - reached
+            reached |= more
+            pending.extend(more)
+        return second in reached
+
+    def inside(self, node: Int) -> Scope:
+        """Return the scope of an integrand."""
+        pairs = {(node.low, node.variable), (node.variable, node.high)}
+        return replace(self, times=(*self.times, node.variable), order=self.order | pairs)
+
+
+class ExpressionCheck:
+    """Walks through expressions of one model and gathers what is wrong with them, in the order found.
+
+    Parameters
+    ----------
+    model
+        The model the expressions belong to.
+    kinds
+        The kinds of symbol that may stand in them.
+    start
+        The first time of a system.
+    """
+
+    def __init__(self, model: Model, kinds: tuple[type[Named], ...], start: Expr = S.Zero) -> None:
+        self.model = model
+        self.kinds = kinds
+        self.start = start
+        self.defined: dict[str, Head] = {}
+        self.noises: tuple[Head, ...] = ()
+        if isinstance(model, System):
+            self.defined = {head.name: head for head in model.unknowns}
+            self.noises = model.noises
+        self.problems: dict[str, None] = {}
+        self._bare: set[tuple[str, Head]] = set()  # processes already reported, by place
+
+    def report(self, scope: Scope, text: str) -> None:
+        """Add a problem, once."""
+        self.problems[f"{scope.label} {text}"] = None
+
+    def visit(self, expr: Basic, scope: Scope) -> None:
+        """Check an expression and everything in it."""
+        match expr:
+            case Value() | Int() | Resp() if not isinstance(self.model, System):
+                self.report(scope, f"uses `{expr}`; only a System has functions of time")
+            case Value():
+                self._value(expr, scope)
+            case Int():
+                self._integral(expr, scope)
+            case E():
+                if scope.expected:
+                    self.report(
+                        scope,
+                        f"has an expectation inside an expectation, `{expr}`; give the inner one a name "
+                        "of its own by a further equation",
+                    )
+                self.visit(expr.argument, replace(scope, expected=True, random=True))
+            case Resp():
+                self._response(expr, scope)
+            case InverseValue():
+                self.visit(expr.expression, replace(scope, bound=scope.bound | {expr.variable}))
+                for part in (expr.argument, *expr.domain):
+                    self.visit(part, scope)
+            case Derivative():
+                self.report(
+                    scope,
+                    f"has the derivative `{expr}` outside its left-hand side; write the right-hand side "
+                    "of that derivative's own equation instead",
+                )
+            case AppliedUndef():
+                self.report(
+                    scope,
+                    f"uses `{expr}`, an undeclared sympy function; declare it with function(), process(), "
+                    "correlation() or response()",
+                )
+            case Integral():
+                self.report(
+                    scope, f"has sympy's own integral `{expr}`; write Int(integrand, (s, {self.start}, t))"
+                )
+            case Head():
+                shape = ", ".join(("t", "t'")[: expr.arity])
+                self.report(scope, f"uses `{expr.name}` without its times; write `{expr.name}({shape})`")
+            case Symbol():
+                self._symbol(expr, scope)
+            case S.NaN | S.ComplexInfinity:
+                self.report(scope, f"contains `{expr}`, which is not a number; does it divide by zero?")
+            case _:
+                inner = getattr(expr, "bound_symbols", ())
+                scope = replace(scope, bound=scope.bound | set(inner)) if inner else scope
+                for arg in expr.args:
+                    self.visit(arg, scope)
+
+    def _symbol(self, item: Symbol, scope: Scope) -> None:
+        if item in scope.bound:
+            return
+        if not isinstance(item, Named):
+            near = did_you_mean(item.name, self.model.names)
+            fix = near or "; declare it with param(), random() or times()"
+            self.report(scope, f"uses `{item}`, a plain sympy symbol that nothing defines{fix}")
+        elif isinstance(item, Plain):
+            self.report(
+                scope,
+                f"uses the bound variable `{item}` outside the inverse function that binds it; "
+                "use a parameter, or write Inverse(f, y)(x) for the root itself",
+            )
+        elif not isinstance(item, self.kinds):
+            self.report(
+                scope,
+                f"uses the {item.kind_name} `{item}`, which has no place here; expected {self._expected()}",
+            )
+        elif isinstance(item, Time):
+            self._known_time(item, scope)
+        elif isinstance(item, Random | State | Field | Gradient) and not scope.random:
+            self.report(
+                scope, f"uses the {item.kind_name} `{item}` outside an expectation; write E(...) around it"
+            )
+
+    def _expected(self) -> str:
+        return " or ".join(f"a {kind.kind_name}" for kind in self.kinds)
+
+    # --- values and their times -----------------------------------------------------------------------------
+    def _value(self, value: Value, scope: Scope) -> None:
+        head = value.head
+        if head.name not in self.defined:
+            self._undefined(value, scope)
+        if isinstance(head, Process) and not scope.random and (scope.label, head) not in self._bare:
+            self._bare.add((scope.label, head))
+            self.report(
+                scope,
+                f"uses the process `{value}` outside an expectation; only the equation of a process may, "
+                "elsewhere write E(...) around it",
+            )
+        for moment in value.moments:
+            self._moment(moment, value, scope)
+        if (
+            isinstance(head, Response)
+            and value.moments[0] != value.moments[1]
+            and scope.precedes(*value.moments)
+        ):
+            first, second = value.moments
+            self.report(
+                scope,
+                f"reads `{value}`, which vanishes here because a response is zero before its cause "
+                f"({first} < {second}); did you mean `{head.name}({second}, {first})`?",
+            )
+
+    def _undefined(self, value: Value, scope: Scope) -> None:
+        head = value.head
+        same = [name for name, other in self.defined.items() if other.arity == head.arity]
+        near = did_you_mean(head.name, same) or did_you_mean(head.name, self.defined)
+        shape = ", ".join(("t", "t'")[: head.arity])
+        fix = f"add an equation for it, Eq({head.name}({shape}), ...)"
+        if isinstance(head, Process):
+            fix += f", or a law if it drives the system, laws={{{head.name}: GP(...)}}"
+        self.report(scope, f"uses `{value}`, which nothing defines{near or '; ' + fix}")
+
+    def _moment(self, moment: Expr, value: Value, scope: Scope) -> None:
+        if isinstance(moment, Time):
+            self._known_time(moment, scope)
+            return
+        if moment == self.start:
+            return
+        if moment == 0:
+            self.report(scope, f"reads `{value}` at time 0, but the system starts at `{self.start}`")
+        elif any((moment - now).is_positive for now in scope.times):
+            self.report(
+                scope,
+                f"reads the future: `{value}` lies later than the running time; "
+                "an equation may read the present and the past only",
+            )
+        else:
+            self.report(
+                scope,
+                f"reads `{value}` at `{moment}`, which is neither a time variable nor the start; "
+                f"expected {self._choices(scope)}",
+            )
+
+    def _choices(self, scope: Scope) -> str:
+        return ", ".join(f"`{item}`" for item in (*scope.times, self.start))
+
+    def _known_time(self, item: Time, scope: Scope) -> None:
+        if item not in scope.times:
+            self.report(
+                scope,
+                f"uses the time `{item}`, which is neither on its left-hand side nor integrated over; "
+                f"expected {self._choices(scope)}, or an integral Int(..., ({item}, {self.start}, t))",
+            )
+
+    # --- integrals and responses ----------------------------------------------------------------------------
+    def _integral(self, node: Int, scope: Scope) -> None:
+        variable, low, high = node.variable, node.low, node.high
+        before = len(self.problems)
+        self._end(low, "starts", scope)
+        self._end(high, "ends", scope)
+        if variable in scope.times:
+            self.report(
+                scope,
+                f"integrates over `{variable}`, which already has a meaning there; "
+                "take another time variable for the integration",
+            )
+        elif low == high:
+            self.report(scope, f"has an integral from `{low}` to `{high}`, which is empty")
+        elif scope.precedes(high, low) or high == self.start:
+            self.report(
+                scope,
+                f"has an integral that runs backwards, from `{low}` to `{high}`; exchange its ends",
+            )
+        inner = scope.inside(node)
+        sound = len(self.problems) == before
+        self.visit(node.integrand, inner if sound else replace(inner, order=scope.order))
+
+    def _end(self, end: Expr, verb: str, scope: Scope) -> None:
+        if isinstance(end, Time):
+            self._known_time(end, scope)
+        elif end == self.start:
+            return
+        elif end == 0 and verb == "starts":
+            self.report(
+                scope,
+                f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there",
+            )
+        elif verb == "ends":
+            self.report(
+                scope,
+                f"has an integral that is not causal: it ends at `{end}`, so it reads the future; "
+                f"expected an upper end among {self._choices(scope)}",
+            )
+        else:
+            self.report(
+                scope,
+                f"has an integral that starts at `{end}`, which is neither a time variable nor the start; "
+                f"expected {self._choices(scope)}",
+            )
+
+    def _response(self, node: Resp, scope: Scope) -> None:
+        noise, output = node.noise, node.output
+        if not scope.expected:
+            self.report(scope, f"has the response `{node}` outside an expectation; write E(Resp(...))")
+        if scope.responding:
+            self.report(
+                scope, f"has a response inside a response, `{node}`; only first responses are derived"
+            )
+        if noise.head not in self.noises and noise.head.name in self.defined:
+            drives = ", ".join(f"`{item.name}`" for item in self.noises) or "none has a law"
+            self.report(
+                scope,
+                f"takes a response to `{noise.head.name}`, which has an equation and no law; "
+                f"a response is taken to a driving process ({drives})",
+            )
+        reads = [value for value in output.atoms(Value) if isinstance(value.head, Process)]
+        if not reads:
+            self.report(scope, f"takes the response of `{output}`, which contains no process")
+        if reads and all(
+            value.moments[0] != noise.moments[0] and scope.precedes(value.moments[0], noise.moments[0])
+            for value in reads
+        ):
+            self.report(
+                scope,
+                f"takes a response at `{reads[0].moments[0]}` to a noise at the later "
+                f"`{noise.moments[0]}`, which vanishes; exchange the two times",
+            )
+        inner = replace(scope, random=True, responding=True)
+        self.visit(output, inner)
+        self.visit(noise, inner)

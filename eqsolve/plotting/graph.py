@@ -1,0 +1,287 @@
+"""The dependency graph of a system as a picture: one time slice from left to right, arcs for who reads whom.
+
+The unknowns stand in one row, in the order in which a slice computes them. What is read in the same slice
+runs above the row, what comes from the past or enters a derivative below it: no arrow crosses a name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eqsolve.errors import UsageError
+from eqsolve.language.model import Model
+from eqsolve.language.symbols import Correlation, Function, Head, Process, Response
+from eqsolve.language.system import System
+from eqsolve.passes.causality import Causality, analyse_causality
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_dependencies"]
+
+# The palette of Okabe and Ito, told apart by colour-blind readers too.
+COLOURS = {
+    "process": "#56B4E9",
+    "driving process": "#E69F00",
+    "correlation": "#009E73",
+    "response": "#CC79A7",
+    "one-time function": "#F0E442",
+}
+STYLES = {
+    "slice": ("-", "read in the same time slice"),
+    "derivative": ((0, (5, 2.5)), "enters the derivative"),
+    "history": ((0, (1, 1.6)), "read through the past"),
+}
+_HEIGHT, _GAP, _STEP = 0.62, 0.75, 0.17  # of a box, between boxes, between the ends of arrows at a box
+_LOOP = 0.2  # what an arrow to itself takes on either side of a box's middle
+_RISE = 0.45  # height of an arc per distance it spans
+_INCHES = 0.62  # per unit of length in the picture
+
+
+@dataclass(frozen=True)
+class _Arrow:
+    """From one place in the row to another, above it or below it; ``reach`` is how many places it spans."""
+
+    source: int
+    reader: int
+    kind: str
+
+    @property
+    def side(self) -> int:
+        return 1 if self.kind == "slice" else -1
+
+    @property
+    def reach(self) -> int:
+        return self.reader - self.source
+
+    @property
+    def is_straight(self) -> bool:
+        return self.kind == "slice" and self.reach == 1
+
+
+def draw_dependencies(model: Model) -> Figure:
+    """Return a figure of who reads whom; only a ``System`` has a time slice to draw."""
+    if not isinstance(model, System):
+        raise UsageError(
+            f"model `{model.name}` is a {model.kind}; only a System has a dependency graph in time"
+        )
+    from matplotlib.figure import Figure
+
+    causality = analyse_causality(model)
+    layout = _lay_out(len(causality.order), _arrows(causality))
+    heads = {head.name: head for head in model.unknowns}
+    row = [heads[name] for name in causality.order]
+    kinds = list(dict.fromkeys(_kind(model, head) for head in row))
+    styles = [kind for kind in STYLES if any(arrow.kind == kind for arrow in layout.arrows)]
+    above, below = (
+        max([curve.peak for curve in layout.curves if curve.side == side], default=0) for side in (1, -1)
+    )
+    left, right = -layout.width / 2 - 0.4, (len(row) - 1) * layout.spacing + layout.width / 2 + 0.4
+    low, high = -_HEIGHT / 2 - below - 0.25, _HEIGHT / 2 + above + 0.25
+    title = f"{model.name}: one time slice, computed from left to right"
+    width = max((right - left) * _INCHES, 2.2 * len(styles), 1.4 * len(kinds), 0.088 * len(title))
+    height = (high - low) * _INCHES + 1.2
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0, 0.76 / height, 1, 1 - 1.16 / height))
+    axes.set_axis_off()
+    spare = (width / _INCHES - (right - left)) / 2
+    axes.set_xlim(left - spare, right + spare)
+    axes.set_ylim(low, high)
+    _draw_blocks(axes, causality, layout)
+    for place, head in enumerate(row):
+        _draw_node(axes, place * layout.spacing, layout.width, head, _kind(model, head))
+    for arrow, curve in zip(layout.arrows, layout.curves, strict=True):
+        _draw_arrow(axes, arrow.kind, curve)
+    figure.suptitle(title, fontsize=11, y=1 - 0.16 / height)
+    _draw_legend(figure, kinds, styles)
+    return figure
+
+
+def _kind(system: System, head: Head) -> str:
+    if head in system.noises:
+        return "driving process"
+    for cls in (Process, Correlation, Response, Function):
+        if isinstance(head, cls):
+            return cls.kind_name
+    return head.kind_name
+
+
+def _arrows(causality: Causality) -> list[_Arrow]:
+    """Return one arrow per pair and kind; a read of the same slice makes one of the past superfluous."""
+    place = {name: index for index, name in enumerate(causality.order)}
+    found: dict[tuple[int, int], set[str]] = {}
+    for edge in causality.dependencies:
+        volterra = edge.kind == "slice" and edge.source == edge.reader
+        kind = "history" if volterra else edge.kind
+        found.setdefault((place[edge.source], place[edge.reader]), set()).add(kind)
+    arrows = []
+    for (source, reader), kinds in found.items():
+        kept = kinds - {"history"} if "slice" in kinds else kinds
+        arrows += [_Arrow(source, reader, kind) for kind in STYLES if kind in kept]
+    return arrows
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """The course of an arrow: a straight line between boxes, or an arc from edge to edge."""
+
+    start: float
+    end: float
+    side: int  # 1 above the row, -1 below, 0 in it
+    bulge: float = 0.0
+
+    @property
+    def lift(self) -> float:
+        return 0.85 if self.bulge else _RISE * abs(self.end - self.start) ** 0.9
+
+    @property
+    def peak(self) -> float:
+        return 0.75 * self.lift  # of a Bézier curve with both control points at that height
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        if self.side == 0:
+            return [(self.start, 0.0), (self.end, 0.0)]
+        edge = self.side * _HEIGHT / 2
+        top = edge + self.side * self.lift
+        return [
+            (self.start, edge),
+            (self.start - self.bulge, top),
+            (self.end + self.bulge, top),
+            (self.end, edge),
+        ]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The size of the boxes, their distance, and the course of every arrow."""
+
+    width: float
+    spacing: float
+    arrows: tuple[_Arrow, ...]
+    curves: tuple[_Curve, ...]
+
+
+def _lay_out(count: int, arrows: list[_Arrow]) -> _Layout:
+    """Spread the ends of the arrows over the edges of the boxes, which are made as wide as that takes.
+
+    At a box the arrows from the left end left of the middle, those from the right end right of it; the
+    farther one comes, the nearer to the middle it ends, so that arcs on one side nest instead of crossing.
+    """
+    ends: dict[tuple[int, int, bool], list[tuple[int, int, bool]]] = {}
+    for index, arrow in enumerate(arrows):
+        if arrow.reach != 0 and not arrow.is_straight:
+            for place, other in ((arrow.source, arrow.reader), (arrow.reader, arrow.source)):
+                corner = (place, arrow.side, other > place)
+                ends.setdefault(corner, []).append((abs(arrow.reach), index, place == arrow.source))
+    loops = {arrow.source for arrow in arrows if arrow.reach == 0}
+    inner = {corner: _LOOP if corner[1] < 0 and corner[0] in loops else 0.0 for corner in ends}
+    half = max([0.5, *(inner[corner] + _STEP * (len(members) + 0.4) for corner, members in ends.items())])
+    spacing = 2 * half + _GAP
+    where: dict[tuple[int, bool], float] = {}
+    for corner, members in ends.items():
+        place, _, rightwards = corner
+        free = (half - inner[corner] - 0.4 * _STEP) / len(members)
+        for number, (_, index, leaves) in enumerate(sorted(members, reverse=True)):
+            offset = inner[corner] + free * (number + 0.5)
+            where[index, leaves] = place * spacing + (offset if rightwards else -offset)
+    curves = []
+    for index, arrow in enumerate(arrows):
+        middle = arrow.source * spacing
+        if arrow.reach == 0:
+            curves.append(_Curve(middle - 0.13, middle + 0.13, arrow.side, bulge=0.28))
+        elif arrow.is_straight:
+            curves.append(_Curve(middle + half, middle + spacing - half, 0))
+        else:
+            curves.append(_Curve(where[index, True], where[index, False], arrow.side))
+    return _Layout(2 * half, spacing, tuple(arrows), tuple(curves))
+
+
+def _draw_node(axes: Axes, middle: float, width: float, head: Head, kind: str) -> None:
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import FancyBboxPatch
+
+    colour = to_rgb(COLOURS.get(kind, "#BBBBBB"))
+    pale = tuple(1 - 0.45 * (1 - part) for part in colour)
+    axes.add_patch(
+        FancyBboxPatch(
+            (middle - width / 2, -_HEIGHT / 2), width, _HEIGHT,
+            boxstyle="round,pad=0,rounding_size=0.16", facecolor=pale, edgecolor=colour, lw=1.6, zorder=3,
+        )
+    )  # fmt: skip
+    axes.text(middle, -0.02, _label(head), ha="center", va="center", fontsize=13, zorder=4)
+
+
+def _label(head: Head) -> str:
+    """Return the name in mathematical type, or as it is where matplotlib cannot set its LaTeX."""
+    from matplotlib.mathtext import MathTextParser
+
+    text = f"${head.latex_name}$"
+    try:
+        MathTextParser("agg").parse(text)
+    except ValueError:
+        return head.name
+    return text
+
+
+def _draw_blocks(axes: Axes, causality: Causality, layout: _Layout) -> None:
+    """Frame the unknowns of a slice that have to be solved together."""
+    from matplotlib.patches import FancyBboxPatch
+
+    first = 0
+    for block in causality.blocks:
+        if len(block) > 1:
+            corner = (first * layout.spacing - layout.width / 2 - 0.16, -_HEIGHT / 2 - 0.16)
+            size = ((len(block) - 1) * layout.spacing + layout.width + 0.32, _HEIGHT + 0.32)
+            style = "round,pad=0,rounding_size=0.2"
+            axes.add_patch(
+                FancyBboxPatch(corner, *size, boxstyle=style, fc="#F2F2F2", ec="#BBBBBB", zorder=0)
+            )
+        first += len(block)
+
+
+def _draw_arrow(axes: Axes, kind: str, curve: _Curve) -> None:
+    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path
+
+    points = curve.points
+    middle = [Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3
+    path = Path(points, [Path.MOVETO, *middle])
+    line: Any = STYLES[kind][0]
+    colour = "#222222" if kind == "slice" else "#666666"
+    # The line may be dashed, the head must not be: two patches.
+    head = "-|>,head_length=5,head_width=2.4"
+    axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-", color=colour, lw=1.25, ls=line, zorder=1))
+    axes.add_patch(FancyArrowPatch(path=_tail(path), arrowstyle=head, color=colour, lw=1.0, zorder=2))
+
+
+def _tail(path: Any) -> Any:
+    """Return the last stretch of a path, for the arrow head."""
+    from matplotlib.path import Path
+
+    points = (
+        path.interpolated(1).to_polygons(closed_only=False)[0] if len(path.vertices) == 4 else path.vertices
+    )
+    (x0, y0), (x1, y1) = points[-2], points[-1]
+    length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5 or 1.0
+    step = 0.05 / length
+    return Path([(x1 - step * (x1 - x0), y1 - step * (y1 - y0)), (x1, y1)], [Path.MOVETO, Path.LINETO])
+
+
+def _draw_legend(figure: Figure, kinds: list[str], styles: list[str]) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    boxes = [Patch(facecolor=COLOURS.get(kind, "#BBBBBB"), label=kind) for kind in kinds]
+    lines: list[Any] = []
+    for kind in styles:
+        line, words = STYLES[kind]
+        lines.append(Line2D([], [], color="#222222" if kind == "slice" else "#666666", ls=line, label=words))
+    size = figure.get_size_inches()[1]
+    for handles, height, length in ((boxes, 0.42, 1.2), (lines, 0.1, 2.2)):
+        figure.legend(
+            handles=handles, loc="lower center", bbox_to_anchor=(0.5, height / size), ncols=max(len(handles), 1),
+            frameon=False, fontsize=9, handlelength=length, borderpad=0, columnspacing=1.6,
+        )  # fmt: skip
