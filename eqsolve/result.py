@@ -95,6 +95,11 @@ class Result:
         fields = {**self.__dict__, "stats": {**self.stats, **stats}, "provenance": dict(provenance)}
         return Result(fields.pop("dataset"), **fields)
 
+    def stopped(self, status: str, message: str) -> Result:
+        """Return the same result, marked as ending early."""
+        fields = {**self.__dict__, "status": status, "message": message}
+        return Result(fields.pop("dataset"), **fields)
+
     # --- access ------------------------------------------------------------------------------------------------
     @property
     def names(self) -> tuple[str, ...]:

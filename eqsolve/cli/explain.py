@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from eqsolve.cli.options import FIGURES, add_json, add_model, check_destination
 from eqsolve.cli.output import say, write, write_json
 from eqsolve.cli.verb import Verb
+from eqsolve.errors import ModelError
 
 __all__ = ["EXPLAIN"]
 
@@ -15,6 +16,7 @@ def run_explain(options: Namespace) -> int:
     """Print what each stage made of a model, and which solver would be chosen."""
     picture = check_destination(options.graph, "--graph", FIGURES)
     from eqsolve.loading import load
+    from eqsolve.passes.check import check
     from eqsolve.passes.explain import explain
     from eqsolve.solving import choose_solver
 
@@ -35,6 +37,10 @@ def run_explain(options: Namespace) -> int:
         write(f"\nsolver\n  {f'{choice.name}: ' if choice.name else ''}{choice.reason}")
         if picture is not None and not options.quiet:
             say(f"wrote {picture}")
+    try:
+        check(model)
+    except ModelError:
+        say(f"warning: the model has problems; `eqsolve check {options.model}` lists them")
     return 0
 
 

@@ -7,8 +7,10 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from eqsolve.errors import UsageError
 
 __all__ = [
     "OutputClosed",
@@ -44,24 +46,33 @@ def say(text: str) -> None:
 
 
 def _put(text: str) -> None:
+    if sys.stdout is None:  # the program was started with stdout closed
+        raise OutputClosed
     _safe(sys.stdout)
-    try:
+    with _writing():
         sys.stdout.write(text)
-    except BrokenPipeError:
-        raise OutputClosed from None
 
 
 def flush() -> None:
     """Hand everything written so far to the reader."""
+    with _writing():
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
     try:
-        sys.stdout.flush()
+        yield
     except BrokenPipeError:
         raise OutputClosed from None
+    except OSError as error:
+        raise UsageError(f"cannot write to stdout: {error.strerror or error}") from None
 
 
 def close_output() -> None:
     """Send what is left in stdout's buffer nowhere, so that Python does not complain about it at exit."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -56,7 +56,7 @@ def run_solve(options: Namespace) -> int:
         _report_failure(options, model, partial, str(error), asked, data, picture)
         raise
     progress.clear()
-    _report(options, result, asked, data, picture)
+    _report(options, model, result, asked, data, picture)
     if result.status == "ok":
         return 0
     say(f"error: {result.message or result.status}")
@@ -69,7 +69,8 @@ def _read(options: Namespace, model: Model) -> dict[str, Any]:
     t_max = (
         None if options.t_max is None else read_number(options.t_max, "--t-max", "a time such as 20 or 1e3")
     )
-    timed = [name for name, value in (("--at", at), ("--at2", at2), ("--t-max", t_max)) if value is not None]
+    of_time = {"--at": at, "--at2": at2, "--t-max": t_max, "--plot": options.plot}
+    timed = [name for name, value in of_time.items() if value is not None]
     if timed and model.kind in ("FixedPoint", "Singularity"):
         raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")
     if at2 is not None and not getattr(model, "kernels", ()):
@@ -125,7 +126,12 @@ class _Progress:
 
 
 def _report(
-    options: Namespace, result: Result, asked: dict[str, Any], data: Path | None, picture: Path | None
+    options: Namespace,
+    model: Model,
+    result: Result,
+    asked: dict[str, Any],
+    data: Path | None,
+    picture: Path | None,
 ) -> None:
     """Write the files that were asked for, then the numbers."""
     if data is not None:
@@ -137,7 +143,7 @@ def _report(
     if options.json:
         write_json(result.json_object(at=asked.get("at"), at2=asked.get("at2")))
         return
-    write(_text(result, asked))
+    write(_text(model, result, asked))
     for path in (data, picture):
         if path is not None and not options.quiet:
             say(f"wrote {path}")
@@ -154,14 +160,15 @@ def _report_failure(
 ) -> None:
     """Give what was solved before the failure; the reason itself is said by whoever catches the error."""
     if partial is not None:
-        _report(options, partial, asked, data, picture)
+        _report(options, model, partial, asked, data, picture)
     elif options.json:
         write_json({"model": model.name, "status": "failed", "message": reason})
 
 
-def _text(result: Result, asked: dict[str, Any]) -> str:
-    """Return the result for a terminal: a head line, then values ± errors."""
+def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
+    """Return the result for a terminal: a head line, then values ± errors, the observables first."""
     made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"))
+    made["values"] = dict(sorted(made["values"].items(), key=lambda item: item[0] not in model.observables))
     seconds = result.stats.get("seconds")
     took = f" in {seconds:.2g} s" if isinstance(seconds, float) else ""
     solver = f", by {result.stats['solver']}" if "solver" in result.stats else ""

@@ -75,7 +75,7 @@ class Equation:
 
     @property
     def label(self) -> str:
-        """``equation for `g` (dln.py:32)``, as error messages name it."""
+        """``equation for `g` (my_model.py:32)``, as error messages name it."""
         where = f" ({self.location})" if self.location else ""
         return f"equation for `{self.key}`{where}"
 

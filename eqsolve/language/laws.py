@@ -6,6 +6,7 @@ A law is a sympy object: its parameters may be symbols, and are numbers once the
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -40,6 +41,11 @@ __all__ = [
 ]
 
 
+def _here() -> str:
+    location = user_location()
+    return f"{location}: " if location else ""
+
+
 def _exact(value: Any) -> Any:
     """Turn a decimal such as 0.1 into the rational the user means; leave everything else to sympy.
 
@@ -50,9 +56,7 @@ def _exact(value: Any) -> Any:
     try:
         return sympify(value, strict=True)
     except SympifyError:
-        location = user_location()
-        where = f"{location}: " if location else ""
-        raise ParameterError(f"{where}expected a number or an expression, got {value!r}") from None
+        raise ParameterError(f"{_here()}expected a number or an expression, got {value!r}") from None
 
 
 class Law(Basic):
@@ -62,7 +66,7 @@ class Law(Basic):
     atoms and a Gauss rule for its continuous part; everything else follows.
     """
 
-    dimension: ClassVar[int] | int = 1
+    dimension: int = 1
     usage: ClassVar[str] = ""
 
     @classmethod
@@ -76,9 +80,7 @@ class Law(Basic):
         if all(not arg.free_symbols and not arg.has(*_unevaluated()) for arg in self.args if isinstance(arg, Expr)):
             problem = self._unusable() or self._problem()
             if problem:
-                location = user_location()
-                where = f"{location}: " if location else ""
-                raise ParameterError(f"{where}law {self}: {problem}; usage: {self.usage}")
+                raise ParameterError(f"{_here()}law {self}: {problem}; usage: {self.usage}")
 
     def _unusable(self) -> str | None:
         numbers = [item for arg in self.args for item in (arg if isinstance(arg, Tuple) else (arg,))]
@@ -131,7 +133,8 @@ class Law(Basic):
 
     def component(self, index: int, names: tuple[str, ...]) -> Law:
         """Return the law of one component of a joint law."""
-        return Component(self, index, names)
+        law: Law = Component(self, index, names)
+        return law
 
 
 def _unevaluated() -> tuple[type, ...]:
@@ -200,7 +203,8 @@ class Discrete(Law):
 
     def __new__(cls, values: Any, probabilities: Any) -> Any:
         if not all(isinstance(entry, Sequence | Tuple) for entry in (values, probabilities)):
-            raise ParameterError(f"law Discrete: got {values!r} and {probabilities!r}; usage: {cls.usage}")
+            got = f"{values!r} and {probabilities!r}"
+            raise ParameterError(f"{_here()}law Discrete: got {got}; usage: {cls.usage}")
         return cls._new(Tuple(*map(_exact, values)), Tuple(*map(_exact, probabilities)))
 
     def _problem(self) -> str | None:
@@ -242,7 +246,7 @@ class Normal(Law):
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         mean, variance = self.numbers()
-        return mean + variance**0.5 * rng.standard_normal(size)
+        return mean + math.sqrt(variance) * rng.standard_normal(size)
 
 
 class Uniform(Law):
@@ -342,7 +346,7 @@ class GaussBernoulli(Law):
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         p, variance = self.numbers()
-        return variance**0.5 * rng.standard_normal(size) * (rng.random(size) < p)
+        return math.sqrt(variance) * rng.standard_normal(size) * (rng.random(size) < p)
 
 
 class MarchenkoPastur(Law):
@@ -382,7 +386,7 @@ class Mixture(Law):
     def __new__(cls, *parts: Any) -> Any:
         for part in parts:
             if not (isinstance(part, Sequence | Tuple) and len(part) == 2 and isinstance(part[1], Law)):
-                raise ParameterError(f"law Mixture: got {part!r} as a part; usage: {cls.usage}")
+                raise ParameterError(f"{_here()}law Mixture: got {part!r} as a part; usage: {cls.usage}")
         return cls._new(*(Tuple(_exact(weight), law) for weight, law in parts))
 
     def _problem(self) -> str | None:
@@ -437,9 +441,11 @@ class Empirical(Law):
             try:
                 values = np.array([[float(x) for x in np.atleast_1d(row)] for row in source], dtype=float)
             except (TypeError, ValueError) as error:
-                raise ParameterError(f"law Empirical: {error}; usage: {cls.usage}") from None
+                raise ParameterError(f"{_here()}law Empirical: {error}; usage: {cls.usage}") from None
         if values.size == 0 or not np.isfinite(values).all():
-            raise ParameterError(f"law Empirical({label!r}): the sample is empty or holds NaN or infinite values")
+            raise ParameterError(
+                f"{_here()}law Empirical({label!r}): the sample is empty or holds NaN or infinite values"
+            )
         law = Basic.__new__(cls)
         law.values = values.reshape(len(values), -1)
         law.label = label
@@ -462,7 +468,9 @@ class Empirical(Law):
         import numpy as np
 
         if self.dimension > 1:
-            raise ParameterError(f"law {self} is joint, with {self.dimension} columns; declare that many names with it")
+            raise ParameterError(
+                f"{_here()}law {self} is joint, with {self.dimension} columns; declare that many names with it"
+            )
         values, counts = np.unique(self.values[:, 0], return_counts=True)
         return [(float(v), float(c) / len(self.values)) for v, c in zip(values, counts, strict=True)]
 
@@ -474,7 +482,7 @@ class Product(Law):
 
     def __new__(cls, *laws: Any) -> Any:
         if not laws or not all(isinstance(law, Law) for law in laws):
-            raise ParameterError(f"law Product: got {laws!r}; usage: {cls.usage}")
+            raise ParameterError(f"{_here()}law Product: got {laws!r}; usage: {cls.usage}")
         law = cls._new(*laws)
         law.dimension = len(laws)
         return law
@@ -516,7 +524,8 @@ def _read_sample(path: Path) -> Array:
     import numpy as np
 
     if not path.is_file():
-        raise ParameterError(f"law Empirical: there is no file {str(path)!r}; usage: {Empirical.usage}")
+        problem = f"there is no file {str(path)!r}"
+        raise ParameterError(f"{_here()}law Empirical: {problem}; usage: {Empirical.usage}")
     try:
         if path.suffix == ".npy":
             values = np.load(path, allow_pickle=False)
@@ -526,7 +535,8 @@ def _read_sample(path: Path) -> Array:
             values = np.array(rows, dtype=float)
         return np.asarray(values, dtype=float).reshape(len(values), -1)
     except (ValueError, OSError, UnicodeDecodeError, TypeError) as error:
-        raise ParameterError(f"law Empirical: {str(path)!r} does not hold a table of numbers: {error}") from None
+        problem = f"{str(path)!r} does not hold a table of numbers: {error}"
+        raise ParameterError(f"{_here()}law Empirical: {problem}") from None
 
 
 def _hermite(order: int) -> tuple[Array, Array]:

@@ -122,7 +122,7 @@ class Model(Mapping[str, Equation]):
     file: str | None
     location: Location | None
 
-    def _declare(self, name: str, eqs: Iterable[Any], **given: Any) -> None:
+    def _declare(self, name: Any, eqs: Any, **given: Any) -> None:
         """Fill a new model: every part is brought to its stored form, then the names are collected."""
         put = object.__setattr__
         put(self, "location", user_location())
@@ -135,7 +135,10 @@ class Model(Mapping[str, Equation]):
             raise ModelError(f"{self.location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
         put(self, "equations", self._checked(tuple(eqs)))
         for field, value in given.items():
-            put(self, field, self._normalise(field, value))
+            part = self._normalise(field, value)
+            if isinstance(part, Table):  # None removes an entry, here as in replace()
+                part = Table((key, entry) for key, entry in part.items() if entry is not None)
+            put(self, field, part)
         put(self, "_named", self._collect_names())
 
     def _checked(self, equations: tuple[Any, ...]) -> tuple[Equation, ...]:
@@ -181,7 +184,7 @@ class Model(Mapping[str, Equation]):
         return tuple(getattr(self, field) for field in self.content)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self._key()))
@@ -343,7 +346,7 @@ def _kind(item: Named | Head) -> str:
     return item.kind_name
 
 
-def expressions(values: Mapping[str, Any] | None, location: Location | None, what: str) -> Table:
+def expressions(values: Mapping[Any, Any] | None, location: Location | None, what: str) -> Table:
     """Return a table name → expression, with a clear error for what is not an expression."""
     table: dict[str, Expr] = {}
     for key, value in (values or {}).items():

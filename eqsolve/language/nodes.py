@@ -35,7 +35,7 @@ class E(Node):
 
     @property
     def argument(self) -> Expr:
-        return self.args[0]  # type: ignore[no-any-return]
+        return self.args[0]
 
     def _eval_derivative(self, variable: Expr) -> Expr:
         return E(self.argument.diff(variable))
@@ -65,7 +65,7 @@ class Resp(Node):
 
     @property
     def output(self) -> Expr:
-        return self.args[0]  # type: ignore[no-any-return]
+        return self.args[0]
 
     @property
     def noise(self) -> Value:
@@ -96,7 +96,7 @@ class Int(Node):
 
     @property
     def integrand(self) -> Expr:
-        return self.args[0]  # type: ignore[no-any-return]
+        return self.args[0]
 
     @property
     def variable(self) -> Time:
@@ -104,11 +104,11 @@ class Int(Node):
 
     @property
     def low(self) -> Expr:
-        return self.args[1][1]  # type: ignore[no-any-return]
+        return self.args[1][1]
 
     @property
     def high(self) -> Expr:
-        return self.args[1][2]  # type: ignore[no-any-return]
+        return self.args[1][2]
 
     @property
     def bound_symbols(self) -> list[Symbol]:
@@ -116,8 +116,9 @@ class Int(Node):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        inner: set[Basic] = self.integrand.free_symbols - {self.variable}
-        return inner | self.low.free_symbols | self.high.free_symbols
+        found: set[Basic] = self.low.free_symbols | self.high.free_symbols
+        found |= self.integrand.free_symbols - {self.variable}
+        return found
 
     def _eval_subs(self, old: Basic, new: Basic) -> Expr | None:
         if old == self.variable:
@@ -169,7 +170,7 @@ class GP(Basic):
 
     @property
     def mean(self) -> Expr:
-        return self.args[1]  # type: ignore[no-any-return]
+        return self.args[1]
 
     def _sympystr(self, printer: Any) -> str:
         return f"GP({printer._print(self.mean)}, {printer._print(self.covariance)})"
@@ -213,7 +214,7 @@ class InverseValue(Node):
 
     @property
     def expression(self) -> Expr:
-        return self.args[0]  # type: ignore[no-any-return]
+        return self.args[0]
 
     @property
     def variable(self) -> Symbol:
@@ -221,7 +222,7 @@ class InverseValue(Node):
 
     @property
     def argument(self) -> Expr:
-        return self.args[2]  # type: ignore[no-any-return]
+        return self.args[2]
 
     @property
     def domain(self) -> tuple[Expr, Expr]:
@@ -233,8 +234,9 @@ class InverseValue(Node):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        ends: set[Basic] = self.args[3].free_symbols
-        return (self.expression.free_symbols - {self.variable}) | self.argument.free_symbols | ends
+        found: set[Basic] = self.argument.free_symbols | self.args[3].free_symbols
+        found |= self.expression.free_symbols - {self.variable}
+        return found
 
     def _eval_derivative(self, variable: Expr) -> Expr:
         slope = self.expression.diff(self.variable).xreplace({self.variable: self})

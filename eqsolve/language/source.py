@@ -23,7 +23,7 @@ _OUTSIDE = tuple(str(Path(_ENGINE) / folder) for folder in ("_models", "_analyse
 
 @dataclass(frozen=True)
 class Location:
-    """A place in a user's file; prints as ``dln.py:32``."""
+    """A place in a user's file; prints as ``my_model.py:32``."""
 
     file: str
     line: int

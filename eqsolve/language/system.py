@@ -96,7 +96,7 @@ class System(Model):
             case "substitute":
                 return _substitutions(value, where)
             case "exact":
-                return Table({key: sympify(entry) for key, entry in (value or {}).items()})
+                return Table({k: None if v is None else _exact(v) for k, v in (value or {}).items()})
             case "conditions":
                 return relations(value, where)
             case "start":

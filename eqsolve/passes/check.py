@@ -112,7 +112,7 @@ def _defaults(model: Model) -> Iterator[str]:
         if isinstance(value, Law):
             yield f"{where} is the law {value}; expected a number"
             continue
-        if not value.is_number:
+        if not value.is_number or not value.is_extended_real:
             yield f"{where} is `{value}`; expected a number"
             continue
         low, high = item.bounds
@@ -150,7 +150,7 @@ def _closed_forms(model: Model) -> Iterator[str]:
         label = f"the closed form of `{name}` ({model.location})"
         if name not in known:
             yield f"{label} belongs to no unknown or observable{did_you_mean(name, known)}"
-        for item in sorted(expr.free_symbols, key=str):
+        for item in sorted(getattr(expr, "free_symbols", ()), key=str):
             if not isinstance(item, Named | Head):
                 near = did_you_mean(item.name, model.names)
                 yield f"{label} uses `{item}`, a plain sympy symbol that nothing defines{near}"

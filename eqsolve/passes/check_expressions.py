@@ -179,7 +179,8 @@ class ExpressionCheck:
             )
 
     def _expected(self) -> str:
-        return " or ".join(f"a {kind.kind_name}" for kind in self.kinds)
+        names = [kind.kind_name for kind in self.kinds]
+        return " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)
 
     # --- values and their times -----------------------------------------------------------------------------
     def _value(self, value: Value, scope: Scope) -> None:
@@ -286,7 +287,7 @@ class ExpressionCheck:
             self.report(
                 scope,
                 f"has an integral that is not causal: it ends at `{end}`, so it reads the future; "
-                f"expected an upper end among {self._choices(scope)}",
+                f"expected as upper end {', '.join(f'`{item}`' for item in scope.times)}",
             )
         else:
             self.report(

@@ -47,7 +47,7 @@ def system_problems(system: System) -> list[str]:
     for problem in (*_running_times(system), *_start_time(system)):
         check.problems[problem] = None
     if not lefts:
-        for problem in (*_cycles(system), *_substitutions(system)):
+        for problem in (*_cycles(system), *_substitutions(check, system)):
             check.problems[problem] = None
     return list(check.problems)
 
@@ -114,12 +114,15 @@ def _symmetry(check: ExpressionCheck, equation: Equation) -> None:
 
 
 def _cycles(system: System) -> Iterator[str]:
+    """Name the circles of definitions, shortest first, one for each group of unknowns caught in them."""
     place = {equation.key: equation.location for equation in system.equations}
-    for cycle in analyse_causality(system).cycles:
-        begin = min(
-            range(len(cycle)),
-            key=lambda index: list(place).index(cycle[index]) if cycle[index] in place else 0,
-        )
+    declared = {head.name: position for position, head in enumerate(system.unknowns)}
+    named: set[str] = set()
+    for cycle in sorted(analyse_causality(system).cycles, key=len):
+        if named.intersection(cycle):
+            continue
+        named.update(cycle)
+        begin = min(range(len(cycle)), key=lambda index: declared[cycle[index]])
         names = [*cycle[begin:], *cycle[:begin]]
         chain = " -> ".join([*names, names[0]])
         where = ", ".join(str(place[name]) for name in names if place.get(name))
@@ -129,8 +132,11 @@ def _cycles(system: System) -> Iterator[str]:
         )
 
 
-def _substitutions(system: System) -> Iterator[str]:
-    if system.substitute:
+def _substitutions(check: ExpressionCheck, system: System) -> Iterator[str]:
+    """Prove the changes of variable, unless an equation or a start they rest on is wrong already."""
+    labels = [equation.label for equation in system.equations if equation.head in system.substitute]
+    labels += [f"the initial value of `{key}`" for key in system.init]
+    if system.substitute and not any(problem.startswith(tuple(labels)) for problem in check.problems):
         try:
             derive_substitutions(system)
         except ModelError as error:
@@ -200,13 +206,13 @@ def _covariance_symmetry(
         for column in range(row, size):
             upper, lower = entries[row * size + column], entries[column * size + row]
             if is_asymmetric(upper, *times, other=lower):
-                which = (
-                    f" in its entries {row + 1}, {column + 1} and {column + 1}, {row + 1}" if size > 1 else ""
+                left, right = (
+                    ("K", "K") if size == 1 else (f"K_{row + 1}{column + 1}", f"K_{column + 1}{row + 1}")
                 )
                 check.report(
                     scope,
-                    f"has a covariance `{upper}` that is not symmetric{which}: "
-                    f"K_ij({times[0]}, {times[1]}) must equal K_ji({times[1]}, {times[0]})",
+                    f"has a covariance `{upper}` that is not symmetric: {left}({times[0]}, {times[1]}) must "
+                    f"equal {right}({times[1]}, {times[0]})",
                 )
 
 

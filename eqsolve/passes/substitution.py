@@ -126,11 +126,11 @@ def _derive(system: System, old: Process, expr: Expr) -> Substitution:
     stand_in = Dummy(new.name, real=True)
     mapped = expr.xreplace({new(now): stand_in})
     slope = mapped.diff(stand_in)
-    if slope == 0:
+    if _vanishes(slope):
         raise ModelError(f"{label} does not depend on `{new(now)}`: its derivative in it is zero")
     right = _present(equation.rhs, {old(now): mapped, new(now): stand_in})
     derived = cancel_exponentials((right - mapped.diff(now)) / slope).xreplace({stand_in: new(now)})
-    _compare(system, new, derived, {old(now): mapped, new(now): stand_in}, label)
+    _compare(system, new, now, derived, {old(now): expr}, label)
     initial = _initial(system, old, new, mapped, stand_in, now, label)
     made = Equation(Derivative(new(now), now, evaluate=False), derived, equation.location)
     return Substitution(old, new, expr, made, initial)
@@ -192,17 +192,18 @@ def _present(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
     return expr.func(*(_present(arg, mapping) for arg in expr.args))
 
 
-def _compare(system: System, new: Process, derived: Expr, mapping: dict[Expr, Expr], label: str) -> None:
+def _compare(
+    system: System, new: Process, now: Time, derived: Expr, mapping: dict[Expr, Expr], label: str
+) -> None:
     """Hold the derived equation against a declared one, if there is one."""
     declared = next((item for item in system.equations if item.head == new), None)
-    if declared is None:
+    if declared is None or declared.time is None:
         return
-    back = {mapping[new(declared.time)]: new(declared.time)}
-    difference = cancel_exponentials(_present(derived, mapping) - _present(declared.rhs, mapping))
+    difference = cancel_exponentials(derived - _present(declared.rhs.xreplace({declared.time: now}), mapping))
     if difference != 0:
         raise ModelError(
-            f"{label} is not exact: `{new(declared.time)}` should obey {declared.lhs} = {derived}, but the "
-            f"{declared.label} declares {declared.rhs} (difference {difference.xreplace(back)})"
+            f"{label} is not exact: {declared.lhs} should be {derived}, but the {declared.label} declares "
+            f"{declared.rhs} (difference {difference})"
         )
 
 
@@ -252,7 +253,8 @@ def _candidates(at_start: Expr, stand_in: Symbol, begin: Expr) -> Iterator[Expr]
         yield peeled
     if at_start.count_ops() <= _SOLVABLE:
         try:
-            yield from (item for item in solve(at_start - begin, stand_in) if item.is_real)
+            found = [item for item in solve(at_start - begin, stand_in) if item.is_real]
+            yield from sorted(found, key=lambda item: bool(item.is_negative))
         except (NotImplementedError, TypeError, ValueError, RecursionError):
             return
 

@@ -282,6 +282,7 @@ def _draw_legend(figure: Figure, kinds: list[str], styles: list[str]) -> None:
     size = figure.get_size_inches()[1]
     for handles, height, length in ((boxes, 0.42, 1.2), (lines, 0.1, 2.2)):
         figure.legend(
-            handles=handles, loc="lower center", bbox_to_anchor=(0.5, height / size), ncols=max(len(handles), 1),
-            frameon=False, fontsize=9, handlelength=length, borderpad=0, columnspacing=1.6,
+            handles=handles, loc="lower center", bbox_to_anchor=(0.5, height / size),
+            ncols=max(len(handles), 1), frameon=False, fontsize=9, handlelength=length, borderpad=0,
+            columnspacing=1.6,
         )  # fmt: skip

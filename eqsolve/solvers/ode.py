@@ -9,8 +9,9 @@ Cost: (number of paths) × (number of steps). Chosen for systems without memory 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -257,9 +258,10 @@ def _march(
         right, span, start, method=method, rtol=max(rtol, 3e-14), atol=atol, dense_output=True, **extra
     )
     if not answer.success:
-        raise SolverError(
-            f"model `{program.system.name}`: the solution of {_names(program)} cannot be continued past "
-            f"t = {answer.t[-1]:.6g} ({answer.message.rstrip('.').lower()}); it may blow up there, so end before it"
+        raise _StoppedError(
+            f"the solution of the {_names(program)} cannot be continued past "
+            f"t = {answer.t[-1]:.6g} ({answer.message.rstrip('.').lower()}); it may blow up there, so end before it",
+            float(answer.t[-1]),
         )
     return answer.sol, calls
 
@@ -268,21 +270,44 @@ def _names(program: Program) -> str:
     return ", ".join(equation.label for equation in program.states)
 
 
-def _not_finite(program: Program, slope: Array, moment: float, paths: Paths) -> SolverError:
+def _not_finite(program: Program, slope: Array, moment: float, paths: Paths) -> _StoppedError:
     position = int(np.argmin(np.isfinite(slope)))
     for equation in program.states:
         size = program.size(equation, paths)
         if position < size:
             break
         position -= size
-    return SolverError(
+    return _StoppedError(
         f"the {equation.label} gives {slope[~np.isfinite(slope)][0]} at t = {moment:.6g}; "
-        "a function in it is not defined there, or the solution blows up"
+        "a function in it is not defined there, or the solution blows up",
+        moment,
     )
 
 
+class _StoppedError(SolverError):
+    """A path cannot be continued; ``time`` is where."""
+
+    def __init__(self, message: str, time: float) -> None:
+        super().__init__(message)
+        self.time = time
+
+
 def solve_ode(binding: Binding, options: Options) -> Result:
-    """Solve a system without memory to the tolerance asked for."""
+    """Solve a system without memory to the tolerance asked for; what is there before a blow-up comes with the error."""
+    try:
+        return _solve(binding, options)
+    except _StoppedError as stopped:
+        begin = binding.number(binding.model.start)  # type: ignore[attr-defined]
+        error = SolverError(str(stopped))
+        with contextlib.suppress(SolverError):
+            end = begin + (1 - 1e-3) * (stopped.time - begin)
+            if end > begin:
+                partial = _solve(binding, replace(options, t_max=end, at=()))
+                error.partial = partial.stopped(f"stopped at t = {end:.8g}", str(stopped))  # type: ignore[attr-defined]
+        raise error from None
+
+
+def _solve(binding: Binding, options: Options) -> Result:
     program = Program(binding)
     begin = binding.number(program.system.start)
     if options.t_max <= begin:

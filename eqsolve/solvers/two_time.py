@@ -80,7 +80,8 @@ def solve_two_time(binding: Binding, options: Options) -> Result:
         if len(coarse.row_edges) < 2:
             assert stop is not None
             raise SolverError(stop.message)
-        solution = _refine(compiled, coarse, options, accuracy)
+        solution, later = _refine(compiled, coarse, options, accuracy)
+        stop = later or stop
     result = _package(binding, compiled, solution, options, stop)
     if stop is not None:
         error = SolverError(stop.message)
@@ -158,27 +159,32 @@ class Solution:
     panels: tuple[int, ...]
 
 
-def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy) -> Solution:
+def _refine(
+    compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy
+) -> tuple[Solution, Stop | None]:
     """Solve on denser panels until the difference to the previous solution meets the tolerance."""
     ratio, panels = _RATIO, [len(coarse.row_edges) - 1]
     best: Solution | None = None
     for round_number in range(1, _REFINEMENTS + 1):
         gain = ratio ** (coarse.m + 1)
         accuracy = Accuracy(max(accuracy.resolution / gain, 1e-13))
-        fine = _fixed(compiled, coarse, _denser(np.array(coarse.row_edges), ratio), options, accuracy)
+        edges = _denser(np.array(coarse.row_edges), ratio)
+        fine, stop = _fixed(compiled, coarse, edges, options, accuracy)
         panels.append(len(fine.row_edges) - 1)
-        actual = panels[-1] / panels[-2]
-        solution = _compare(fine, coarse, 1.5 / (max(actual, 1.2) ** (fine.m + 1) - 1), accuracy, options, tuple(panels))
+        actual = max((len(edges) - 1) / panels[-2], 1.2)
+        solution = _compare(fine, coarse, 1.5 / (actual ** (fine.m + 1) - 1), accuracy, options, tuple(panels))
         logger.info("round %d: %d panels, error %.2g of the tolerance", round_number, panels[-1], solution.worst)
+        if stop is not None:
+            return solution, stop
         if best is not None and solution.worst > 0.7 * best.worst:
-            return best if best.worst < solution.worst else solution
+            return (best if best.worst < solution.worst else solution), None
         best = solution
         if solution.worst <= 1.0:
-            return solution
+            return solution, None
         ratio = float(np.clip((1.5 * solution.worst) ** (1 / (fine.m + 1)), _RATIO, 3.0))
         coarse = fine
     assert best is not None
-    return best
+    return best, None
 
 
 def _denser(edges: Array, ratio: float) -> Array:
@@ -187,23 +193,29 @@ def _denser(edges: Array, ratio: float) -> Array:
     return np.interp(position, np.arange(count + 1), edges)
 
 
-def _fixed(compiled: CompiledPlan, like: March, edges: Array, options: Options, accuracy: Accuracy) -> March:
+def _fixed(
+    compiled: CompiledPlan, like: March, edges: Array, options: Options, accuracy: Accuracy
+) -> tuple[March, Stop | None]:
     """March over given panels, halving those on which the iteration does not converge."""
     march = March(compiled, like.m, edges[0], accuracy.iteration, accuracy.merging)
     pending = list(edges[:0:-1])
+    smallest = 1e-8 * (edges[-1] - edges[0])
     while pending:
+        now = march.row_edges[-1]
         try:
-            march.add_panel(pending[-1] - march.row_edges[-1])
+            march.add_panel(pending[-1] - now)
         except (NoConvergenceError, NotFiniteError):
-            if pending[-1] - march.row_edges[-1] < 1e-10 * (edges[-1] - edges[0]) or len(pending) > 10 * len(edges):
-                raise SolverError(f"the iteration does not converge at t = {march.row_edges[-1]:.6g}") from None
-            pending.append((pending[-1] + march.row_edges[-1]) / 2)
+            if pending[-1] - now < smallest:
+                if len(march.row_edges) < 2:
+                    raise SolverError(f"the iteration does not converge at t = {now:.6g}") from None
+                return march, Stop(now, _blow_up(march, "the iteration on a panel does not converge"))
+            pending.append((pending[-1] + now) / 2)
             continue
         march.accept()
         march.row_edges[-1] = pending.pop()
         options.report(march.row_edges[-1], f"refining, {len(march.nodes)} columns")
         _watch_memory(march, edges[-1])
-    return march
+    return march, None
 
 
 def _watch_memory(march: March, end: float) -> None:
@@ -242,7 +254,7 @@ def _compare(
     watched = [name for name in curves if name in fine.observables] or list(curves)
     worst = max((excess(curves[name], errors[name], options) for name in watched), default=0.0)
     if options.kernels:
-        worst = max([worst, *(excess(tables[n], table_errors[n], options, 1e-2) for n in tables)])
+        worst = max([worst, *(excess(tables[n], table_errors[n], options, 0.1) for n in tables)])
     return Solution(
         fine, store, times, tables, table_errors, curves, errors, worst, len(panels) - 1, panels
     )

@@ -86,6 +86,8 @@ class March:
         self.full = {head: np.zeros((1, 1)) for head in self.heads} if self._needs_everything() else {}
         self.full_factors: dict[int, Array] = {}
         self.retry: dict[float, float] = {}
+        self._totals: dict[int, list[Array]] = {}
+        self._total_scales: dict[int, float] = {}
         self._diagonal_functions: dict[int, Pointwise] = {}
         self._scale_cache: dict[str, float] = {}
         self._start()
@@ -495,6 +497,10 @@ class March:
     def _merge_columns(self) -> None:
         """Merge neighbouring column panels wherever everything is smooth enough on both together."""
         now = self.edges[-1]
+        self._totals = {i: [self.low[i].sum(axis=1), self.high[i].sum(axis=0)] for i in self.plan.stored}
+        for index, totals in self._totals.items():
+            largest = max(float(np.abs(total).max()) for total in totals)
+            self._total_scales[index] = max(largest, self._total_scales.get(index, 1e-30))
         panel = 0
         while panel < len(self.edges) - 4:
             left, middle, right = self.edges[panel : panel + 3]
@@ -518,15 +524,15 @@ class March:
             tables = [self.functions[head]] if head in self.functions else [self.last_block[head], self.first_column[head]]
             if any(not self._survives(table[..., part], to_merged, back, self.scales[head]) for table in tables):
                 return False
-        sums = [(self.low[i][part].sum(axis=1), self.high[i][:, part].sum(axis=0)) for i in self.plan.stored]
-        for low, high in sums:
-            scale = max(float(np.abs(low).max()), float(np.abs(high).max()), 1e-30)
-            if not (self._survives(low, to_merged, back, scale) and self._survives(high, to_merged, back, scale)):
-                return False
+        for index in self.plan.stored:
+            for total in self._totals[index]:
+                if not self._survives(total[part], to_merged, back, self._total_scales[index]):
+                    return False
         nodes_basis = lagrange(self.c, (self.nodes[inner] - left) / (right - left))
         for index in self.plan.stored:
             self.low[index] = _merge_rows(_merge_sums(self.low[index], inner, nodes_basis), part, to_merged)
             self.high[index] = _merge_rows(_merge_sums(self.high[index].T, inner, nodes_basis), part, to_merged).T
+            self._totals[index] = [_merge_values(total, part, to_merged) for total in self._totals[index]]
         for store in (self.last_row, self.last_block, self.diagonal, self.first_column, self.functions):
             for head, table in store.items():
                 store[head] = _merge_values(table, part, to_merged)

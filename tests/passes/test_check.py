@@ -46,7 +46,7 @@ PARTS = {
 
 
 class Wrong:
-    """A changed model: the equation at fault or None, equations and parts that differ, words of the message."""
+    """A changed model: the equation at fault or None, what differs from the sound one, words of the error."""
 
     def __init__(self, name: str, at: str | None, changes: dict[str, str], *says: str) -> None:
         self.name, self.at, self.changes, self.says = name, at, changes, says
@@ -115,7 +115,7 @@ LEFT = [
 TIMES = [
     Wrong("integral beyond the running time", "g",
           {"g": "Eq(g(t), z(t) - Int(R_w(t, s) * w(s), (s, t, 2 * t)))"},
-          "not causal: it ends at `2*t`, so it reads the future", "among `t`, `0`"),
+          "not causal: it ends at `2*t`, so it reads the future", "expected as upper end `t`"),
     Wrong("integral over all times", "g", {"g": "Eq(g(t), z(t) - Int(R_w(t, s) * w(s), (s, 0, oo)))"},
           "not causal: it ends at `oo`"),
     Wrong("value at a later time", "g", {"g": "Eq(g(t), z(t) + w(t + 1))"},
@@ -218,7 +218,7 @@ LAWS = [
           "gives 1 process a 2 × 2 matrix as covariance; expected one kernel"),
     Wrong("asymmetric matrix of kernels", None,
           {"laws": "{(z, x): GP([[C_w(t, tp), R_w(t, tp)], [R_w(t, tp), C_w(t, tp)]])}"},
-          "that is not symmetric in its entries 1, 2 and 2, 1: K_ij(t, t') must equal K_ji(t', t)"),
+          "that is not symmetric: K_12(t, t') must equal K_21(t', t)"),
     Wrong("mean in two times", None, {"laws": "{z: GP(C_w(t, tp), mean=mu(t) * mu(tp))}"},
           "the law of `z` (m.py:", "in more than one time"),
 ]

@@ -1,0 +1,147 @@
+"""What holds for every command: exit codes, where messages go, what is imported, how failures are told."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import eqsolve
+from eqsolve.cli import main
+from eqsolve.cli.parser import VERBS
+
+ROOT = Path(eqsolve.__file__).resolve().parents[1]
+ENV = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def run(*arguments: str, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "eqsolve", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=ENV, timeout=120, **options)
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"eqsolve {eqsolve.__version__}\n"
+
+
+def test_help_names_every_command_and_a_model_that_exists(folder, capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"    {verb}" in out for verb in VERBS)
+    assert "eqsolve solve decay" in out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_command_has_help(verb, folder, capsys):
+    assert main([verb, "--help"]) == 0
+    assert f"usage: eqsolve {verb}" in capsys.readouterr().out
+
+
+def test_no_arguments_prints_the_help(folder, capsys):
+    assert main([]) == 2
+    assert "usage: eqsolve" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["slove", "decay"], "there is no command `slove`; did you mean `solve`?"),
+        (["-v"], "name a command"),
+        (["solve", "decay", "--tmax", "3"], "takes no option `--tmax`; did you mean `--t-max`?"),
+        (["show", "decay", "quadratic"], "takes no further argument `quadratic`"),
+        (["solve", "--set", "k=1", "decay"], "which model? It is named before --set"),
+        (["show", "decya"], "unknown model `decya`; did you mean `decay`?"),
+        (["show", "models/nothing.py"], "there is no model file 'models/nothing.py'"),
+    ],
+)
+def test_bad_command_lines_are_explained(arguments, said, folder, capsys):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_options_for_messages_stand_before_or_after_the_verb(folder, capsys):
+    assert main(["-v", "show", "decay"]) == 0
+    assert main(["show", "decay", "-vv", "-q"]) == 0
+
+
+def test_an_error_keeps_its_traceback_for_debug(folder, capsys, monkeypatch):
+    assert main(["show", "nothing", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("EQSOLVE_DEBUG", "1")
+    assert main(["show", "nothing"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_unexpected_exception_asks_to_be_reported(folder, capsys, monkeypatch):
+    def fail(name):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("eqsolve.loading.load", fail)
+    assert main(["show", "decay"]) == 70
+    err = capsys.readouterr().err
+    assert "unexpected RuntimeError: a bug" in err
+    assert "report" in err
+    assert "Traceback" not in err
+
+
+def test_interrupted(folder, capsys, monkeypatch):
+    def interrupt(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eqsolve.loading.load", interrupt)
+    assert main(["show", "decay"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(folder):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "eqsolve", "list"], stdout=writing, stderr=subprocess.PIPE, text=True, env=ENV
+    )
+    os.close(writing)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs a shell with pipes")
+def test_output_can_be_cut_by_head(folder):
+    done = subprocess.run(
+        f"{sys.executable} -m eqsolve --help | head -n 1", shell=True, capture_output=True, text=True, env=ENV
+    )
+    assert done.stdout.startswith("usage: eqsolve")
+    assert done.stderr == ""
+
+
+def test_an_ascii_terminal_gets_escapes(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "eqsolve", "solve", "decay", "--at", "1"],
+        capture_output=True, env=ENV | {"PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert b"\\xb1" in done.stdout
+
+
+def test_list_imports_nothing_heavy(folder):
+    code = (
+        "import sys; from eqsolve.cli import main; code = main(['list']);"
+        "heavy = ('sympy', 'numpy', 'scipy', 'xarray', 'matplotlib');"
+        "print(code, [name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+def test_in_a_process_of_its_own(folder):
+    done = run("list", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    names = [item["name"] for item in json.loads(done.stdout)["models"]]
+    assert {"decay", "quadratic", "unsound"} <= set(names)
+    assert run("show", "nothing").returncode == 2

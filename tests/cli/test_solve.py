@@ -1,0 +1,180 @@
+"""solve: what is read, what is printed, what is written, and when nothing is."""
+
+import json
+import math
+
+import pytest
+
+import eqsolve
+from eqsolve.cli import main
+from eqsolve.cli.output import number_with_error
+from eqsolve.errors import SolverError
+
+
+def test_json_holds_the_contract_and_the_truth(folder, capsys):
+    assert main(["solve", "decay", "--set", "k=1/2", "--at", "2,1/4,0", "--rtol", "1e-6", "--json"]) == 0
+    out, err = capsys.readouterr()
+    made = json.loads(out)
+    assert err == ""
+    assert (made["model"], made["kind"], made["status"]) == ("decay", "dynamics", "ok")
+    assert made["params"] == {"k": 0.5}
+    assert made["t"] == [2, 0.25, 0]  # in the order asked for
+    for moment, value, error in zip(made["t"], made["values"]["size"], made["errors"]["size"], strict=True):
+        assert abs(value - math.exp(-moment)) <= max(error, 1e-6)
+    assert set(made["values"]) == {"size", "y"}
+    assert made["provenance"]["seed"] == 0
+    assert made["stats"]["seconds"] > 0
+
+
+def test_text_is_a_table_with_errors(folder, capsys):
+    assert main(["solve", "decay", "--at", "0,1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("decay: ok, by ode in ")
+    assert "k=1" in lines
+    header = next(line for line in lines if line.split()[:1] == ["t"])
+    assert header.split() == ["t", "size", "y"]
+    row = next(line for line in lines if line.split()[:1] == ["1"])
+    assert row.split()[1].startswith("0.1353")
+    assert row.count(" ± ") == 2
+
+
+def test_without_times_a_few_are_chosen(folder, capsys):
+    assert main(["solve", "decay", "--t-max", "20"]) == 0
+    table = capsys.readouterr().out.split("\n\n")[-1].splitlines()
+    assert [table[1].split()[0], table[-1].split()[0], len(table)] == ["0", "20", 9]
+
+
+def test_files_are_written_whole(folder, capsys, contents):
+    before = contents()
+    assert main(["solve", "decay", "--t-max", "1", "--out", "x.nc", "--plot", "x.png", "--json"]) == 0
+    json.loads(capsys.readouterr().out)
+    assert contents() == sorted([*before, "x.nc", "x.png"])
+    saved = eqsolve.open("x.nc")
+    assert saved["y"].values[-1] == pytest.approx(math.exp(-1), rel=1e-3)
+    assert (folder / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--at", "1,x"], "--at: cannot read 'x' as a number; expected times separated by commas"),
+        (["--at", ""], "--at: cannot read ''"),
+        (["--at", "-1"], "--at: time starts at 0, got -1"),
+        (["--at", "1,inf"], "--at: expected a finite number, got 'inf'"),
+        (["--at", "Normal(0,1)"], "--at: cannot read"),
+        (["--at", "3", "--t-max", "2"], "--at asks for the time 3, but --t-max is 2"),
+        (["--at2", "1,1"], "--at2: model `decay` has no function of two times"),
+        (["--at2", "1"], "--at2: cannot read '1' as a pair of times"),
+        (["--t-max", "0"], "--t-max: time starts at 0"),
+        (["--t-max", "soon"], "--t-max: cannot read 'soon' as a number"),
+        (["--rtol", "0"], "rtol must lie between"),
+        (["--rtol", "small"], "--rtol: cannot read 'small'"),
+        (["--atol", "-1"], "atol must not be negative"),
+        (["--seed", "1.5"], "--seed: expected a whole number, got '1.5'"),
+        (["--order", "many"], "--order: expected a whole number"),
+        (["--solver", "odee"], "there is no solver `odee`; did you mean `ode`?"),
+        (["--out", "x.txt"], "--out: expected a file name *.nc, got 'x.txt'"),
+        (["--out", "nowhere/x.nc"], "there is no folder 'nowhere'"),
+        (["--plot", "x.pgn"], "did you mean `.png`?"),
+        (["--set", "k"], "--set takes NAME=VALUE such as alpha=0.3, got 'k'; did you mean k=...?"),
+        (["--set", "k=1", "k=2"], "--set gives `k` twice: 1 and 2"),
+        (["--set", "k=0"], "must be positive"),
+    ],
+)
+def test_bad_input_is_explained_and_writes_nothing(arguments, said, folder, capsys, contents, request):
+    files = [] if {"--out", "--plot"} & set(arguments) else ["--out", "result.nc", "--plot", "result.png"]
+    before = contents()
+    assert main(["solve", "decay", "--json", *files, *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert contents() == before
+
+
+def test_a_folder_is_no_file(folder, capsys):
+    (folder / "x.nc").mkdir()
+    assert main(["solve", "decay", "--out", "x.nc"]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--at", "1"], ["--t-max", "1"], ["--plot", "x.png"]])
+def test_a_fixed_point_has_no_time(option, folder, capsys):
+    assert main(["solve", "quadratic", *option]) == 2
+    assert f"{option[0]}: model `quadratic` is a FixedPoint and has no time" in capsys.readouterr().err
+
+
+def test_the_choice_of_solver_is_logged_when_asked_for(folder, capsys):
+    assert main(["solve", "decay", "--at", "1", "--json"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["solve", "decay", "--at", "1", "--json", "-v"]) == 0
+    out, err = capsys.readouterr()
+    json.loads(out)
+    assert err.startswith("INFO: decay: solver ode (")
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """A solver that stops half way, with or without what it has so far."""
+    solve = eqsolve.solve
+
+    def install(*, partial: bool):
+        def fail(model, *, at=None, **options):
+            error = SolverError("equation for `y` (decay.py:8): `y` blows up at t = 0.5")
+            error.partial = solve(model, t_max=0.5) if partial else None
+            raise error
+
+        monkeypatch.setattr("eqsolve.solving.solve", fail)
+
+    return install
+
+
+def test_a_failed_solve_gives_the_result_so_far_and_the_reason(folder, capsys, failing):
+    failing(partial=True)
+    assert main(["solve", "decay", "--at", "0.25,1", "--json", "--out", "x.nc"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["t"] == [0.25]
+    assert err == "error: equation for `y` (decay.py:8): `y` blows up at t = 0.5\n"
+    assert eqsolve.open("x.nc")["y"].t.values[-1] == 0.5
+
+
+def test_a_failed_solve_without_a_result(folder, capsys, failing, contents):
+    failing(partial=False)
+    before = contents()
+    assert main(["solve", "decay", "--at", "1", "--out", "x.nc"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, "blows up" in err) == ("", True)
+    assert contents() == before
+    assert main(["solve", "decay", "--at", "1", "--json"]) == 1
+    made = json.loads(capsys.readouterr().out)
+    assert made == {"model": "decay", "status": "failed", "message": made["message"]}
+
+
+def test_a_tolerance_that_was_not_met(folder, capsys, monkeypatch):
+    solve = eqsolve.solve
+
+    def stop_early(model, **options):
+        result = solve(model, t_max=1)
+        result.__dict__.update(status="tolerance not met", message="E_test is known to 1e-2 only")
+        return result
+
+    monkeypatch.setattr("eqsolve.solving.solve", stop_early)
+    assert main(["solve", "decay"]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("decay: tolerance not met")
+    assert err == "error: E_test is known to 1e-2 only\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (0.0983123, 1.2e-6, "0.0983123 ± 1.2e-06"),
+        (1234.5678, 0.5, "1234.57 ± 0.5"),
+        (-2.0, 0.0, "-2 ± 0"),
+        (0.0, 1e-9, "0 ± 1e-09"),
+        (1.0, math.nan, "1 ± ?"),
+        (math.inf, 1.0, "inf"),
+        (1e-9, 1.0, "1e-09 ± 1"),
+    ],
+)
+def test_numbers_show_the_digits_that_are_known(value, error, text):
+    assert number_with_error(value, error) == text
