@@ -1,0 +1,111 @@
+"""The path equations of an ensemble as array functions: signals, their derivatives, and what is averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Basic, Dummy, Expr, S, cosh, exp, powsimp, sinh, tanh
+
+from eqsolve.compile.lowering import lower
+from eqsolve.language.symbols import Function, Value
+from eqsolve.passes.path_form import Ensemble, Mean
+from eqsolve.passes.sectors import ROW
+
+__all__ = ["CompiledEnsemble", "CompiledMean", "compile_ensemble"]
+
+Lowered = Callable[..., list[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledMean:
+    """Factors of an expectation and, for a response, the output's derivatives by unknowns, integrals and the noise."""
+
+    mean: Mean
+    factors: Lowered
+    count: int
+    by_unknown: Lowered | None
+    by_memory: Lowered | None
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledEnsemble:
+    """An ensemble ready to run.
+
+    ``inputs`` names, in order, the arguments of all functions: the time, unknowns, noises, constants, one-time functions,
+    and derived integrals. ``slopes[k]`` gives the derivatives of signal k by every unknown; ``noise_slopes`` by every noise.
+    """
+
+    source: Ensemble
+    inputs: tuple[Basic, ...]
+    functions: tuple[Function, ...]
+    signals: Lowered
+    signal_index: tuple[int, ...]
+    count: int
+    slopes: Lowered
+    noise_slopes: Lowered
+    noise_slope_is_zero: bool
+    memory_signals: Lowered
+    memory_slopes: Lowered
+    means: tuple[CompiledMean, ...]
+    processes: Lowered
+    starts: Lowered
+
+
+def stable(expr: Expr) -> Expr:
+    """Write products of exponentials and hyperbolic functions so that they do not overflow before they cancel."""
+    if expr.has(sinh, cosh) and expr.has(exp) and not expr.has(tanh):
+        return powsimp(expr.rewrite(exp).expand(), combine="exp")  # type: ignore[no-any-return]
+    return expr
+
+
+def partial(expr: Expr, symbol: Basic) -> Expr:
+    """Return the derivative by a symbol or function value."""
+    stand_in = Dummy("x", real=True)
+    return expr.xreplace({symbol: stand_in}).diff(stand_in).xreplace({stand_in: symbol})  # type: ignore[no-any-return]
+
+
+def compile_ensemble(ensemble: Ensemble) -> CompiledEnsemble:
+    """Return an ensemble's expressions as functions of arrays, equal signals shared."""
+    signals: dict[Expr, int] = {}
+    index = tuple(signals.setdefault(link.signal, len(signals)) for link in ensemble.links)
+    unknowns = [unknown.symbol for unknown in ensemble.unknowns]
+    noises = [noise(ROW) for noise in ensemble.noises]
+    everything = [*signals, *(memory.signal for memory in ensemble.memories)]
+    everything += [piece for mean in ensemble.means for term in mean.terms for piece in term[1:]]
+    everything += [mean.output for mean in ensemble.means] + [expr for _, expr in ensemble.processes]
+    functions = sorted(
+        {value.head for expr in everything for value in expr.atoms(Value) if isinstance(value.head, Function)}, key=str
+    )
+    inputs: list[Basic] = [ROW, *unknowns, *noises, *ensemble.randoms, *(head(ROW) for head in functions)]
+    derived = [memory.symbol for memory in ensemble.memories]
+    full = [*inputs, *derived]
+
+    def make(expressions: list[Expr], arguments: list[Basic]) -> Lowered:
+        return lower([stable(expr) for expr in expressions], arguments)
+
+    slopes = [partial(signal, symbol) for signal in signals for symbol in unknowns]
+    by_noise = [partial(signal, symbol) for signal in signals for symbol in noises]
+    memory_signals = [memory.signal for memory in ensemble.memories]
+    memory_slopes = [partial(signal, symbol) for signal in memory_signals for symbol in unknowns]
+    means = tuple(_mean(mean, unknowns, derived, full, make) for mean in ensemble.means)
+    return CompiledEnsemble(
+        ensemble, tuple(full), tuple(functions), make(list(signals), inputs), index, len(signals),
+        make(slopes, inputs), make(by_noise, inputs), all(expr == 0 for expr in by_noise),
+        make(memory_signals, inputs), make(memory_slopes, inputs), means,
+        make([expr for _, expr in ensemble.processes], full),
+        make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
+    )  # fmt: skip
+
+
+def _mean(mean: Mean, unknowns: list[Basic], derived: list[Basic], full: list[Basic], make: Any) -> CompiledMean:
+    factors = [piece for term in mean.terms for piece in term[1:]]
+    if mean.kind != "response":
+        return CompiledMean(mean, make(factors, full), len(mean.terms), None, None)
+    by_unknown = [partial(mean.output, symbol) for symbol in unknowns]
+    by_memory = [partial(mean.output, symbol) for symbol in derived]
+    return CompiledMean(
+        mean, make(factors, full), 1, make(by_unknown, full),
+        make(by_memory, full) if any(expr != S.Zero for expr in by_memory) else None,
+    )  # fmt: skip

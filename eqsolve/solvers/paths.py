@@ -1,0 +1,307 @@
+"""All paths of an ensemble at once: block by block in time, then their linear responses.
+
+History enters as matrix products over all paths; within a block each path has a small nonlinear system, solved by Newton's
+method with elimination vectorised over paths. The responses solve the linearised equations exactly on the same grid.
+Cost per sweep: nodes² × paths for the paths, nodes³ × paths / 3 for the responses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sympy import Expr, S
+
+from eqsolve.compile.paths import CompiledEnsemble, CompiledMean
+from eqsolve.errors import SolverError
+from eqsolve.language.nodes import E
+from eqsolve.passes.path_form import Drive, Link
+from eqsolve.solvers.gaussian import Level, Points, align, factor_covariance, make_points
+from eqsolve.solvers.grids import Array
+from eqsolve.solvers.operators import Evaluation
+
+__all__ = ["PathSolver"]
+
+_CHUNK = 40_000_000  # numbers held at once for the responses
+
+
+def eliminate(matrix: Array, right: Array) -> Array:
+    """Solve many small systems at once; the last axis runs over paths. Both arguments are overwritten."""
+    size = matrix.shape[0]
+    for pivot in range(size):
+        inverse = 1.0 / matrix[pivot, pivot]
+        for row in range(pivot + 1, size):
+            factor = matrix[row, pivot] * inverse
+            matrix[row, pivot + 1 :] -= factor * matrix[pivot, pivot + 1 :]
+            right[row] -= factor * right[pivot]
+    for pivot in range(size - 1, -1, -1):
+        for column in range(pivot + 1, size):
+            right[pivot] -= matrix[pivot, column] * right[column]
+        right[pivot] /= matrix[pivot, pivot]
+    return right
+
+
+class PathSolver:
+    """Runs one ensemble: modes of its noises, paths, means. Keeps the modes between sweeps so that sweeps are continuous."""
+
+    def __init__(self, compiled: CompiledEnsemble, laws: dict[Any, Any], level: Level) -> None:
+        self.compiled, self.level = compiled, level
+        source = compiled.source
+        self.laws = {item: laws[item] for item in source.randoms}
+        self.factors: dict[int, Array] = {}
+        self.points: Points | None = None
+        self.signature: Any = None
+
+    # --- operators of the path equations -----------------------------------------------------------------------------
+    def _operators(self, state: Evaluation) -> dict[tuple[int, int], Array]:
+        """Return O_ak: what signal k does to unknown a."""
+        made: dict[tuple[int, int], Array] = {}
+        for link, signal in zip(self.compiled.source.links, self.compiled.signal_index, strict=True):
+            matrix = self._link_operator(link, state)
+            key = (link.unknown, signal)
+            made[key] = made[key] + matrix if key in made else matrix
+        return made
+
+    def _link_operator(self, link: Link, state: Evaluation) -> Array:
+        size = state.grid.size
+        inner = np.eye(size) if link.memory is None else state.kernel_operator(link.memory.kernel)
+        return self._outer(link.unknown, link.coefficient, state) @ inner
+
+    def _outer(self, unknown: int, coefficient: Expr, state: Evaluation) -> Array:
+        values = state.vector(coefficient) if coefficient != S.One else np.ones(state.grid.size)
+        if self.compiled.source.unknowns[unknown].integrated:
+            return state.grid.integration * values
+        return np.diag(values)
+
+    def _drive_operator(self, drive: Drive, state: Evaluation) -> Array:
+        return self._outer(drive.unknown, drive.coefficient, state)
+
+    # --- one sweep ---------------------------------------------------------------------------------------------------
+    def run(self, state: Evaluation, covariances: dict[Any, tuple[Any, Array, Array]]) -> dict[E, Array]:
+        """Return the ensemble's means for given kernels; ``covariances`` maps noises to their group, covariance and mean."""
+        self.state = state
+        self.operators = self._operators(state)
+        self.drives = [(drive, self._drive_operator(drive, state)) for drive in self.compiled.source.drives]
+        noises = self._noises(covariances)
+        self._solve_paths(noises)
+        means = {}
+        for mean in self.compiled.means:
+            means[mean.mean.node] = self._mean(mean)
+        return means
+
+    def _noises(self, covariances: dict[Any, tuple[Any, Array, Array]]) -> list[Array]:
+        """Choose modes and points; return each noise on (nodes, paths)."""
+        source, size = self.compiled.source, self.state.grid.size
+        groups: dict[Any, list[Any]] = {}
+        for noise in source.noises:
+            groups.setdefault(covariances[noise][0], []).append(noise)
+        factors, strengths, placed = [], [], []
+        for number, (group, members) in enumerate(groups.items()):
+            covariance = covariances[members[0]][1]
+            factor = factor_covariance(covariance)
+            drive = self._drive_matrix(factor, list(group))
+            factor = align(factor, drive, self.factors.get(number))
+            self.factors[number] = factor
+            effect = np.sqrt(np.sum(self._drive_matrix(factor, list(group)) ** 2, axis=0))
+            factors.append(factor)
+            strengths.append(effect)
+            placed.append((list(group), members))
+        flat = np.concatenate(strengths) if strengths else np.empty(0)
+        order = np.argsort(-flat, kind="stable")
+        signature = (len(flat), size, self.level)
+        if self.points is None or self.signature != signature:
+            self.order = order
+            self.points = make_points(list(flat[order]), self.laws, self.level)
+            self.signature = signature
+        coordinates = np.empty_like(self.points.normals)
+        coordinates[self.order] = self.points.normals
+        made: dict[Any, Array] = {}
+        position = 0
+        for factor, (group, members) in zip(factors, placed, strict=True):
+            part = factor @ coordinates[position : position + factor.shape[1]]
+            position += factor.shape[1]
+            for noise in members:
+                row = group.index(noise) * size
+                made[noise] = part[row : row + size] + covariances[noise][2][:, None]
+        return [made[noise] for noise in source.noises]
+
+    def _drive_matrix(self, factor: Array, group: list[Any]) -> Array:
+        """Return what each mode does to the unknowns; the modes themselves where a noise does not enter linearly."""
+        size = self.state.grid.size
+        rows = []
+        driven = set()
+        for drive, matrix in self.drives:
+            if drive.noise in group:
+                place = group.index(drive.noise) * size
+                rows.append(matrix @ factor[place : place + size])
+                driven.add(drive.noise)
+        for noise in group:
+            if noise not in driven:
+                place = group.index(noise) * size
+                rows.append(factor[place : place + size] * 0.1)
+        return np.vstack(rows)
+
+    def _arguments(self, part: slice, unknowns: list[Array], noises: list[Array]) -> list[Any]:
+        assert self.points is not None
+        constants = [self.points.constants[item][None, :] for item in self.compiled.source.randoms]
+        functions = [self.state.functions[head][part, None] for head in self.compiled.functions]
+        return [
+            self.state.grid.nodes[part, None],
+            *unknowns,
+            *(noise[part] for noise in noises),
+            *constants,
+            *functions,
+        ]
+
+    def _solve_paths(self, noises: list[Array]) -> None:
+        assert self.points is not None
+        source, grid = self.compiled.source, self.state.grid
+        count, paths = len(source.unknowns), len(self.points.weights)
+        constants = [self.points.constants[item] for item in source.randoms]
+        starts = self.compiled.starts(*constants)
+        base = np.zeros((count, grid.size, paths))
+        for index, start in enumerate(starts):
+            base[index] += start
+        positions = {noise: place for place, noise in enumerate(source.noises)}
+        for drive, matrix in self.drives:
+            base[drive.unknown] += matrix @ noises[positions[drive.noise]]
+        self.noises = noises
+        self.unknowns = np.zeros((count, grid.size, paths))
+        self.signals = np.zeros((self.compiled.count, grid.size, paths))
+        self.slopes = np.zeros((self.compiled.count, count, grid.size, paths))
+        for part in grid.blocks:
+            self._solve_block(part, base)
+
+    def _evaluate(self, part: slice, unknowns: Array) -> tuple[Array, Array]:
+        arguments = self._arguments(part, list(unknowns), self.noises)
+        shape = unknowns.shape[1:]
+        signals = np.stack([np.broadcast_to(value, shape) for value in self.compiled.signals(*arguments)])
+        slopes = np.stack([np.broadcast_to(value, shape) for value in self.compiled.slopes(*arguments)])
+        return signals, slopes.reshape(self.compiled.count, len(unknowns), *shape)
+
+    def _solve_block(self, part: slice, base: Array) -> None:
+        count, size = len(base), part.stop - part.start
+        history = base[:, part].copy()
+        for (unknown, signal), matrix in self.operators.items():
+            if part.start:
+                history[unknown] += matrix[part, : part.start] @ self.signals[signal, : part.start]
+        guess = self.unknowns[:, part.start - 1 : part.start] if part.start else history
+        unknowns = np.broadcast_to(guess, history.shape).copy()
+        scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
+        identity = np.eye(count * size)[:, :, None]
+        for _ in range(60):
+            signals, slopes = self._evaluate(part, unknowns)
+            residual = unknowns - history
+            jacobian = np.zeros((count * size, count * size, history.shape[2])) + identity
+            for (unknown, signal), matrix in self.operators.items():
+                own = matrix[part, part]
+                if not own.any():
+                    continue
+                residual[unknown] -= own @ signals[signal]
+                for other in range(count):
+                    rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
+                    jacobian[rows, columns] -= own[:, :, None] * slopes[signal, other][None]
+            step = eliminate(jacobian, residual.reshape(count * size, -1)).reshape(unknowns.shape)
+            unknowns -= step
+            if not np.isfinite(step).all():
+                raise SolverError(f"a path is not finite near t = {self.state.grid.nodes[part.stop - 1]:.6g}")
+            if (np.abs(step) / scale).max() < 1e-11:
+                break
+        self.unknowns[:, part] = unknowns
+        self.signals[:, part], self.slopes[:, :, part] = self._evaluate(part, unknowns)
+
+    # --- means ---------------------------------------------------------------------------------------------------------
+    def _full_arguments(self) -> list[Any]:
+        whole = slice(0, self.state.grid.size)
+        arguments = self._arguments(whole, list(self.unknowns), self.noises)
+        if self.compiled.source.memories:
+            shape = self.unknowns.shape[1:]
+            signals = self.compiled.memory_signals(*arguments)
+            for memory, signal in zip(self.compiled.source.memories, signals, strict=True):
+                arguments.append(self.state.kernel_operator(memory.kernel) @ np.broadcast_to(signal, shape))
+        return arguments
+
+    def _mean(self, compiled: CompiledMean) -> Array:
+        assert self.points is not None
+        weights, shape = self.points.weights, self.unknowns.shape[1:]
+        arguments = self._full_arguments()
+        factors = [np.broadcast_to(value, shape) for value in compiled.factors(*arguments)]
+        if compiled.mean.kind == "one":
+            return np.asarray(factors[0] @ weights)
+        if compiled.mean.kind == "response":
+            return self._response(compiled, factors, arguments)
+        total = np.zeros((shape[0], shape[0]))
+        for (outer, _, _), first, second in zip(compiled.mean.terms, factors[::2], factors[1::2], strict=True):
+            total += np.asarray(self.state.pointwise(outer), float) * ((first * weights) @ second.T)
+        return total
+
+    def _response(self, compiled: CompiledMean, factors: list[Array], arguments: list[Any]) -> Array:
+        """Return E[a(t) ∂output(t)/∂z(t') b(t')] as an operator, path chunk by path chunk."""
+        assert self.points is not None
+        size, paths = self.unknowns.shape[1:]
+        count = len(self.unknowns)
+        shape = (size, paths)
+        noise = self.compiled.source.noises.index(compiled.mean.noise)  # type: ignore[arg-type]
+        outputs = [np.broadcast_to(v, shape) for v in compiled.by_unknown(*arguments)]  # type: ignore[misc]
+        source = np.zeros((count, size, size))
+        for drive, matrix in self.drives:
+            if drive.noise == compiled.mean.noise:
+                source[drive.unknown] += matrix
+        by_noise = None
+        if not self.compiled.noise_slope_is_zero:
+            inputs = arguments[: len(self.compiled.inputs) - len(self.compiled.source.memories)]
+            table = [np.broadcast_to(v, shape) for v in self.compiled.noise_slopes(*inputs)]
+            by_noise = np.stack(table).reshape(self.compiled.count, -1, size, paths)[:, noise]
+        total = np.zeros((size, size))
+        step = max(1, _CHUNK // (size * size * count))
+        for begin in range(0, paths, step):
+            part = slice(begin, min(begin + step, paths))
+            tangents = self._tangents(source, None if by_noise is None else by_noise[..., part], part)
+            left = [output[:, part] * factors[0][:, part] * self.points.weights[part] for output in outputs]
+            for unknown in range(count):
+                if factors[1].strides == (0, 0) or not compiled.mean.terms[0][2].free_symbols:
+                    total += np.einsum("iq,ijq->ij", left[unknown], tangents[unknown])
+                else:
+                    total += np.einsum("iq,ijq,jq->ij", left[unknown], tangents[unknown], factors[1][:, part])
+        total -= np.diag(self._instantaneous(source, outputs, factors))
+        outer = compiled.mean.terms[0][0]
+        return total * np.asarray(self.state.pointwise(outer), float)
+
+    def _instantaneous(self, source: Array, outputs: list[Array], factors: list[Array]) -> Array:
+        """The part of the response proportional to δ(t − t'), which a response kernel leaves out."""
+        assert self.points is not None
+        total = np.zeros(self.state.grid.size)
+        for index, unknown in enumerate(self.compiled.source.unknowns):
+            if not unknown.integrated:
+                weight = np.diagonal(source[index])
+                total += weight * ((outputs[index] * factors[0] * factors[1]) @ self.points.weights)
+        return total
+
+    def _tangents(self, source: Array, by_noise: Array | None, part: slice) -> Array:
+        """Solve the linearised path equations; returns (unknown, node, node of the noise, path)."""
+        count, size, width = len(self.unknowns), self.state.grid.size, part.stop - part.start
+        slopes = self.slopes[..., part]
+        made = np.zeros((count, size, size, width))
+        effects = np.zeros((self.compiled.count, size, size, width))
+        for block in self.state.grid.blocks:
+            rows, end = block.stop - block.start, block.stop
+            right = np.zeros((count, rows, end, width))
+            right += source[:, block, :end, None]
+            jacobian = np.zeros((count * rows, count * rows, width)) + np.eye(count * rows)[:, :, None]
+            for (unknown, signal), matrix in self.operators.items():
+                if block.start:
+                    past = effects[signal, : block.start, :end].reshape(block.start, end * width)
+                    right[unknown] += (matrix[block, : block.start] @ past).reshape(rows, end, width)
+                if by_noise is not None:
+                    right[unknown] += matrix[block, :end, None] * by_noise[signal, None, :end]
+                own = matrix[block, block]
+                if own.any():
+                    for other in range(count):
+                        place = slice(unknown * rows, (unknown + 1) * rows), slice(other * rows, (other + 1) * rows)
+                        jacobian[place] -= own[:, :, None] * slopes[signal, other, block][None]
+            solved = eliminate(jacobian, right.reshape(count * rows, end, width)).reshape(count, rows, end, width)
+            made[:, block, :end] = solved
+            for signal in range(self.compiled.count):
+                for other in range(count):
+                    effects[signal, block, :end] += slopes[signal, other, block, None] * solved[other]
+        return made
