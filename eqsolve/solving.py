@@ -35,11 +35,9 @@ def choose_solver(model: Model) -> Choice:
     if not isinstance(model, System):
         return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
     memory = any(equation.rhs.has(Int) for equation in model.equations)
-    if model.noises:
-        noises = ", ".join(noise.name for noise in model.noises)
-        return Choice("", f"there is no solver yet for a System driven by Gaussian processes ({noises})")
-    if model.processes and (memory or model.kernels):
-        return Choice("", "there is no solver yet for processes with memory")
+    if model.noises or (model.processes and (memory or model.kernels)):
+        driven = f"driven by {', '.join(noise.name for noise in model.noises)}" if model.noises else "with memory"
+        return Choice("stochastic", f"processes {driven}: sweeps over all paths on one grid, modes by quadrature")
     if model.processes or not (memory or model.kernels):
         what = "random constants only" if model.processes else "no memory"
         return Choice("ode", f"ordinary differential equations with {what}: an adaptive integrator on quadrature nodes")
@@ -127,7 +125,12 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         from eqsolve.solvers.two_time import solve_two_time
 
         return solve_two_time(binding, options)
-    raise UsageError(f"there is no solver `{name}`{did_you_mean(name, ('ode', 'two_time'))} (there are: ode, two_time)")
+    if name == "stochastic":
+        from eqsolve.solvers.stochastic import solve_stochastic
+
+        return solve_stochastic(binding, options)
+    known = ("ode", "two_time", "stochastic")
+    raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
 
 
 def _provenance(model: Model, signature: str, seed: int) -> dict[str, Any]:

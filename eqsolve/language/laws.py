@@ -5,6 +5,7 @@ A law is a sympy object: its parameters may be symbols, and are numbers once the
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Sequence
@@ -539,6 +540,7 @@ def _read_sample(path: Path) -> Array:
         raise ParameterError(f"{_here()}law Empirical: {problem}") from None
 
 
+@functools.lru_cache(maxsize=64)
 def _hermite(order: int) -> tuple[Array, Array]:
     from scipy.special import roots_hermitenorm
 

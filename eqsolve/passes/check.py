@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from sympy import Basic, Symbol
@@ -34,6 +35,14 @@ def check(model: Model) -> None:
     --------
     >>> eqsolve.check(eqsolve.load("my_model"))
     """
+    if not isinstance(model, Model):
+        raise ModelError(f"check takes a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
+    _accept(model)
+
+
+@functools.lru_cache(maxsize=256)
+def _accept(model: Model) -> None:
+    """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
     match model:
         case System():
             found = system_problems(model)
@@ -44,9 +53,7 @@ def check(model: Model) -> None:
         case Flow():
             found = flow_problems(model)
         case _:
-            raise ModelError(
-                f"check takes a System, FixedPoint, Singularity or Flow, got {type(model).__name__}"
-            )
+            raise ModelError(f"a model is a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
     shared = (*_laws(model), *_names(model), *_defaults(model), *_conditions(model), *_closed_forms(model))
     problems = tuple(dict.fromkeys((*found, *shared)))
     if len(problems) == 1:

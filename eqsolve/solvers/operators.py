@@ -83,8 +83,8 @@ class OperatorGrid:
             out.append(np.linalg.pinv((basis * (weights * end / 2)[:, None]).T @ basis, rcond=1e-10))
         return np.array(out)
 
-    def values(self, operator: Array) -> Array:
-        """Return the kernel values of a causal operator on the nodes; zero above the diagonal."""
+    def values(self, operator: Array, extend: bool = False) -> Array:
+        """Return the kernel values of a causal operator on the nodes: zero above the diagonal, or continued across it."""
         out = np.zeros_like(operator)
         if self.panels is None:
             step = self.nodes[1] - self.nodes[0]
@@ -94,7 +94,7 @@ class OperatorGrid:
         for part, step in zip(self.blocks[1:], steps, strict=True):
             out[part.stop :, part] = operator[part.stop :, part] / (step * weights)
             block = np.einsum("ij,ijk->ik", operator[part, part], self._mass) / step
-            out[part, part] = np.where(self.nodes[part][:, None] >= self.nodes[part], block, 0.0)
+            out[part, part] = block if extend else np.where(self.nodes[part][:, None] >= self.nodes[part], block, 0.0)
         return out
 
 

@@ -50,7 +50,7 @@ class PathSolver:
         self.laws = {item: laws[item] for item in source.randoms}
         self.factors: dict[int, Array] = {}
         self.points: Points | None = None
-        self.signature: Any = None
+        self.frozen = False
 
     # --- operators of the path equations -----------------------------------------------------------------------------
     def _operators(self, state: Evaluation) -> dict[tuple[int, int], Array]:
@@ -98,21 +98,18 @@ class PathSolver:
         factors, strengths, placed = [], [], []
         for number, (group, members) in enumerate(groups.items()):
             covariance = covariances[members[0]][1]
-            factor = factor_covariance(covariance)
-            drive = self._drive_matrix(factor, list(group))
-            factor = align(factor, drive, self.factors.get(number))
+            previous = self.factors.get(number) if self.frozen else None
+            factor = factor_covariance(covariance, None if previous is None else previous.shape[1])
+            factor = align(factor, self._drive_matrix(factor, list(group)), previous)
             self.factors[number] = factor
             effect = np.sqrt(np.sum(self._drive_matrix(factor, list(group)) ** 2, axis=0))
             factors.append(factor)
             strengths.append(effect)
             placed.append((list(group), members))
-        flat = np.concatenate(strengths) if strengths else np.empty(0)
-        order = np.argsort(-flat, kind="stable")
-        signature = (len(flat), size, self.level)
-        if self.points is None or self.signature != signature:
-            self.order = order
-            self.points = make_points(list(flat[order]), self.laws, self.level)
-            self.signature = signature
+        if not self.frozen or self.points is None:
+            flat = np.concatenate(strengths) if strengths else np.empty(0)
+            self.order = np.argsort(-flat, kind="stable")
+            self.points = make_points(list(flat[self.order]), self.laws, self.level)
         coordinates = np.empty_like(self.points.normals)
         coordinates[self.order] = self.points.normals
         made: dict[Any, Array] = {}
@@ -126,19 +123,21 @@ class PathSolver:
         return [made[noise] for noise in source.noises]
 
     def _drive_matrix(self, factor: Array, group: list[Any]) -> Array:
-        """Return what each mode does to the unknowns; the modes themselves where a noise does not enter linearly."""
+        """Return what each mode does: through the known mean responses, else through the drives, else the modes themselves."""
         size = self.state.grid.size
         rows = []
-        driven = set()
-        for drive, matrix in self.drives:
-            if drive.noise in group:
-                place = group.index(drive.noise) * size
-                rows.append(matrix @ factor[place : place + size])
-                driven.add(drive.noise)
         for noise in group:
-            if noise not in driven:
-                place = group.index(noise) * size
-                rows.append(factor[place : place + size] * 0.1)
+            place = group.index(noise) * size
+            part = factor[place : place + size]
+            known = [
+                self.state.means[entry.mean.node]
+                for entry in self.compiled.means
+                if entry.mean.kind == "response" and entry.mean.noise == noise
+            ]
+            effects = [matrix @ part for matrix in known if matrix.any()]
+            if not effects:
+                effects = [matrix @ part for drive, matrix in self.drives if drive.noise == noise]
+            rows += effects or [0.1 * part]
         return np.vstack(rows)
 
     def _arguments(self, part: slice, unknowns: list[Array], noises: list[Array]) -> list[Any]:
@@ -209,6 +208,33 @@ class PathSolver:
                 break
         self.unknowns[:, part] = unknowns
         self.signals[:, part], self.slopes[:, :, part] = self._evaluate(part, unknowns)
+
+    def rate(self) -> float:
+        """Return the largest rate at which an integrated unknown moves or reacts at the first node."""
+        assert self.points is not None
+        source = self.compiled.source
+        speeds = np.zeros((len(source.unknowns), len(self.points.weights)))
+        reaction = 0.0
+        for link, signal in zip(source.links, self.compiled.signal_index, strict=True):
+            if link.memory is None and source.unknowns[link.unknown].integrated:
+                weight = float(self.state.vector(link.coefficient)[0])
+                speeds[link.unknown] += weight * self.signals[signal, 0]
+                reaction = max(reaction, abs(weight) * float(np.abs(self.slopes[signal, :, 0]).max()))
+        positions = {noise: place for place, noise in enumerate(source.noises)}
+        for drive, _ in self.drives:
+            if source.unknowns[drive.unknown].integrated:
+                speeds[drive.unknown] += float(self.state.vector(drive.coefficient)[0]) * self.noises[positions[drive.noise]][0]
+        size = 1.0 + np.sqrt((self.unknowns[:, 0] ** 2) @ self.points.weights)
+        motion = np.sqrt((speeds**2) @ self.points.weights) / size
+        return max(reaction, float(motion.max(initial=0.0)))
+
+    def process_values(self) -> dict[str, Array]:
+        """Return every process on (paths, nodes)."""
+        arguments = self._full_arguments()
+        shape = self.unknowns.shape[1:]
+        values = self.compiled.processes(*arguments)
+        heads = [head for head, _ in self.compiled.source.processes]
+        return {head.name: np.broadcast_to(value, shape).T.copy() for head, value in zip(heads, values, strict=True)}
 
     # --- means ---------------------------------------------------------------------------------------------------------
     def _full_arguments(self) -> list[Any]:

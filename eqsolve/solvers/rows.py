@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsolve.solvers.grids import Array, PanelGrid
+from eqsolve.solvers.grids import Array, PanelGrid, lagrange, radau
 
 __all__ = ["Record", "RowStore"]
 
@@ -67,6 +67,23 @@ class RowStore:
     @property
     def nbytes(self) -> int:
         return sum(table.nbytes for record in self.records for table in record.values.values())
+
+    @classmethod
+    def from_tables(cls, grid: PanelGrid, tables: dict[str, Array]) -> RowStore:
+        """Return kernels given on all pairs of a grid's nodes; causal ones are continued across the diagonal there."""
+        m = grid.order
+        back = lagrange(radau(m).nodes, np.zeros(1))[0]
+        records = []
+        for panel in range(grid.panels):
+            first, last = 1 + panel * m, 1 + (panel + 1) * m
+            values = {}
+            for name, table in tables.items():
+                rows = table[first - 1 : last, :last].copy()
+                rows[0, first:] = back @ table[first:last, first:last]
+                values[name] = rows
+            ends = float(grid.edges[panel]), float(grid.edges[panel + 1])
+            records.append(Record(*ends, grid.edges[: panel + 2], values))
+        return cls(m, tuple(records))
 
     def flatten(self) -> dict[str, Array]:
         """Return the store as flat arrays, to be saved."""

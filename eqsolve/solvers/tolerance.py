@@ -7,16 +7,25 @@ import numpy as np
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.options import Options
 
-__all__ = ["excess"]
+__all__ = ["allowance", "excess"]
 
 
-def excess(values: Array, errors: Array, options: Options, floor: float = 1e-3) -> float:
-    """Return the largest error in units of the tolerance.
+def allowance(values: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0) -> Array:
+    """Return the largest error allowed, value by value.
 
-    Allowed is rtol times the value, or times ``floor`` of the largest value where the value is smaller, plus atol.
+    It is rtol times the value, or times ``floor`` of the largest value where the value is smaller, plus atol. A solver
+    may pass a natural ``scale``, the size of the terms that were averaged or added up to give the values: where they
+    cancel, as in a mean that vanishes by symmetry, ``floor`` of that scale counts, not what the cancellation leaves.
     """
-    largest = float(np.max(np.abs(values)))
-    if largest == 0.0:
+    sizes = np.abs(values)
+    largest = max(float(np.max(sizes)), scale)
+    return options.rtol * np.maximum(sizes, floor * largest) + (options.atol or 0.0)
+
+
+def excess(
+    values: Array, errors: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0
+) -> float:
+    """Return the largest error in units of what is allowed; 0 for values that vanish identically."""
+    if not np.any(values):
         return 0.0
-    allowed = options.rtol * np.maximum(np.abs(values), floor * largest) + (options.atol or 0.0)
-    return float(np.max(errors / allowed))
+    return float(np.max(errors / allowance(values, options, floor, scale=scale)))
