@@ -126,7 +126,7 @@ def make_points(strengths: Sequence[float], laws: dict[Random, Law], level: Leve
         normals[: len(counts)] = np.repeat(strong, block.shape[1], axis=1)
         normals[len(counts) : len(counts) + weak] = np.tile(block, strong.shape[1])
         weights = np.repeat(weights, block.shape[1]) / block.shape[1]
-    constants = make_paths(laws, [level.constants])
+    constants = make_paths(laws, [dict.fromkeys(laws, level.constants)])
     count = len(constants.weights)
     return Points(
         np.tile(normals, count),

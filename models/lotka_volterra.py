@@ -1,0 +1,37 @@
+"""Many species with random interactions: the dynamical mean-field equation of the generalised Lotka–Volterra model.
+
+One species of S → ∞ with N_i' = N_i (1 − N_i − Σ_j a_ij N_j), a_ij of mean μ/S and variance σ²/S, corr(a_ij, a_ji) = γ
+(Roy, Biroli, Bunin and Cammarota). With N = eˣ the noise enters linearly.
+"""
+
+from sympy import exp, log
+
+from eqsolve import E, Eq, GP, Int, Resp, System, correlation, function, param, process, random, response, times
+from eqsolve.laws import Uniform
+
+t, tp, s = times("t t' s")
+mu = param("mu", latex=r"\mu")
+sigma = param("sigma", nonnegative=True)
+gamma = param("gamma", domain=(-1, 1))
+N, x, z = process("N x z")
+m = function("m")
+C = correlation("C")
+R = response("R")
+N0 = random("N0", Uniform(0.5, 1.5), latex="N_0")
+
+model = System(
+    "lotka_volterra",
+    eqs=[
+        Eq(m(t), E(N(t))),
+        Eq(C(t, tp), E(N(t) * N(tp))),
+        Eq(R(t, tp), E(Resp(N(t), z(tp)))),
+        Eq(N(t).diff(t),
+           N(t) * (1 - N(t) - mu * m(t) + z(t) + gamma * sigma**2 * Int(R(t, s) * N(s), (s, 0, t)))),
+    ],
+    laws={z: GP(sigma**2 * C(t, tp))},
+    init={N: N0, x: log(N0)},
+    substitute={N: exp(x(t))},
+    defaults={mu: 4, sigma: 0.5, gamma: 0},
+    observables={"q": C(t, t)},
+    cite="roy2019numerical",
+)
