@@ -30,8 +30,11 @@ class Choice:
     reason: str
 
 
-def choose_solver(model: Model) -> Choice:
-    """Return the solver that fits a model's structure; ``name`` is empty when there is none yet."""
+def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
+    """Return the solver that fits a model's structure; ``name`` is empty when there is none yet.
+
+    ``kernels=False`` says that only functions of one time are wanted, which a cheaper solver may give.
+    """
     if not isinstance(model, System):
         return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
     memory = any(equation.rhs.has(Int) for equation in model.equations)
@@ -41,6 +44,11 @@ def choose_solver(model: Model) -> Choice:
     if model.processes or not (memory or model.kernels):
         what = "random constants only" if model.processes else "no memory"
         return Choice("ode", f"ordinary differential equations with {what}: an adaptive integrator on quadrature nodes")
+    if kernels is False:
+        from eqsolve.solvers.operator_solver import is_composition
+
+        if is_composition(model):
+            return Choice("operators", "kernels that enter through compositions, only functions of one time asked for")
     return Choice("two_time", "closed equations of one and two times with memory: collocation on panels")
 
 
@@ -73,7 +81,8 @@ def solve(
     at, at2
         Times, and pairs of times, to be met exactly by the grid.
     kernels
-        Whether the two-time functions themselves must meet the tolerance; true when ``at2`` is given.
+        Whether the two-time functions themselves must meet the tolerance; true when ``at2`` is given. False says that
+        they are not wanted at all: where the structure allows it, the nodes then grow only like log t.
     order
         Nodes per panel; chosen from the tolerance by default.
     seed
@@ -97,7 +106,7 @@ def solve(
     options = Options.make(
         t_max=t_max, rtol=rtol, atol=atol, at=at, at2=at2, kernels=kernels, order=order, seed=seed, progress=progress
     )
-    choice = choose_solver(model)
+    choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
     if not name:
         raise UsageError(f"model `{model.name}`: {choice.reason}")
@@ -129,7 +138,11 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         from eqsolve.solvers.stochastic import solve_stochastic
 
         return solve_stochastic(binding, options)
-    known = ("ode", "two_time", "stochastic")
+    if name == "operators":
+        from eqsolve.solvers.operator_solver import solve_operators
+
+        return solve_operators(binding, options)
+    known = ("ode", "two_time", "operators", "stochastic")
     raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
 
 

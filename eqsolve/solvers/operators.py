@@ -105,9 +105,9 @@ class Closure:
     with an operator on its left, is solved for.
     """
 
-    def __init__(self, form: PathForm) -> None:
+    def __init__(self, form: PathForm, *, cyclic: bool = False) -> None:
         self.form = form
-        self.order = self._sorted()
+        self.order = [*form.kernels, *form.functions] if cyclic else self._sorted()
         self.lowered: dict[Any, Any] = {}
 
     def _sorted(self) -> list[Equation]:
@@ -170,16 +170,51 @@ class Evaluation:
         else:
             self.tables[head] = (base + base.T) / 2
 
+    def define_differential(self, equation: Equation, start: Array | float) -> None:
+        """Evaluate an unknown given by its derivative in the first time: dX/dt = L X + B, so (I − J L) X = start + J B.
+
+        ``start`` is the value on the diagonal for a response, at the start for a correlation or a function.
+        """
+        head, size, integration = equation.head, self.grid.size, self.grid.integration
+        own, rest = [], []
+        for term in Add.make_args(equation.rhs):
+            (own if any(value.head == head for value in _outside_means(term)) else rest).append(term)
+        left = sum((self.left_of(term, equation) for term in own), np.zeros((size, size)))
+        system = np.eye(size) - integration @ left
+        if isinstance(head, Function):
+            self.functions[head] = np.linalg.solve(system, start + integration @ self.vector(Add(*rest)))
+        elif isinstance(head, Response):
+            source = np.diag(np.broadcast_to(start, (size,))) + self.operator(Add(*rest))
+            self.operators[head] = np.linalg.solve(system, integration @ source)
+        else:
+            source = self.table(Add(*rest))
+            first = np.linalg.solve(system, start + integration @ source[:, 0])
+            table = np.linalg.solve(system, first[None, :] + integration @ source)
+            self.tables[head] = (table + table.T) / 2
+
     def left_of(self, term: Expr, equation: Equation) -> Array:
         """Return L where a term reads L X, X being the unknown itself."""
+        assert equation.target is not None
+        plain = equation.target
+        if term.has(plain) and not term.has(Int):
+            coefficient = term / plain
+            if not coefficient.has(plain) and COLUMN not in coefficient.free_symbols:
+                return np.diag(self.vector(coefficient))
         coefficient, integral = term.as_independent(Int)
         if isinstance(integral, Int):
             left, right, outer = self.split(integral)
+            if isinstance(equation.head, Function):
+                left, right = self._function_factor(left, equation)
             own = isinstance(right, Value) and right.head == equation.head
             if own and not any(value.head == equation.head for value in _outside_means(left)):
                 scale = self.table(coefficient * outer)
                 return scale * self.kernel_operator(left)
         raise ModelError(f"{equation.label}: `{equation.key}` enters its own equation in `{term}` in a way that cannot be solved for")
+
+    def _function_factor(self, left: Expr, equation: Equation) -> tuple[Expr, Expr]:
+        """Take a one-time unknown at the integration time out of an integrand."""
+        own = [f for f in Mul.make_args(left) if isinstance(f, Value) and f.head == equation.head]
+        return (left / own[0], own[0]) if len(own) == 1 else (left, left)
 
     # --- values -----------------------------------------------------------------------------------------------------
     def vector(self, expr: Expr) -> Array:
