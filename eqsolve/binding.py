@@ -180,7 +180,7 @@ def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr
         raise ParameterError(f"`{item.name}` takes the law of one variable, got {law}, which has {law.dimension}")
     bound = law.subs(values)
     bound.validate()
-    return bound  # type: ignore[no-any-return]
+    return bound
 
 
 def _evaluate_moments(laws: dict[Random, Law]) -> dict[Random, Law]:

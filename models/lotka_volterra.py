@@ -6,7 +6,7 @@ One species of S → ∞ with N_i' = N_i (1 − N_i − Σ_j a_ij N_j), a_ij of 
 
 from sympy import exp, log
 
-from eqsolve import E, Eq, GP, Int, Resp, System, correlation, function, param, process, random, response, times
+from eqsolve import GP, E, Eq, Int, Resp, System, correlation, function, param, process, random, response, times
 from eqsolve.laws import Uniform
 
 t, tp, s = times("t t' s")

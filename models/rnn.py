@@ -6,7 +6,7 @@ its input is Gaussian, with the network's own correlation of rates as covariance
 
 from sympy import tanh
 
-from eqsolve import E, Eq, GP, System, correlation, param, process, random, times
+from eqsolve import GP, E, Eq, System, correlation, param, process, random, times
 from eqsolve.laws import Normal
 
 t, tp = times("t t'")

@@ -29,7 +29,7 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Callable[.
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
     function = lambdify(stand_ins, bodies, modules=["scipy", "numpy"], cse=True)
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _replace(expr: Any, mapping: dict[Basic, Dummy]) -> Any:

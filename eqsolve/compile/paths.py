@@ -33,8 +33,10 @@ class CompiledMean:
 class CompiledEnsemble:
     """An ensemble ready to run.
 
-    ``inputs`` names, in order, the arguments of all functions: the time, unknowns, noises, constants, one-time functions,
-    and derived integrals. ``slopes[k]`` gives the derivatives of signal k by every unknown; ``noise_slopes`` by every noise.
+    ``inputs`` names, in order, the arguments of all functions: the time, unknowns, noises, constants, one-time
+    functions,
+    and derived integrals. ``slopes[k]`` gives the derivatives of signal k by every unknown; ``noise_slopes`` by
+    every noise.
     """
 
     source: Ensemble
@@ -56,14 +58,14 @@ class CompiledEnsemble:
 def stable(expr: Expr) -> Expr:
     """Write products of exponentials and hyperbolic functions so that they do not overflow before they cancel."""
     if expr.has(sinh, cosh) and expr.has(exp) and not expr.has(tanh):
-        return powsimp(expr.rewrite(exp).expand(), combine="exp")  # type: ignore[no-any-return]
+        return powsimp(expr.rewrite(exp).expand(), combine="exp")
     return expr
 
 
 def partial(expr: Expr, symbol: Basic) -> Expr:
     """Return the derivative by a symbol or function value."""
     stand_in = Dummy("x", real=True)
-    return expr.xreplace({symbol: stand_in}).diff(stand_in).xreplace({stand_in: symbol})  # type: ignore[no-any-return]
+    return expr.xreplace({symbol: stand_in}).diff(stand_in).xreplace({stand_in: symbol})
 
 
 def compile_ensemble(ensemble: Ensemble) -> CompiledEnsemble:

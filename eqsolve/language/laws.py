@@ -376,7 +376,7 @@ class MarchenkoPastur(Law):
         return nodes[keep], weights[keep]
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        return self._spectrum().sample(size, rng)  # type: ignore[no-any-return]
+        return self._spectrum().sample(size, rng)
 
 
 class Mixture(Law):
@@ -489,7 +489,7 @@ class Product(Law):
         return law
 
     def component(self, index: int, names: tuple[str, ...]) -> Law:
-        return self.args[index]  # type: ignore[no-any-return]
+        return self.args[index]
 
 
 class Component(Law):
@@ -511,14 +511,14 @@ class Component(Law):
 
     @property
     def joint(self) -> Empirical:
-        return self.args[0]  # type: ignore[no-any-return]
+        return self.args[0]
 
     @property
     def index(self) -> int:
         return int(self.args[1])
 
     def atoms_of(self) -> list[tuple[float, float]]:
-        return Empirical(self.joint.values[:, [self.index]].tolist()).atoms_of()  # type: ignore[no-any-return]
+        return Empirical(self.joint.values[:, [self.index]].tolist()).atoms_of()
 
 
 def _read_sample(path: Path) -> Array:

@@ -282,11 +282,11 @@ class Value(Expr):
 
     @property
     def head(self) -> Head:
-        return self.args[0]  # type: ignore[no-any-return]
+        return self.args[0]
 
     @property
     def moments(self) -> tuple[Expr, ...]:
-        return self.args[1:]  # type: ignore[no-any-return]
+        return self.args[1:]
 
     def _eval_derivative(self, variable: Expr) -> Expr:
         if variable in self.moments:

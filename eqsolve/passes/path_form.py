@@ -1,11 +1,14 @@
 """Stochastic systems in the form a solver runs: path equations, means over paths, and deterministic closures.
 
-Along one path every unknown U_a (a state, a self-referring definition, or an integral that enters nonlinearly) satisfies
+Along one path every unknown U_a (a state, a self-referring definition, or an integral that enters nonlinearly)
+satisfies
 
     U_a = start_a + Σ_k O_ak φ_k(t, U, z, constants) + Σ_z P_az z,
 
-where the operators O and P act in time and are the same for all paths, and the signals φ_k are pointwise. Integrals that
-enter linearly are composed into the operators; noises that enter linearly become drives. Everything else a system says is
+where the operators O and P act in time and are the same for all paths, and the signals φ_k are pointwise. Integrals
+that
+enter linearly are composed into the operators; noises that enter linearly become drives. Everything else a system
+says is
 a mean over paths (a function of one time, of two times, or a response) or a closed relation between kernels.
 """
 
@@ -15,7 +18,7 @@ import itertools
 from dataclasses import dataclass
 
 import networkx as nx
-from sympy import Add, Basic, Dummy, Expr, Mul, S, expand
+from sympy import Add, Basic, Dummy, Expr, MatrixBase, Mul, S, expand
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
@@ -39,7 +42,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class Unknown:
-    """An unknown along a path: ``symbol`` stands for its value now; ``integrated`` if its equation is for the derivative."""
+    """An unknown along a path: ``symbol`` stands for its value now; ``integrated`` if its equation is for the
+    derivative."""
 
     name: str
     symbol: Basic
@@ -106,7 +110,8 @@ class Ensemble:
 class PathForm:
     """A whole stochastic system: ensembles of paths, covariances, kernels, functions and observables.
 
-    ``kernels``, ``functions`` and ``observables`` are in the times (ROW, COLUMN); expectations in them are ``Mean`` nodes.
+    ``kernels``, ``functions`` and ``observables`` are in the times (ROW, COLUMN); expectations in them are ``Mean``
+    nodes.
     """
 
     name: str
@@ -150,7 +155,7 @@ class _Builder:
             equation = self.definitions[expr.head]
             body = self.freshen(equation.rhs)
             return self.inline(body.xreplace({equation.time: expr.moments[0]}))
-        return expr.func(*(self.inline(arg) if isinstance(arg, Expr) else arg for arg in expr.args))  # type: ignore[no-any-return]
+        return expr.func(*(self.inline(arg) if isinstance(arg, Expr) else arg for arg in expr.args))
 
     def freshen(self, expr: Expr) -> Expr:
         if isinstance(expr, Int):
@@ -159,7 +164,7 @@ class _Builder:
             return Int(inner, (variable, expr.low, expr.high))
         if not expr.args or isinstance(expr, Value):
             return expr
-        return expr.func(*(self.freshen(arg) if isinstance(arg, Expr) else arg for arg in expr.args))  # type: ignore[no-any-return]
+        return expr.func(*(self.freshen(arg) if isinstance(arg, Expr) else arg for arg in expr.args))
 
     # --- integrals along a path -------------------------------------------------------------------------------------
     def local(self, expr: Expr, label: str) -> Expr:
@@ -168,7 +173,7 @@ class _Builder:
             return self.memory(expr, label)
         if not expr.args or isinstance(expr, Value | E):
             return expr
-        return expr.func(*(self.local(arg, label) if isinstance(arg, Expr) else arg for arg in expr.args))  # type: ignore[no-any-return]
+        return expr.func(*(self.local(arg, label) if isinstance(arg, Expr) else arg for arg in expr.args))
 
     def memory(self, node: Int, label: str) -> Expr:
         if node.low != self.system.start or node.high != ROW:
@@ -186,7 +191,9 @@ class _Builder:
 
     def factors(self, term: Expr) -> tuple[Expr, Expr, Expr] | None:
         """Return a product as (outside, kernel in (ROW, MIDDLE), signal in MIDDLE), or None if a factor mixes them."""
-        outer, kernel, signal = [], [], []
+        outer: list[Expr] = []
+        kernel: list[Expr] = []
+        signal: list[Expr] = []
         for factor in Mul.make_args(term):
             moments = factor.free_symbols & {ROW, MIDDLE}
             moving = any(isinstance(value.head, Process) for value in factor.atoms(Value))
@@ -216,7 +223,8 @@ def derive_path_form(system: System) -> PathForm:
     """Return the path equations, means and closures of a system whose parameters are bound."""
     builder = _Builder(system)
     means = _Means(builder)
-    kernels, functions = [], []
+    kernels: list[Equation] = []
+    functions: list[Equation] = []
     for equation in system.equations:
         if isinstance(equation.head, Process):
             continue
@@ -237,7 +245,8 @@ def derive_path_form(system: System) -> PathForm:
             places = dict(zip(moments, (ROW, COLUMN), strict=False))
             label = f"law of `{members[0].name}`"
             kernel = law.covariance.xreplace(places)
-            kernel = kernel.applyfunc(lambda k: means.collect(k, label)) if hasattr(kernel, "applyfunc") else means.collect(kernel, label)
+            for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
+                means.collect(entry, label)
             mean_times = {item: ROW for item in law.mean.free_symbols if isinstance(item, Time)}
             covariances.append((members, GP(kernel, means.collect(law.mean.xreplace(mean_times), label))))
     ensembles = _ensembles(builder, means)
@@ -299,7 +308,9 @@ class _Means:
     def response(self, node: E, argument: Expr, responses: set[Resp], label: str) -> Mean:
         terms = Add.make_args(expand(argument))
         if len(responses) != 1 or len(terms) != 1:
-            raise ModelError(f"{label}: an expectation holds one response; write the sum of expectations instead of `{node}`")
+            raise ModelError(
+                f"{label}: an expectation holds one response; write the sum of expectations instead of `{node}`"
+            )
         (inner,) = responses
         if inner.output.free_symbols & {COLUMN} or inner.noise.moments[0] != COLUMN:
             raise ModelError(f"{label}: a response is taken at the first time to a noise at the second, got `{inner}`")
@@ -310,7 +321,7 @@ class _Means:
         if around is None:
             raise ModelError(f"{label}: `{node}` does not separate into factors of one time each")
         output = self.builder.local(self.builder.inline(self.builder.freshen(inner.output)), label)
-        return Mean(node, "response", (around,), output, inner.noise.head)  # type: ignore[arg-type]
+        return Mean(node, "response", (around,), output, inner.noise.head)
 
 
 def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
@@ -318,7 +329,7 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
     raw = [(equation, True) for equation in builder.states] + [(equation, False) for equation in builder.loops]
     rights = []
     for equation, integrated in raw:
-        right = builder.at_row(equation.rhs, equation.time, equation.label)  # type: ignore[arg-type]
+        right = builder.at_row(equation.rhs, equation.time, equation.label)
         start = _start(builder, equation) if integrated else S.Zero
         rights.append((equation, integrated, right, start))
     graph = nx.Graph()
@@ -355,7 +366,7 @@ def _start(builder: _Builder, equation: Equation) -> Expr:
         constant = Random(f"{equation.key}_start", None, (value,))
         builder.laws[constant] = value
         return constant
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
@@ -412,15 +423,24 @@ def _ensemble(
         pending += [s for s in memory.signal.atoms(Dummy) if s in memories]
     chosen = tuple(mean for mean in means.found.values() if mean in part)
     randoms = tuple(sorted((item for item in part if isinstance(item, Random)), key=lambda item: item.name))
-    own = tuple(memory for memory in memories.values() if memory.symbol not in done and _sources(memory.signal, memories) & part)
+    own = tuple(
+        memory for memory in memories.values() if memory.symbol not in done and _sources(memory.signal, memories) & part
+    )
     shown = [(eq.head, eq.head(ROW)) for eq, *_ in mine]  # type: ignore[misc]
     for head, equation in builder.definitions.items():
-        inlined = builder.at_row(equation.rhs, equation.time, equation.label)  # type: ignore[arg-type]
+        inlined = builder.at_row(equation.rhs, equation.time, equation.label)
         known = {memory.symbol for memory in own} | set(done)
         if _sources(inlined, memories) & part and {s for s in inlined.atoms(Dummy)} <= known:
             shown.append((head, inlined))
     return Ensemble(
-        tuple(unknowns), tuple(links), tuple(drives), own, noises, randoms, chosen, tuple(shown)  # type: ignore[arg-type]
+        tuple(unknowns),
+        tuple(links),
+        tuple(drives),
+        own,
+        noises,
+        randoms,
+        chosen,
+        tuple(shown),  # type: ignore[arg-type]
     )
 
 

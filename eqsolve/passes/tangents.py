@@ -36,13 +36,13 @@ class Tangent(Head):
     noise: Process
 
     def __new__(cls, process: Process, noise: Process) -> Tangent:
-        obj: Tangent = Basic.__new__(cls, process, noise)  # type: ignore[assignment]
+        obj: Tangent = Basic.__new__(cls, process, noise)
         obj.process, obj.noise = process, noise
         obj.name = f"∂{process.name}/∂{noise.name}"
         obj.latex_name = rf"\partial {process.latex_name}/\partial {noise.latex_name}"
         return obj
 
-    def __getnewargs__(self) -> tuple[Process, Process]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[Process, Process]:
         return (self.process, self.noise)
 
     def _hashable_content(self) -> tuple[Any, ...]:
@@ -57,13 +57,13 @@ class TangentValue(Value):
 
     def _sympystr(self, printer: Any) -> str:
         first, second = (printer._print(moment) for moment in self.moments)
-        return f"∂{self.head.process.name}({first})/∂{self.head.noise.name}({second})"  # type: ignore[attr-defined]
+        return f"∂{self.head.process.name}({first})/∂{self.head.noise.name}({second})"
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         first, second = (printer._print(moment) for moment in self.moments)
         body = (
-            rf"\frac{{\partial {self.head.process.latex_name}({first})}}"  # type: ignore[attr-defined]
-            rf"{{\partial {self.head.noise.latex_name}({second})}}"  # type: ignore[attr-defined]
+            rf"\frac{{\partial {self.head.process.latex_name}({first})}}"
+            rf"{{\partial {self.head.noise.latex_name}({second})}}"
         )
         return rf"\left({body}\right)^{{{exp}}}" if exp is not None else body
 
@@ -162,7 +162,7 @@ def partial(expr: Expr, value: Value) -> Expr:
     shielded = {node: Dummy("k", real=True) for node in expr.atoms(Int, E)}
     outer = _shield(expr, shielded).xreplace({value: stand_in})
     back: dict[Basic, Basic] = {dummy: node for node, dummy in shielded.items()}
-    return outer.diff(stand_in).xreplace({stand_in: value}).xreplace(back)  # type: ignore[no-any-return]
+    return outer.diff(stand_in).xreplace({stand_in: value}).xreplace(back)
 
 
 def _shield(expr: Expr, shielded: dict[Expr, Dummy]) -> Expr:

@@ -1,7 +1,8 @@
 """Expectations over Gaussian processes and random constants: few modes that matter, each with the points it needs.
 
 A Gaussian process on N nodes is a sum of modes. The modes are rotated to the singular vectors of what they do to the
-unknowns (the drive), so that few of them carry almost all variance; those get a tensor product of Gauss–Hermite rules, with
+unknowns (the drive), so that few of them carry almost all variance; those get a tensor product of Gauss–Hermite
+rules, with
 fewer points the weaker the mode, and the weakest a Hadamard design. When too many modes matter for that, a randomly
 shifted Kronecker sequence takes its place. Atoms of discrete laws are summed exactly.
 """
@@ -14,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqsolve.compile.ode import make_paths
 from eqsolve.language.laws import Law
 from eqsolve.language.symbols import Random
 from eqsolve.solvers.grids import Array
-from eqsolve.compile.ode import make_paths
 
 __all__ = ["Level", "Points", "factor_covariance", "make_points"]
 

@@ -23,7 +23,7 @@ __all__ = ["choose_rules", "quadrature_error"]
 
 logger = logging.getLogger("eqsolve")
 
-_ORDERS = tuple(round(17 * 2 ** (k / 4)) for k in range(27))  # 17, 20, 24, 29, ..., 1538
+_ORDERS = tuple(round(10 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 17, ..., 1522
 _BELOW = 3
 _SHARE = 0.3  # of the tolerance, for all quadrature errors together
 
@@ -50,7 +50,7 @@ def choose_rules(integrator: Integrator, tolerance: float) -> Run:
             )
             logger.info("%s: %d nodes, quadrature error %.2g of rtol", item.name, _ORDERS[levels[item]], worst)
             if worst > _SHARE / len(continuous) and _can_grow(program, item, levels[item]):
-                growing[item] += 2
+                growing[item] += 2 if worst < 100 or levels[item] + 4 >= len(_ORDERS) else 4
         if growing == levels:
             return run
         levels = growing

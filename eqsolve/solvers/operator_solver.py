@@ -1,9 +1,11 @@
 """Closed linear-composition systems on geometric panels: kernels as operators, nodes that grow like log t.
 
-Method. Responses are kept as integration operators and correlations as tables of values on panels that grow with time; an
+Method. Responses are kept as integration operators and correlations as tables of values on panels that grow with
+time; an
 unknown that enters its own equation linearly is one triangular solve; the unknowns are swept in turn until
 they settle. The fast variation of kernels near the diagonal is never resolved: the
-operators act correctly on the slow functions that observables are made of, as stiffly accurate methods do. Two solutions on
+operators act correctly on the slow functions that observables are made of, as stiffly accurate methods do. Two
+solutions on
 grids of different density give the error. Chosen when only functions of one time are asked for and every kernel enters
 through compositions; kernels themselves, or pointwise nonlinear ones, need the two-time solver.
 """
@@ -102,7 +104,9 @@ class _Sweeps:
                 return state
             if not math.isfinite(change):
                 break
-        raise SolverError(f"the kernels do not settle (last change {change:.2g}); try the two-time solver: solver='two_time'")
+        raise SolverError(
+            f"the kernels do not settle (last change {change:.2g}); try the two-time solver: solver='two_time'"
+        )
 
     def _zeros(self, grid: OperatorGrid) -> dict[Any, Array]:
         return {

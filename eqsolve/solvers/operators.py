@@ -57,7 +57,7 @@ class OperatorGrid:
     @classmethod
     def discrete(cls, step: float, start: float, end: float) -> OperatorGrid:
         """Return the exact discrete-time system with a given step: J is step × strictly lower ones."""
-        count = int(round((end - start) / step)) + 1
+        count = round((end - start) / step) + 1
         nodes = start + step * np.arange(count)
         return cls(nodes, tuple(slice(i, i + 1) for i in range(count)), step * np.tri(count, k=-1), None)
 
@@ -84,7 +84,8 @@ class OperatorGrid:
         return np.array(out)
 
     def values(self, operator: Array, extend: bool = False) -> Array:
-        """Return the kernel values of a causal operator on the nodes: zero above the diagonal, or continued across it."""
+        """Return the kernel values of a causal operator on the nodes: zero above the diagonal, or continued across
+        it."""
         out = np.zeros_like(operator)
         if self.panels is None:
             step = self.nodes[1] - self.nodes[0]
@@ -122,7 +123,9 @@ class Closure:
             return [equations[head] for head in nx.lexicographical_topological_sort(graph, key=lambda h: h.name)]
         except nx.NetworkXUnfeasible:
             cycle = " -> ".join(edge[0].name for edge in nx.find_cycle(graph))
-            raise ModelError(f"the kernels {cycle} define each other beside the means over paths; there is no solver yet") from None
+            raise ModelError(
+                f"the kernels {cycle} define each other beside the means over paths; there is no solver yet"
+            ) from None
 
     def evaluate(self, grid: OperatorGrid, means: Mapping[E, Array]) -> Evaluation:
         """Return all kernels and functions for given means."""
@@ -157,7 +160,8 @@ class Evaluation:
         if isinstance(head, Function):
             self.functions[head] = self.vector(equation.rhs)
             return
-        own, rest = [], []
+        own: list[Expr] = []
+        rest: list[Expr] = []
         for term in Add.make_args(equation.rhs):
             (own if any(value.head == head for value in _outside_means(term)) else rest).append(term)
         respond = isinstance(head, Response)
@@ -176,7 +180,8 @@ class Evaluation:
         ``start`` is the value on the diagonal for a response, at the start for a correlation or a function.
         """
         head, size, integration = equation.head, self.grid.size, self.grid.integration
-        own, rest = [], []
+        own: list[Expr] = []
+        rest: list[Expr] = []
         for term in Add.make_args(equation.rhs):
             (own if any(value.head == head for value in _outside_means(term)) else rest).append(term)
         left = sum((self.left_of(term, equation) for term in own), np.zeros((size, size)))
@@ -209,7 +214,9 @@ class Evaluation:
             if own and not any(value.head == equation.head for value in _outside_means(left)):
                 scale = self.table(coefficient * outer)
                 return scale * self.kernel_operator(left)
-        raise ModelError(f"{equation.label}: `{equation.key}` enters its own equation in `{term}` in a way that cannot be solved for")
+        raise ModelError(
+            f"{equation.label}: `{equation.key}` enters its own equation in `{term}` in a way that cannot be solved for"
+        )
 
     def _function_factor(self, left: Expr, equation: Equation) -> tuple[Expr, Expr]:
         """Take a one-time unknown at the integration time out of an integrand."""
@@ -235,7 +242,7 @@ class Evaluation:
         if expr not in cache:
             leaves = _leaves(expr)
             cache[expr] = (lower([expr], leaves), leaves)
-        return cache[expr]  # type: ignore[no-any-return]
+        return cache[expr]
 
     def leaf(self, item: Basic) -> Any:
         nodes = self.grid.nodes
@@ -285,7 +292,9 @@ class Evaluation:
         if isinstance(factor, Value):
             return isinstance(factor.head, Response)
         if isinstance(factor, E):
-            return any(mean.node == factor and mean.kind == "response" for e in self.closure.form.ensembles for mean in e.means)
+            return any(
+                mean.node == factor and mean.kind == "response" for e in self.closure.form.ensembles for mean in e.means
+            )
         return isinstance(factor, Int)
 
     def carrier(self, factor: Expr) -> Array:

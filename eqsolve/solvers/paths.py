@@ -1,6 +1,7 @@
 """All paths of an ensemble at once: block by block in time, then their linear responses.
 
-History enters as matrix products over all paths; within a block each path has a small nonlinear system, solved by Newton's
+History enters as matrix products over all paths; within a block each path has a small nonlinear system, solved by
+Newton's
 method with elimination vectorised over paths. The responses solve the linearised equations exactly on the same grid.
 Cost per sweep: nodes² × paths for the paths, nodes³ × paths / 3 for the responses.
 """
@@ -42,7 +43,8 @@ def eliminate(matrix: Array, right: Array) -> Array:
 
 
 class PathSolver:
-    """Runs one ensemble: modes of its noises, paths, means. Keeps the modes between sweeps so that sweeps are continuous."""
+    """Runs one ensemble: modes of its noises, paths, means. Keeps the modes between sweeps so that sweeps are
+    continuous."""
 
     def __init__(self, compiled: CompiledEnsemble, laws: dict[Any, Any], level: Level) -> None:
         self.compiled, self.level = compiled, level
@@ -78,7 +80,8 @@ class PathSolver:
 
     # --- one sweep ---------------------------------------------------------------------------------------------------
     def run(self, state: Evaluation, covariances: dict[Any, tuple[Any, Array, Array]]) -> dict[E, Array]:
-        """Return the ensemble's means for given kernels; ``covariances`` maps noises to their group, covariance and mean."""
+        """Return the ensemble's means for given kernels; ``covariances`` maps noises to their group, covariance and
+        mean."""
         self.state = state
         self.operators = self._operators(state)
         self.drives = [(drive, self._drive_operator(drive, state)) for drive in self.compiled.source.drives]
@@ -123,7 +126,8 @@ class PathSolver:
         return [made[noise] for noise in source.noises]
 
     def _drive_matrix(self, factor: Array, group: list[Any]) -> Array:
-        """Return what each mode does: through the known mean responses, else through the drives, else the modes themselves."""
+        """Return what each mode does: through the known mean responses, else through the drives, else the modes
+        themselves."""
         size = self.state.grid.size
         rows = []
         for noise in group:
@@ -223,7 +227,9 @@ class PathSolver:
         positions = {noise: place for place, noise in enumerate(source.noises)}
         for drive, _ in self.drives:
             if source.unknowns[drive.unknown].integrated:
-                speeds[drive.unknown] += float(self.state.vector(drive.coefficient)[0]) * self.noises[positions[drive.noise]][0]
+                speeds[drive.unknown] += (
+                    float(self.state.vector(drive.coefficient)[0]) * self.noises[positions[drive.noise]][0]
+                )
         size = 1.0 + np.sqrt((self.unknowns[:, 0] ** 2) @ self.points.weights)
         motion = np.sqrt((speeds**2) @ self.points.weights) / size
         return max(reaction, float(motion.max(initial=0.0)))
@@ -236,7 +242,7 @@ class PathSolver:
         heads = [head for head, _ in self.compiled.source.processes]
         return {head.name: np.broadcast_to(value, shape).T.copy() for head, value in zip(heads, values, strict=True)}
 
-    # --- means ---------------------------------------------------------------------------------------------------------
+    # --- means ------------------------------------------------------------------------------------------------------
     def _full_arguments(self) -> list[Any]:
         whole = slice(0, self.state.grid.size)
         arguments = self._arguments(whole, list(self.unknowns), self.noises)
@@ -267,7 +273,7 @@ class PathSolver:
         size, paths = self.unknowns.shape[1:]
         count = len(self.unknowns)
         shape = (size, paths)
-        noise = self.compiled.source.noises.index(compiled.mean.noise)  # type: ignore[arg-type]
+        noise = self.compiled.source.noises.index(compiled.mean.noise)
         outputs = [np.broadcast_to(v, shape) for v in compiled.by_unknown(*arguments)]  # type: ignore[misc]
         source = np.zeros((count, size, size))
         for drive, matrix in self.drives:

@@ -1,6 +1,7 @@
 """Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
 
-Method (see ``sweeps``, ``paths``, ``gaussian``, ``operators``). Three solutions are compared: on a grid with fewer points per
+Method (see ``sweeps``, ``paths``, ``gaussian``, ``operators``). Three solutions are compared: on a grid with fewer
+points per
 expectation, on the same grid with more, and on a denser grid. The error of a value is the sum of the change under
 more points, of the change under denser panels (divided by what the order promises), and of what the iteration left.
 Whichever is too large is refined until the tolerance is met.
@@ -135,7 +136,7 @@ class _Control:
         except SolverError:
             return self.sweeper.iterate(grid, self.sweeper.start(grid, self.rough), level, stop)
 
-    # --- comparing --------------------------------------------------------------------------------------------------------
+    # --- comparing --------------------------------------------------------------------------------------------------
     def _curves(self, solved: Solved) -> Curves:
         state = solved.state
         single = {head.name: values for head, values in state.functions.items()}
@@ -148,7 +149,9 @@ class _Control:
         self, fewer: Solved, more: Solved, dense: Solved
     ) -> tuple[Curves, dict[str, Array], dict[str, Array], dict[str, Array]]:
         final, middle, first = self._curves(dense), self._curves(more), self._curves(fewer)
-        assert dense.grid.panels is not None and more.grid.panels is not None and fewer.grid.panels is not None
+        assert dense.grid.panels is not None
+        assert more.grid.panels is not None
+        assert fewer.grid.panels is not None
         forward = interpolation_matrix(more.grid.panels, dense.grid.nodes)
         back = interpolation_matrix(fewer.grid.panels, more.grid.nodes)
         ratio = dense.grid.panels.panels / more.grid.panels.panels
@@ -176,7 +179,7 @@ class _Control:
     def _paths(self, solved: Solved) -> int:
         return sum(len(solver.points.weights) for solver in solved.solvers if solver.points is not None)
 
-    # --- output -----------------------------------------------------------------------------------------------------------
+    # --- output -----------------------------------------------------------------------------------------------------
     def _package(self, solved: Solved, final: Curves, errors: dict[str, Array], worst: float) -> Result:
         import xarray as xr
 
@@ -196,12 +199,20 @@ class _Control:
             values, extended[name] = solved.grid.values(operator), solved.grid.values(operator, extend=True)
             data[name] = (("row", "column"), values, {"symmetric": 0})
             largest = float(np.abs(values).max())
-            data[name + "_error"] = (("row", "column"), np.full_like(values, max(worst, 0.1) * self.options.rtol * largest))
+            data[name + "_error"] = (
+                ("row", "column"),
+                np.full_like(values, max(worst, 0.1) * self.options.rtol * largest),
+            )
         self._add_paths(solved, data, coordinates)
         status = "ok" if worst <= 1.0 else "tolerance not met"
-        message = "" if status == "ok" else f"the error estimate is {worst:.2g} times the tolerance rtol={self.options.rtol:g}"
+        message = (
+            ""
+            if status == "ok"
+            else f"the error estimate is {worst:.2g} times the tolerance rtol={self.options.rtol:g}"
+        )
         stats = {
-            "panels": grid.panels, "nodes": grid.size, "paths": self._paths(solved), "sweeps": self.sweeper.total_sweeps,
+            "panels": grid.panels, "nodes": grid.size, "paths": self._paths(solved), "sweeps":
+            self.sweeper.total_sweeps,
             "residual": solved.residual,
         }  # fmt: skip
         store = RowStore.from_tables(grid, extended) if extended else None

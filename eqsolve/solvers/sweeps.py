@@ -1,6 +1,7 @@
 """Sweeps of a stochastic system on a grid: means over paths in, means over paths out, iterated to a fixed point.
 
-A sweep takes the means over paths (correlations, responses, functions), evaluates the closures, draws the Gaussian modes,
+A sweep takes the means over paths (correlations, responses, functions), evaluates the closures, draws the Gaussian
+modes,
 solves all paths and their linear responses on the grid, and returns new means. The start grows the window a few panels
 at a time with few points; then sweeps over the whole window are combined by Anderson acceleration.
 """
@@ -124,7 +125,8 @@ class Sweeper:
 
     def transfer(self, means: Means, old: OperatorGrid, new: OperatorGrid) -> Means:
         """Interpolate means to another panel grid over the same time."""
-        assert old.panels is not None and new.panels is not None
+        assert old.panels is not None
+        assert new.panels is not None
         forward, backward = interpolation_matrix(old.panels, new.nodes), interpolation_matrix(new.panels, old.nodes)
         made: Means = {}
         for node, value in means.items():
@@ -140,7 +142,7 @@ class Sweeper:
                 made[node] = forward @ value @ forward.T
         return made
 
-    # --- iteration ------------------------------------------------------------------------------------------------------
+    # --- iteration --------------------------------------------------------------------------------------------------
     def iterate(
         self, grid: OperatorGrid, means: Means, level: Level, tolerance: float, *, most: int = 80, settle: int = 3
     ) -> Solved:
