@@ -24,7 +24,7 @@ _HOMES = {
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
-__all__ = sorted(_WHERE)  # noqa: PLE0605
+__all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError

@@ -78,7 +78,8 @@ def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
 
 
 def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
-    """Return the model with every parameter and law fixed; errors name the parameter, its domain and the nearest name."""
+    """Return the model with every parameter and law fixed; errors name the parameter, its domain and the nearest
+    name."""
     parameters, randoms = _named(model, settings)
     values = {item: _parameter(model, item, settings.get(item.name)) for item in parameters.values()}
     _check_conditions(model, values)
@@ -94,9 +95,7 @@ def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
     """Return what ``model.subs`` takes to fix the named parameters and laws only, checked as in ``bind``."""
     parameters, randoms = _named(model, settings)
     values = {
-        item: _parameter(model, item, settings[item.name])
-        for item in parameters.values()
-        if item.name in settings
+        item: _parameter(model, item, settings[item.name]) for item in parameters.values() if item.name in settings
     }
     _check_conditions(model, values)
     chosen: dict[Basic, Basic] = dict(values)
@@ -134,9 +133,7 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
         raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
     problem = _outside_domain(item, value)
     if problem:
-        raise ParameterError(
-            f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}"
-        )
+        raise ParameterError(f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}")
     return value
 
 
@@ -161,9 +158,7 @@ def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
     for condition in model.conditions:
         if condition.free_symbols <= set(values) and condition.subs(values) != True:  # noqa: E712
             named = ", ".join(f"{s.name}={_short(values[s])}" for s in sorted(condition.free_symbols, key=str))
-            raise ParameterError(
-                f"model `{model.name}` holds for {condition} only ({model.location}), got {named}"
-            )
+            raise ParameterError(f"model `{model.name}` holds for {condition} only ({model.location}), got {named}")
 
 
 def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr]) -> Law | None:
@@ -211,7 +206,7 @@ def read_value(given: Any, *, what: str = "value") -> Any:
     if isinstance(given, bool) or given is None:
         raise ParameterError(f"{what} takes a number, got {given!r}")
     if isinstance(given, Expr):
-        if not given.is_number or not given.is_real and given not in (S.Infinity, S.NegativeInfinity):
+        if not given.is_number or (not given.is_real and given not in (S.Infinity, S.NegativeInfinity)):
             raise ParameterError(f"{what} takes a real number, got `{given}`")
         return given
     try:

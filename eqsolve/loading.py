@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -129,7 +128,9 @@ def _run(path: Path) -> Model:
     except Exception as error:
         raise ModelError(_their_line(path, error)) from error
     except SystemExit as error:
-        raise ModelError(f"{path.name} stops the program with exit({error.code!r}); a model file only declares") from None
+        raise ModelError(
+            f"{path.name} stops the program with exit({error.code!r}); a model file only declares"
+        ) from None
     model = getattr(module, "model", None)
     if model is None:
         raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")
@@ -155,7 +156,3 @@ def _their_line(path: Path, error: BaseException) -> str:
     where = f"{path.name}:{frames[-1].lineno}" if frames else path.name
     line = f"\n    {frames[-1].line}" if frames and frames[-1].line else ""
     return f"{where}: {type(error).__name__}: {error}{line}"
-
-
-if sys.version_info < (3, 11):  # a clear word before anything else fails
-    raise ImportError("eqsolve needs Python 3.11 or newer")

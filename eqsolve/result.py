@@ -71,7 +71,8 @@ class Result:
     ) -> None:
         values = {
             "dataset": dataset, "model": model, "kind": kind, "status": status, "message": message,
-            "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}), "grid": grid,
+            "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}), "grid":
+            grid,
             "rows": rows,
         }  # fmt: skip
         self.__dict__.update(values)
@@ -108,7 +109,9 @@ class Result:
 
     def __getitem__(self, name: str) -> xr.DataArray:
         if name not in self.names:
-            raise KeyError(f"the result has no `{name}`{did_you_mean(name, self.names)} (it has: {', '.join(self.names)})")
+            raise KeyError(
+                f"the result has no `{name}`{did_you_mean(name, self.names)} (it has: {', '.join(self.names)})"
+            )
         return _with_times(self.dataset[name])
 
     @property
@@ -263,7 +266,7 @@ def _plain(values: Array) -> Any:
     return np.asarray(values, dtype=float).tolist()
 
 
-class atomic_path:  # noqa: N801  (used as a context manager function)
+class atomic_path:
     """Give a temporary name beside ``path``; on success it replaces ``path``, on failure it is removed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ main text print α²). The change of variables w = α² e^{−λt} sinh θ turns
 
 from sympy import exp, sinh, sqrt
 
-from eqsolve import E, Eq, GP, Int, Resp, System, correlation, param, process, random, response, times
+from eqsolve import GP, E, Eq, Int, Resp, System, correlation, param, process, random, response, times
 from eqsolve.laws import Bernoulli
 
 t, tp, s = times("t t' s")

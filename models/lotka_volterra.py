@@ -1,4 +1,4 @@
-"""Many species with random interactions: the dynamical mean-field equation of the generalised Lotka–Volterra model.
+"""Many species with random interactions: the mean-field equation of the generalised Lotka–Volterra model.
 
 One species of S → ∞ with N_i' = N_i (1 − N_i − Σ_j a_ij N_j), a_ij of mean μ/S and variance σ²/S, corr(a_ij, a_ji) = γ
 (Roy, Biroli, Bunin and Cammarota). With N = eˣ the noise enters linearly.

@@ -1,4 +1,4 @@
-"""Random recurrent network of rate neurons: the dynamical mean-field equation of Sompolinsky, Crisanti and Sommers.
+"""Random recurrent network of rate neurons: the mean-field equation of Sompolinsky, Crisanti and Sommers.
 
 One neuron x' = −x + η of a large network x_i' = −x_i + Σ_j J_ij tanh x_j with independent couplings of variance g²/N:
 its input is Gaussian, with the network's own correlation of rates as covariance. Chaotic for g > 1.

@@ -30,7 +30,7 @@ class Pointwise:
     integrals: tuple[Dummy, ...]
     function: Callable[..., list[Any]]
 
-    def __call__(self, read: Callable[[Slot], Any], integrals: Mapping[Dummy, Any] = {}) -> Any:  # noqa: B006
+    def __call__(self, read: Callable[[Slot], Any], integrals: Mapping[Dummy, Any] = {}) -> Any:
         values = [read(slot) for slot in self.slots]
         return self.function(*values, *[integrals[item] for item in self.integrals])[0]
 

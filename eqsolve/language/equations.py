@@ -90,7 +90,7 @@ class Equation:
         return Equation(self.lhs.xreplace(mapping), self.rhs.xreplace(mapping), self.location, order)
 
 
-def Eq(lhs: Any, rhs: Any) -> Equation:  # noqa: N802  (a constructor in the user's notation)
+def Eq(lhs: Any, rhs: Any) -> Equation:
     """Declare that two sides are equal: ``Eq(w(t).diff(t), -w(t))``.
 
     In a ``System`` the left-hand side names the unknown the equation defines: a function at its times, or its

@@ -197,7 +197,13 @@ class Model(Mapping[str, Equation]):
 
     # --- access ------------------------------------------------------------------------------------------------
     def __getitem__(self, key: Any) -> Equation:
-        name = key if isinstance(key, str) else Equation(sympify(key), sympify(0)).key if isinstance(key, Expr) else key.name
+        name = (
+            key
+            if isinstance(key, str)
+            else Equation(sympify(key), sympify(0)).key
+            if isinstance(key, Expr)
+            else key.name
+        )
         for equation in self.equations:
             if equation.key == name:
                 return equation
@@ -253,7 +259,9 @@ class Model(Mapping[str, Equation]):
         location = user_location()
         unknown = sorted(set(changes) - set(self.content) - {"doc"})
         if unknown:
-            raise ModelError(f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], self.content)}")
+            raise ModelError(
+                f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], self.content)}"
+            )
         fresh = self._checked(tuple(eqs))
         normal = {key: self._normalise(key, value) for key, value in changes.items()}
         mine, theirs = self._bind_by_name(fresh, normal)
@@ -369,7 +377,9 @@ def parameter_values(values: Mapping[Any, Any] | None, location: Location | None
     table = {}
     for key, value in (values or {}).items():
         if not isinstance(key, Parameter | Random):
-            raise ModelError(f"{location}: defaults= maps parameters to values, got the key `{key}`; use the symbol itself")
+            raise ModelError(
+                f"{location}: defaults= maps parameters to values, got the key `{key}`; use the symbol itself"
+            )
         table[key] = value if value is None or isinstance(value, Law) else _exact(value)
     return Table(table)
 

@@ -12,8 +12,8 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
 from eqsolve.language.equations import Equation
-from eqsolve.language.flow import Flow
 from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.language.source import Order
@@ -32,7 +32,7 @@ class _Written:
         found = self.order_of_terms.get(expr)
         return list(found) if found else None
 
-    def _print_Add(self, expr: Add, order: Any = None) -> str:  # noqa: N802
+    def _print_Add(self, expr: Add, order: Any = None) -> str:
         terms = self.parts(expr)
         if terms is None or Add(*terms) != expr:
             return str(super()._print_Add(expr, order=order))  # type: ignore[misc]
@@ -44,7 +44,7 @@ class _Written:
             pieces.append(f" {sign} {text}" if pieces else (f"-{text}" if negative else text))
         return "".join(pieces)
 
-    def _print_Mul(self, expr: Mul) -> str:  # noqa: N802
+    def _print_Mul(self, expr: Mul) -> str:
         factors = self.parts(expr)
         if factors is None:
             opposite = self.parts(-expr)
@@ -86,14 +86,14 @@ class TextPrinter(_Written, StrPrinter):
             return top
         return f"{top}/({bottom})" if len(below) > 1 else f"{top}/{bottom}"
 
-    def _print_Derivative(self, expr: Derivative) -> str:  # noqa: N802
+    def _print_Derivative(self, expr: Derivative) -> str:
         mark = "d" if len(expr.expr.args) <= 2 else "∂"
         inner = self._print(expr.expr)
         if not isinstance(expr.expr, Expr) or expr.expr.is_Add or expr.expr.is_Mul:
             inner = f"({inner})"
         return f"{mark}{inner}/{mark}{self._print(expr.variables[0])}"
 
-    def _print_Abs(self, expr: Expr) -> str:  # noqa: N802
+    def _print_Abs(self, expr: Expr) -> str:
         return f"|{self._print(expr.args[0])}|"
 
 
@@ -117,7 +117,7 @@ class _Latex(_Written, LatexPrinter):
             return product(above, alone=False)
         return rf"\frac{{{product(above, alone=True)}}}{{{product(below, alone=True)}}}"
 
-    def _print_Derivative(self, expr: Derivative) -> str:  # noqa: N802
+    def _print_Derivative(self, expr: Derivative) -> str:
         mark = r"\mathrm{d}" if len(expr.expr.args) <= 2 else r"\partial"
         return rf"\frac{{{mark}}}{{{mark} {self._print(expr.variables[0])}}} {self._print(expr.expr)}"
 

@@ -48,10 +48,40 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*'*\Z")
-GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau phi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega pi"
-).split()
+GREEK = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "rho",
+    "sigma",
+    "tau",
+    "phi",
+    "chi",
+    "psi",
+    "omega",
+    "Gamma",
+    "Delta",
+    "Theta",
+    "Lambda",
+    "Xi",
+    "Pi",
+    "Sigma",
+    "Phi",
+    "Psi",
+    "Omega",
+    "pi",
+]
 _ASSUMPTIONS = sorted({"positive", "nonnegative", "negative", "integer", *_assume_defined})
 _SPELLED = {"lam": r"\lambda", "star": "*", "tilde": r"\sim"}
 
@@ -99,9 +129,7 @@ class Named(Symbol):
     extra: tuple[Any, ...]
     latex_name: str
 
-    def __new__(
-        cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (), **assumptions: bool
-    ) -> Named:
+    def __new__(cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (), **assumptions: bool) -> Named:
         check_name(name, cls.kind_name)
         for word in assumptions:
             if word not in _ASSUMPTIONS:

@@ -1,1 +1,2 @@
-"""Pure functions from a model to what can be said of it: checks, dependency graph, tangents, substitutions, signature."""
+"""Pure functions from a model to what can be said of it: checks, dependency graph, tangents, substitutions,
+signature."""

@@ -1,6 +1,7 @@
 """Two-time equations brought to the sector t > t', every integral split where a factor changes its form.
 
-A causal kernel vanishes and a symmetric one folds over when its times change order, so an integrand over s has a kink at
+A causal kernel vanishes and a symmetric one folds over when its times change order, so an integrand over s has a
+kink at
 s = t'. Splitting the range there leaves only kernels K(later, earlier), smooth up to and across the diagonal:
 
     ∫_0^t  → "low": ∫_0^{t'} and "high": ∫_{t'}^t.
@@ -93,13 +94,22 @@ def _equation(system: System, equation: Equation) -> SectorEquation:
     target = equation.target
     assert target is not None
     if equation.is_differential and equation.time != target.moments[0]:
-        raise ModelError(f"{equation.label} differentiates in the second time; write it for the first, {target.moments[0]}")
+        raise ModelError(
+            f"{equation.label} differentiates in the second time; write it for the first, {target.moments[0]}"
+        )
     places: dict[Basic, Basic] = dict(zip(target.moments, (ROW, COLUMN), strict=False))
     splitter = _Splitter(system, equation.label, isinstance(target.head, Function))
     body = splitter.body(equation.rhs.xreplace(places))
     start, diagonal = _initial(system, equation, places)
     return SectorEquation(
-        equation, equation.key, equation.head, body, tuple(splitter.contractions), equation.is_differential, start, diagonal
+        equation,
+        equation.key,
+        equation.head,
+        body,
+        tuple(splitter.contractions),
+        equation.is_differential,
+        start,
+        diagonal,
     )
 
 
@@ -160,7 +170,9 @@ class _Splitter:
     def integral(self, node: Int) -> Expr:
         inner = node.integrand.xreplace({node.variable: MIDDLE})
         if inner.has(Int):
-            raise ModelError(f"{self.label}: an integral inside an integral; give the inner one a name of its own: `{node}`")
+            raise ModelError(
+                f"{self.label}: an integral inside an integral; give the inner one a name of its own: `{node}`"
+            )
         ends = (node.low, node.high)
         total = S.Zero
         for span, low, high in self.spans(node, ends):

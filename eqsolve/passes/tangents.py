@@ -182,7 +182,8 @@ def _instantaneous(system: System, noise: Process, driven: list[Process], now: T
         for process in pending:
             right = system[process.name].rhs
             weights[process] = sum(
-                (partial(right, head(now)) * weight for head, weight in list(weights.items()) if head != process), S.Zero
+                (partial(right, head(now)) * weight for head, weight in list(weights.items()) if head != process),
+                S.Zero,
             )
     return weights
 
@@ -227,5 +228,3 @@ def _linearise_integral(
     source = _local(node.integrand, noise, driven, weights, variable).xreplace({variable: then})
     memory = Int(body, (variable, then, node.high)) if body != 0 else S.Zero
     return memory + source
-
-
