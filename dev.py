@@ -27,7 +27,7 @@ import tempfile
 import time
 from pathlib import Path
 
-MODEL = ["dln_infinite_data", "--t-max", "40"]  # the demonstration: a model and its options
+MODEL = ["dln", "--t-max", "30"]  # the demonstration: a model and its options
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
