@@ -237,11 +237,13 @@ def derive_path_form(system: System) -> PathForm:
     for name, expr in system.observables.items():
         times = {item: ROW for item in expr.free_symbols if isinstance(item, Time)}
         observables.append((name, means.collect(expr.xreplace(times), f"observable `{name}`")))
+    running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
     covariances = []
     for key, law in system.laws.items():
         if isinstance(law, GP):
             members = tuple(key) if not isinstance(key, Process) else (key,)
-            moments = sorted((item for item in law.covariance.free_symbols if isinstance(item, Time)), key=str)
+            moments = [item for item in law.covariance.free_symbols if isinstance(item, Time)]
+            moments.sort(key=lambda item: (item not in running, str(item)))
             places = dict(zip(moments, (ROW, COLUMN), strict=False))
             label = f"law of `{members[0].name}`"
             kernel = law.covariance.xreplace(places)

@@ -52,6 +52,7 @@ class PathSolver:
         self.laws = {item: laws[item] for item in source.randoms}
         self.factors: dict[int, Array] = {}
         self.points: Points | None = None
+        self.sizes: dict[E, Array] = {}  # E|f| beside E f: what a mean that cancels is compared with
         self.frozen = False
 
     # --- operators of the path equations -----------------------------------------------------------------------------
@@ -208,8 +209,12 @@ class PathSolver:
             unknowns -= step
             if not np.isfinite(step).all():
                 raise SolverError(f"a path is not finite near t = {self.state.grid.nodes[part.stop - 1]:.6g}")
-            if (np.abs(step) / scale).max() < 1e-11:
+            change = float((np.abs(step) / (scale + np.abs(unknowns).max(axis=(1, 2), keepdims=True))).max())
+            if change < 1e-11:
                 break
+        if change > 1e-6:
+            here = f"t = {self.state.grid.nodes[part.stop - 1]:.6g}"
+            raise SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
         self.unknowns[:, part] = unknowns
         self.signals[:, part], self.slopes[:, :, part] = self._evaluate(part, unknowns)
 
@@ -259,6 +264,7 @@ class PathSolver:
         arguments = self._full_arguments()
         factors = [np.broadcast_to(value, shape) for value in compiled.factors(*arguments)]
         if compiled.mean.kind == "one":
+            self.sizes[compiled.mean.node] = np.abs(factors[0]) @ weights
             return np.asarray(factors[0] @ weights)
         if compiled.mean.kind == "response":
             return self._response(compiled, factors, arguments)

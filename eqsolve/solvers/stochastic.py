@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Abs, Heaviside, Max, Min, Piecewise, sign
+from sympy import Abs, Add, Expr, Heaviside, Max, Min, Piecewise, sign
 
 from eqsolve.binding import Binding
 from eqsolve.errors import SolverError, UsageError
@@ -26,7 +26,7 @@ from eqsolve.passes.substitution import apply_substitutions
 from eqsolve.result import Result
 from eqsolve.solvers.gaussian import Level
 from eqsolve.solvers.grids import Array, PanelGrid
-from eqsolve.solvers.operators import OperatorGrid
+from eqsolve.solvers.operators import Evaluation, OperatorGrid
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.rows import RowStore
 from eqsolve.solvers.sweeps import Solved, Sweeper, interpolation_matrix
@@ -69,6 +69,7 @@ class Curves:
     single: dict[str, Array]
     tables: dict[str, Array]
     operators: dict[str, Array]
+    sizes: dict[str, float]  # of the terms averaged or added up in the observables, before they cancel
 
 
 class _Control:
@@ -143,7 +144,16 @@ class _Control:
         single |= {name: state.vector(expr) for name, expr in self.sweeper.form.observables}
         tables = {head.name: table for head, table in state.tables.items()}
         operators = {head.name: matrix for head, matrix in state.operators.items()}
-        return Curves(single, tables, operators)
+        sizes = {name: self._size(solved, expr) for name, expr in self.sweeper.form.observables}
+        return Curves(single, tables, operators, sizes)
+
+    def _size(self, solved: Solved, expr: Expr) -> float:
+        state, means = solved.state, dict(solved.means)
+        for solver in solved.solvers:
+            means |= solver.sizes
+        absolute = Evaluation(state.closure, state.grid, means)
+        absolute.tables, absolute.operators, absolute.functions = state.tables, state.operators, state.functions
+        return sum(float(np.abs(absolute.vector(term)).max()) for term in Add.make_args(expr))
 
     def _compare(
         self, fewer: Solved, more: Solved, dense: Solved
@@ -171,8 +181,10 @@ class _Control:
     def _worst(self, final: Curves, errors: dict[str, Array]) -> float:
         smooth = [name for name, expr in self.sweeper.form.observables if not expr.has(*_KINKS)]
         watched = smooth or list(final.single)
-        values = [excess(final.single[name], errors[name], self.options, 0.1) for name in watched]
-        if self.options.kernels:
+        values = [
+            excess(final.single[name], errors[name], self.options, 0.1, scale=final.sizes.get(name, 0.0)) for name in watched
+        ]
+        if self.options.kernels or not watched:
             values += [excess(table, errors[name], self.options, 0.1) for name, table in final.tables.items()]
         return max(values, default=0.0)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sympy import MatrixBase
 
 from eqsolve.compile.paths import compile_ensemble
 from eqsolve.errors import SolverError
@@ -72,9 +73,9 @@ class Sweeper:
             else:
                 rows = range(len(members))
                 table = np.block([[state.table(law.covariance[i, j]) for j in rows] for i in rows])
-            mean = state.vector(law.mean)
-            for noise in members:
-                made[noise] = (members, table, mean)
+            centres = list(law.mean) if isinstance(law.mean, MatrixBase) else [law.mean] * len(members)
+            for noise, centre in zip(members, centres, strict=True):
+                made[noise] = (members, table, state.vector(centre))
         return made
 
     def initial(self, grid: OperatorGrid, level: Level) -> Means:

@@ -1,0 +1,424 @@
+"""Stochastic systems against truth found another way: finite systems, closed forms, and equations solved by plain methods."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import fsolve
+from scipy.special import ndtr
+from sympy import Expr, cos, exp, sin, tanh
+
+import eqsolve
+from eqsolve import (
+    GP,
+    E,
+    Eq,
+    Int,
+    ModelError,
+    Result,
+    SolverError,
+    System,
+    UsageError,
+    correlation,
+    process,
+    random,
+    times,
+)
+from eqsolve.laws import Normal
+from eqsolve.spectra import MarchenkoPastur
+
+MODELS = Path(__file__).resolve().parents[2] / "models"
+Array = np.ndarray
+t, tp, s = times("t t' s")
+x, y, a, b = process("x y a b")
+C = correlation("C")
+
+
+def solve(name: str, rtol: float, **options: Any) -> Result:
+    return eqsolve.solve(str(MODELS / f"{name}.py"), rtol=rtol, **options)
+
+
+def largest(result: Result, name: str) -> float:
+    """The largest error estimate of a function of time."""
+    return float(result.error[name].max())
+
+
+# --- the diagonal network: finite dimension ---------------------------------------------------------------------------
+MOMENTS = [0.1, 0.3, 1, 3, 10, 30]
+# Gradient flow of the network itself with d = 2000 weights: mean and standard error over 8 draws, at MOMENTS.
+FINITE: list[tuple[dict[str, float], dict[str, tuple[list[float], list[float]]]]] = [
+    (
+        {"alpha": 0.3, "delta": 0.5, "lam": 0, "sigma2": 0},
+        {
+            "E_train": (
+                [0.09612430973449913, 0.08615613535378336, 0.055945388490370604, 0.01181126445165218,
+                 0.0010432957771000515, 6.685942768768445e-05],
+                [0.001706802812235406, 0.0014305386410313678, 0.000565651437184686, 0.00020813430523935827,
+                 2.4911758509335215e-05, 2.7640967749176555e-06],
+            ),
+            "E_test": (
+                [0.09821694804470534, 0.09482722550176442, 0.08307857355372247, 0.05571926008199048,
+                 0.03617618896698089, 0.03016580855986265],
+                [3.2303874248589455e-05, 9.425832208908451e-05, 0.00035180582544035437, 0.0007135085603763068,
+                 0.0005447015848412496, 0.0004728276615703651],
+            ),
+        },
+    ),
+    (
+        {"alpha": 1, "delta": 0.5, "lam": 0.1, "sigma2": 0.01},
+        {
+            "E_train": (
+                [0.06471720804396455, 0.028033471819865152, 0.006110382789300621, 0.0014834253908952984,
+                 0.0011904704553914794, 0.002717125832144761],
+                [0.0005876274059499129, 0.0003726287419958512, 0.00012074705437647134, 3.070582516972478e-05,
+                 1.9282724097833745e-05, 3.734836975523749e-05],
+            ),
+            "E_test": (
+                [0.09483652288010117, 0.08075854197353836, 0.06909281570846978, 0.06555022570086258,
+                 0.062477810184193, 0.04871470695847921],
+                [0.00016676126364859473, 0.00031361852196844296, 0.00043043525752238906, 0.0004717549143602148,
+                 0.000516650904226487, 0.0006546318597551583],
+            ),
+        },
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "measured"), FINITE, ids=["no decay", "decay and noise"])
+def test_network_of_finite_dimension(settings: dict[str, float], measured: dict[str, Any]) -> None:
+    result = solve("dln", 1e-3, at=MOMENTS, params=settings)
+    assert result.status == "ok"
+    found = result.at(MOMENTS)
+    for name, (mean, error) in measured.items():
+        assert np.all(np.abs(found[name].values - mean) <= 3 * np.array(error)), name
+
+
+# --- the diagonal network: closed forms and relations -------------------------------------------------------------------
+def check_lazy(rtol: float, bound: float) -> None:
+    """A large α is linear regression in the time α²t, up to terms of relative size α⁻⁴."""
+    alpha, tau = 30.0, np.array([0.1, 0.5, 1, 2, 4, 7, 10])
+    result = solve("dln", rtol, t_max=tau[-1] / alpha**2, alpha=alpha, delta=0.5, lam=0, sigma2=0)
+    law = MarchenkoPastur(0.5)
+    found = result.at(tau / alpha**2)
+    test, train = 0.1 * law.laplace(2 * tau), 0.1 * law.laplace(2 * tau, 1)
+    assert np.abs(found["E_test"].values - test).max() <= bound
+    assert np.abs(found["E_train"].values - train).max() <= bound
+
+
+def test_lazy_limit() -> None:
+    check_lazy(1e-4, 1e-6)
+
+
+@pytest.mark.slow
+def test_lazy_limit_to_many_digits() -> None:
+    check_lazy(1e-6, 3e-8)
+
+
+def test_rich_phase_is_the_network_in_shifted_time() -> None:
+    lam, tau0 = 0.5, -4.0
+    rich = solve("dln_rich", 1e-3, t_max=2, lam=lam, tau0=tau0)
+    plain = solve("dln", 1e-3, t_max=2 - tau0, lam=lam, alpha=float(np.exp(-lam * tau0 / 2)))
+    moments = np.array([0.1, 0.5, 1, 2, 4, 6])
+    first, second = rich.at(moments + tau0), plain.at(moments)
+    for name in ("E_train", "E_test"):
+        allowed = 3 * (largest(rich, name) + largest(plain, name))
+        assert np.abs(first[name].values - second[name].values).max() <= allowed, name
+
+
+@pytest.mark.slow
+def test_long_time() -> None:
+    """At t = 1000 the network has come to rest; the value is that of its fixed point."""
+    result = solve("dln", 1e-4, t_max=1000, alpha=0.3, delta=0.5, lam=0, sigma2=0)
+    last = result.at([1000])
+    assert result.status == "ok"
+    assert abs(last["E_test"].values[0] - 0.0288306320) <= last["E_test_error"].values[0]
+
+
+@pytest.mark.slow
+def test_estimate_is_honest() -> None:
+    """The estimate is neither too small nor meaningless, seen from a solution with a hundred times its accuracy."""
+    settings = {"alpha": 0.3, "delta": 0.5, "lam": 0, "sigma2": 0}
+    rough, fine = (solve("dln", rtol, t_max=30, params=settings) for rtol in (1e-3, 1e-5))
+    truth = fine.at(rough["t"].values)
+    for name in ("E_train", "E_test", "loss", "overlap"):
+        error = float(np.abs(truth[name].values - rough[name].values).max())
+        assert error <= 3 * largest(rough, name) <= 300 * error, name
+
+
+# --- the recurrent network: its closed two-time equation ----------------------------------------------------------------
+def gaussian_rates(first: float, second: Array, cross: Array) -> Array:
+    """E[tanh u tanh v] of centred Gaussians with the given variances and covariances.
+
+    The trapezoid rule in both standard normals: its error falls exponentially, at the step 14/30 to about 1e-9.
+    """
+    nodes = np.linspace(-7, 7, 31)
+    weights = np.exp(-(nodes**2) / 2)
+    weights /= weights.sum()
+    slope = cross / np.sqrt(first)
+    rest = np.sqrt(np.maximum(second - slope**2, 0))
+    inner = np.tanh(slope[:, None, None] * nodes[:, None] + rest[:, None, None] * nodes) @ weights
+    return inner @ (weights * np.tanh(np.sqrt(first) * nodes))
+
+
+def march_rates(gain: float, end: float, steps: int) -> tuple[Array, Array]:
+    """Solve C(t, t') = e^{−t−t'} + g² ∫∫ e^{−(t−s)−(t'−s')} F(s, s') ds ds' on a uniform grid; return C and F.
+
+    Trapezoid rule in both times, row by row, each row a fixed point. D(t, t') is the inner integral, over s'.
+    """
+    step, decay = end / steps, np.exp(-end / steps)
+    table, rates, inner = np.zeros((3, steps + 1, steps + 1))
+    table[0, 0] = 1.0
+    rates[0, 0] = gaussian_rates(1.0, np.ones(1), np.ones(1))[0]
+    for i in range(1, steps + 1):
+        here = np.exp(-step * np.arange(i + 1))
+        table[i, : i + 1] = np.append(table[i - 1, :i], table[i - 1, i - 1])
+        for _ in range(60):
+            table[:i, i] = table[i, :i]
+            rates[i, : i + 1] = gaussian_rates(table[i, i], np.diagonal(table)[: i + 1], table[i, : i + 1])
+            rates[:i, i] = rates[i, :i]
+            drive = gain**2 * rates
+            inner[:i, i] = decay * inner[:i, i - 1] + step / 2 * (decay * drive[:i, i - 1] + drive[:i, i])
+            for j in range(1, i + 1):
+                inner[i, j] = decay * inner[i, j - 1] + step / 2 * (decay * drive[i, j - 1] + drive[i, j])
+            before = table[i - 1, : i + 1] - here[i - 1] * here
+            new = here[i] * here + decay * before + step / 2 * (decay * inner[i - 1, : i + 1] + inner[i, : i + 1])
+            change = np.abs(new - table[i, : i + 1]).max()
+            table[i, : i + 1] = new
+            if change < 1e-12:
+                break
+        table[:i, i] = table[i, :i]
+    return table, rates
+
+
+def rates_at(gain: float, end: float, steps: int, count: int) -> tuple[Array, Array, Array, Array]:
+    """Return C(t, t), F(t, t) and C(end, t) at ``count`` + 1 equal times by Richardson's rule, and its last correction."""
+    rows = []
+    for number in (steps, 2 * steps):
+        table, rates = march_rates(gain, end, number)
+        every = number // count
+        rows.append(np.array([np.diagonal(table)[::every], np.diagonal(rates)[::every], table[-1, ::every]]))
+    best = (4 * rows[1] - rows[0]) / 3
+    return best[0], best[1], best[2], np.abs(rows[1] - rows[0]).max(axis=1)
+
+
+def test_recurrent_network_at_weak_coupling() -> None:
+    variance, rate, last, _ = rates_at(0.8, 5.0, 50, 5)
+    result = solve("rnn", 1e-3, t_max=5, gain=0.8, kernels=True)
+    moments = np.linspace(0, 5, 6)
+    found, pairs = result.at(moments), result.at2([(5.0, moment) for moment in moments])
+    slack = 5e-7  # of the reference
+    assert np.abs(found["q"].values - variance).max() <= 3 * largest(result, "q") + slack
+    assert np.abs(found["phi2"].values - rate).max() <= 3 * largest(result, "phi2") + slack
+    assert np.abs(pairs["C"].values - last).max() <= 3 * largest(result, "C") + slack
+    assert np.abs(found["q"].values / variance - 1).max() <= 1e-3
+
+
+@pytest.mark.slow
+def test_recurrent_network_in_the_chaotic_phase() -> None:
+    variance, _, last, corrections = rates_at(2.0, 6.0, 60, 6)
+    result = solve("rnn", 1e-2, t_max=6, gain=2.0)
+    moments = np.linspace(0, 6, 7)
+    found, pairs = result.at(moments), result.at2([(6.0, moment) for moment in moments])
+    slack = 0.1 * corrections.max()
+    assert np.abs(found["q"].values - variance).max() <= 3 * largest(result, "q") + slack
+    assert np.abs(pairs["C"].values - last).max() <= 1e-2 * variance.max() + slack
+
+
+# --- Lotka–Volterra: finite systems and the cavity ----------------------------------------------------------------------
+def simulate_species(species: int, gamma: float, seed: int, moments: Array, step: float = 0.1) -> Array:
+    """Return mean abundance and mean square of a finite system at multiples of ``step`` (μ = 4, σ = 0.5; RK4)."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.standard_normal((species, species))
+    if gamma:
+        other = rng.standard_normal((species, species))
+        even, odd = (matrix + matrix.T) / np.sqrt(2), (other - other.T) / np.sqrt(2)
+        matrix = np.sqrt((1 + gamma) / 2) * even + np.sqrt((1 - gamma) / 2) * odd
+    np.fill_diagonal(matrix, 0)
+    matrix *= 0.5 / np.sqrt(species)
+
+    def speed(n: Array) -> Array:
+        return n * (1 - n - 4 * n.mean() - matrix @ n)
+
+    state = rng.uniform(0.5, 1.5, species)
+    seen = []
+    for _ in range(round(moments[-1] / step)):
+        k1 = speed(state)
+        k2 = speed(state + step / 2 * k1)
+        k3 = speed(state + step / 2 * k2)
+        k4 = speed(state + step * k3)
+        state = state + step / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        seen.append((state.mean(), (state**2).mean()))
+    return np.array(seen)[np.round(moments / step).astype(int) - 1].T
+
+
+def check_species(gamma: float, species: int, seeds: int, moments: Array) -> None:
+    """Means over seeds within three standard errors, and an allowance of 1/S relative for the finite number of species."""
+    runs = np.array([simulate_species(species, gamma, seed, moments) for seed in range(seeds)])
+    mean, error = runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(seeds)
+    result = solve("lotka_volterra", 1e-3, t_max=moments[-1], mu=4, sigma=0.5, gamma=gamma)
+    found = result.at(moments)
+    assert result.status == "ok"
+    for name, centre, spread in zip(("m", "q"), mean, error, strict=True):
+        assert np.all(np.abs(found[name].values - centre) <= 3 * spread + centre / species), name
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+def test_species_of_a_finite_system(gamma: float) -> None:
+    check_species(gamma, 1500, 6, np.array([0.5, 1, 2, 4]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+def test_species_of_a_larger_system(gamma: float) -> None:
+    check_species(gamma, 2500, 10, np.array([0.5, 1, 2, 4, 8]))
+
+
+def cavity(mu: float, sigma: float) -> Array:
+    """Return m = E N and q = E N² of N = max(0, 1 − μm + σ√q ξ) with a standard normal ξ: the rest state for γ = 0."""
+
+    def off(pair: Array) -> Array:
+        m, q = pair
+        width = sigma * np.sqrt(q)
+        k = (1 - mu * m) / width
+        density, mass = np.exp(-(k**2) / 2) / np.sqrt(2 * np.pi), ndtr(k)
+        return np.array([width * (density + k * mass) - m, width**2 * ((1 + k**2) * mass + k * density) - q])
+
+    return fsolve(off, np.array([0.2, 0.05]), xtol=1e-12)
+
+
+@pytest.mark.slow
+def test_species_approach_the_cavity_fixed_point() -> None:
+    """Species that die out do so slowly, so that the rest state is approached as a power of t, not exponentially."""
+    found = solve("lotka_volterra", 1e-3, t_max=30, mu=4, sigma=0.5, gamma=0).at([15, 30])
+    for name, rest, close in zip(("m", "q"), cavity(4, 0.5), (3e-3, 2e-2), strict=True):
+        early, late = np.abs(found[name].values / rest - 1)
+        assert late < close, name
+        assert late < early / 2, name
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+def test_noise_that_multiplies_the_process(gamma: float) -> None:
+    """Without the logarithm the noise multiplies N; the same means come out."""
+    model = eqsolve.load(str(MODELS / "lotka_volterra.py"))
+    heads = {head.name: head for head in (*model.processes, *model.init)}
+    plain = model.replace("plain", substitute={heads["N"]: None}, init={heads["x"]: None})
+    first, second = (eqsolve.solve(m, t_max=4, rtol=1e-3, gamma=gamma) for m in (model, plain))
+    moments = np.linspace(0.5, 4, 8)
+    for name in ("m", "q"):
+        difference = np.abs(first.at(moments)[name].values - second.at(moments)[name].values).max()
+        assert difference <= 3 * (largest(first, name) + largest(second, name)), name
+
+
+# --- several processes ------------------------------------------------------------------------------------------------
+def test_two_ensembles_that_drive_each_other() -> None:
+    """Two populations, each the input of the other, with equal laws: each moves as one that drives itself."""
+    starts = random("x0", Normal(0, 1)), random("y0", Normal(0, 1))
+    model = System(
+        "pair",
+        eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(y(t).diff(t), -y(t) + b(t))],
+        laws={a: GP(0.64 * E(tanh(y(t)) * tanh(y(tp)))), b: GP(0.64 * E(tanh(x(t)) * tanh(x(tp))))},
+        init={x: starts[0], y: starts[1]},
+        observables={"q_x": E(x(t) ** 2), "q_y": E(y(t) ** 2)},
+    )
+    both, one = eqsolve.solve(model, t_max=5, rtol=1e-3), solve("rnn", 1e-3, t_max=5, gain=0.8)
+    moments = np.linspace(0, 5, 6)
+    for name in ("q_x", "q_y"):
+        difference = np.abs(both.at(moments)[name].values - one.at(moments)["q"].values).max()
+        assert difference <= 3 * (largest(both, name) + largest(one, "q"))
+
+
+def turning(second: Expr, mean: Any = 0) -> System:
+    """x and y relax towards a = u cos t + v sin t and b = u sin t − v cos t, with standard normal u and v."""
+    lag = t - second
+    return System(
+        "turning",
+        eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(y(t).diff(t), -y(t) + b(t)), Eq(C(t, tp), E(x(t) * x(tp)))],
+        laws={(a, b): GP([[cos(lag), -sin(lag)], [sin(lag), cos(lag)]], mean)},
+        init={x: 0, y: 0},
+        observables={
+            "mean_x": E(x(t)),
+            "mean_y": E(y(t)),
+            "variance": E(x(t) ** 2),
+            "cross": E(x(t) * y(t)),
+            "lagged": E(Int(exp(s - t) * x(s), (s, 0, t)) * y(t)),
+            "growth": E(exp(x(t) / 2 + y(t) / 3)),
+        },
+    )
+
+
+def relaxed(moments: Any) -> tuple[Any, Any]:
+    """What cos and sin become when relaxed towards: the coefficients of u and v in x; y has (v's, −u's)."""
+    fade = np.exp(-moments)
+    return (np.cos(moments) + np.sin(moments) - fade) / 2, (np.sin(moments) - np.cos(moments) + fade) / 2
+
+
+@pytest.mark.parametrize("second", [tp, s], ids=str)
+def test_tuple_of_correlated_noises(second: Expr) -> None:
+    """The covariance of a with b is odd in t − t', so a mixed-up order of times shows as a wrong sign."""
+    result = eqsolve.solve(turning(second), t_max=5, rtol=1e-3)
+    assert result.status == "ok"  # although three of the observables vanish
+    moments = np.linspace(0.5, 5, 6)
+    found = result.at(moments)
+    by_u, by_v = relaxed(moments)
+    variance = by_u**2 + by_v**2
+
+    def delayed(now: float) -> float:
+        u, v = relaxed(now)
+        return float(quad(lambda s: np.exp(s - now) * (relaxed(s)[0] * v - relaxed(s)[1] * u), 0, now)[0])
+
+    exact = {
+        "variance": variance,
+        "cross": np.zeros(6),
+        "mean_x": np.zeros(6),
+        "lagged": np.array([delayed(now) for now in moments]),
+        "growth": np.exp(variance * (1 / 4 + 1 / 9) / 2),
+    }
+    for name, values in exact.items():
+        assert np.abs(found[name].values - values).max() <= 1e-3 * max(1e-6, np.abs(values).max()), name
+
+
+def test_means_of_a_tuple_of_noises() -> None:
+    found = eqsolve.solve(turning(tp, [1, t]), t_max=5, rtol=1e-3).at([1, 2, 5])
+    moments = np.array([1, 2, 5])
+    np.testing.assert_allclose(found["mean_x"].values, 1 - np.exp(-moments), rtol=1e-3)
+    np.testing.assert_allclose(found["mean_y"].values, moments - 1 + np.exp(-moments), rtol=1e-3)
+
+
+# --- what cannot be solved ----------------------------------------------------------------------------------------------
+def driven(drift: Expr, average: Expr, **parts: Any) -> System:
+    equations = [Eq(C(t, tp), average), Eq(x(t).diff(t), drift + a(t))]
+    return System("driven", eqs=equations, laws={a: GP(exp(-((t - tp) ** 2)))}, init={x: 1}, **parts)
+
+
+def test_expectation_that_does_not_separate() -> None:
+    with pytest.raises(ModelError, match=r"equation for `C` .*does not separate"):
+        eqsolve.solve(driven(-x(t), E(tanh(x(t) + x(tp)))), t_max=1)
+
+
+def test_path_that_blows_up() -> None:
+    with pytest.raises(SolverError, match="near t = "):
+        eqsolve.solve(driven(x(t) ** 2, E(x(t) * x(tp))), t_max=3)
+
+
+def test_kernels_are_watched_when_nothing_else_is() -> None:
+    """Without observables the tolerance is on the kernels: E x(t)x(t') of a linear equation."""
+    result = eqsolve.solve(driven(-x(t), E(x(t) * x(tp))), t_max=3, rtol=1e-4)
+
+    def response(now: float) -> float:  # Var x(t) of x' = −x + a by direct integration
+        inner = functools.partial(quad, a=0, b=now, epsabs=1e-11)
+        return float(inner(lambda u: inner(lambda v: np.exp(u + v - 2 * now - (u - v) ** 2))[0])[0])
+
+    exact = np.array([np.exp(-2 * now) + response(now) for now in (1.0, 3.0)])
+    found = result.at2([(1.0, 1.0), (3.0, 3.0)])["C"].values
+    assert result.status == "ok"
+    np.testing.assert_allclose(found, exact, rtol=1e-4)
+
+
+def test_unknown_solver() -> None:
+    with pytest.raises(UsageError, match="did you mean `stochastic`"):
+        solve("rnn", 1e-3, t_max=1, solver="stochastc")
