@@ -17,6 +17,7 @@ from eqsolve.errors import ParameterError, did_you_mean
 from eqsolve.language.laws import Empirical, Law, law_names
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
+from eqsolve.language.printing import decimal_text
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random
 
@@ -58,7 +59,7 @@ class Binding:
     def settings(self) -> dict[str, float | str]:
         """Return the values by name, as results and files record them."""
         numbers: dict[str, float | str] = {item.name: float(value) for item, value in self.values.items()}
-        return {**numbers, **{item.name: str(law) for item, law in self.laws.items()}}
+        return {**numbers, **{item.name: decimal_text(law) for item, law in self.laws.items()}}
 
 
 def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:

@@ -108,18 +108,24 @@ class Result:
         return tuple(str(key) for key in self.dataset.data_vars if not _is_auxiliary(str(key)))
 
     def __getitem__(self, name: str) -> xr.DataArray:
-        if name not in self.names:
-            raise KeyError(
-                f"the result has no `{name}`{did_you_mean(name, self.names)} (it has: {', '.join(self.names)})"
-            )
-        return _with_times(self.dataset[name])
+        if name in self.names:
+            return _with_times(self.dataset[name])
+        if name in self._coordinates:
+            return self.dataset[name]
+        has = (*self.names, *self._coordinates)
+        raise KeyError(f"the result has no `{name}`{did_you_mean(name, has)} (it has: {', '.join(has)})")
+
+    @property
+    def _coordinates(self) -> tuple[str, ...]:
+        """What the values depend on: the times; on paths, the random constants and the weights."""
+        return tuple(str(key) for key in self.dataset.coords if key not in ("row", "column"))
 
     @property
     def error(self) -> Errors:
         return Errors(self.dataset)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self.names or name in self._coordinates
 
     def _of_dims(self, *dims: str) -> list[str]:
         return [name for name in self.names if self.dataset[name].dims == dims]
@@ -132,12 +138,12 @@ class Result:
         grid = self._grid()
         moments = self._inside(np.atleast_1d(np.asarray(list(times), dtype=float)))
         data: dict[str, Any] = {}
-        for name in self._of_dims("t"):
-            data[name] = ("t", grid.interpolate(self.dataset[name].values, moments))
-            if name + _ERROR in self.dataset:
-                data[name + _ERROR] = ("t", np.interp(moments, grid.nodes, self.dataset[name + _ERROR].values))
-        for name in self._of_dims("path", "t"):
-            data[name] = (("path", "t"), grid.interpolate(self.dataset[name].values, moments))
+        around = grid.stencil(moments)[0]
+        for name in (*self._of_dims("t"), *self._of_dims("path", "t")):
+            dims = self.dataset[name].dims
+            data[name] = (dims, grid.interpolate(self.dataset[name].values, moments))
+            if name + _ERROR in self.dataset:  # the largest on the panel, since the interpolant uses all of it
+                data[name + _ERROR] = (dims, self.dataset[name + _ERROR].values[..., around].max(axis=-1))
         coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
         return xr.Dataset(data, coords={"t": moments, **coordinates})
 

@@ -140,7 +140,26 @@ def test_defaults_laws_and_settings():
         "rate": Rational(1, 2),
     }
     assert binding.laws == {x: Normal(0, Rational(1, 2))}
-    assert binding.settings() == {"n": 3.0, "share": 0.5, "rate": 0.5, "x": "Normal(0, 1/2)"}
+    assert binding.settings() == {"n": 3.0, "share": 0.5, "rate": 0.5, "x": "Normal(0, 0.5)"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "recorded"),
+    [
+        ("Bernoulli(0.1)", "Bernoulli(0.1)"),
+        ("Bernoulli(1/3)", "Bernoulli(1/3)"),
+        ("Discrete([-1, 0.5], [0.25, 0.75])", "Discrete([-1, 0.5], [0.25, 0.75])"),
+        ("Mixture((0.3, Normal(0, 1)), (0.7, Point(0.25)))", "Mixture((0.3, Normal(0, 1)), (0.7, Point(0.25)))"),
+    ],
+)
+def test_laws_are_recorded_as_typed_and_read_back(typed, recorded):
+    binding = bind(eqsolve.load("dln"), {"w_star": typed})
+    assert binding.settings()["w_star"] == recorded
+    assert bind(eqsolve.load("dln"), binding.settings()) == binding
+
+
+def test_moments_in_laws_are_recorded_without_rounding_digits():
+    assert bind(eqsolve.load("dln_search"), {}).settings()["z0"] == "Normal(0, 0.05)"
 
 
 def test_a_model_of_the_collection_reads_the_same_way():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,9 +11,19 @@ from sympy import Basic, Dummy, Expr
 
 from eqsolve.compile.lowering import lower
 from eqsolve.language.symbols import Value
-from eqsolve.passes.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan
+from eqsolve.language.system import System
+from eqsolve.passes.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
-__all__ = ["CompiledContraction", "CompiledEquation", "CompiledPlan", "Pointwise", "compile_two_time"]
+__all__ = [
+    "CompiledContraction",
+    "CompiledEquation",
+    "CompiledPlan",
+    "Pointwise",
+    "Slot",
+    "compile_system",
+    "compile_two_time",
+    "pointwise",
+]
 
 
 Slot = tuple[str, str]
@@ -31,30 +42,53 @@ class Pointwise:
     function: Callable[..., list[Any]]
 
     def __call__(self, read: Callable[[Slot], Any], integrals: Mapping[Dummy, Any] = {}) -> Any:
-        values = [read(slot) for slot in self.slots]
-        return self.function(*values, *[integrals[item] for item in self.integrals])[0]
+        return self.function(*map(read, self.slots), *[integrals[item] for item in self.integrals])[0]
+
+    @property
+    def heads(self) -> frozenset[str]:
+        """The unknowns it reads."""
+        return frozenset(name for name, _ in self.slots if name)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no unknown is read at the row's time: on earlier columns the value is known beforehand."""
+        return not any(name and "r" in pattern for name, pattern in self.slots)
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledContraction:
-    """An integral over the middle time: the left factor's index, the right factor's index or None for 1."""
+    """An integral over the middle time.
+
+    Attributes
+    ----------
+    left, right
+        Index of the left factor; index of the right factor, or None for 1.
+    gain
+        Derivative of the right-hand side by the integral, if that is a function of the row only and the integral
+        contains the equation's own unknown: a kernel as the right factor, a function inside the left one.
+    feedback
+        Derivative of the left factor by the own function, over (row, middle as column).
+    """
 
     symbol: Dummy
     span: str
     left: int
     right: int | None
     joint: Pointwise | None
+    gain: Pointwise | None
+    feedback: Pointwise | None
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledEquation:
-    """A right-hand side, its integrals, and its derivative by the unknown itself at the same times."""
+    """A right-hand side, its integrals, its derivative by the unknown itself at the same times, and its diagonal."""
 
     source: SectorEquation
     body: Pointwise
     slope: Pointwise | None
     slope_by_row: bool
     contractions: tuple[CompiledContraction, ...]
+    diagonal: Pointwise | None
 
     @property
     def name(self) -> str:
@@ -76,6 +110,58 @@ class CompiledPlan:
     aliases: tuple[str | None, ...]
     stored: frozenset[int] = field(default_factory=frozenset)
 
+    @functools.cached_property
+    def readers(self) -> dict[str, tuple[int, ...]]:
+        """The factors that change when an unknown does."""
+        heads = [equation.name for equation in (*self.kernels, *self.functions)]
+        return {head: tuple(i for i, entry in enumerate(self.factors) if head in entry.heads) for head in heads}
+
+    @functools.cached_property
+    def slots(self) -> frozenset[Slot]:
+        """Every value that is read anywhere."""
+        equations = (*self.kernels, *self.functions, *self.observables)
+        parts = [part for eq in equations for part in (eq.body, eq.slope, eq.diagonal) if part is not None]
+        parts += [entry.feedback for eq in equations for entry in eq.contractions if entry.feedback is not None]
+        return frozenset(slot for part in (*parts, *self.factors) for slot in part.slots)
+
+    @functools.cached_property
+    def blocks(self) -> tuple[tuple[CompiledEquation, ...], ...]:
+        """The equations in the order in which they can be solved; those that need each other are one block."""
+        import networkx as nx
+
+        equations = {equation.name: equation for equation in (*self.functions, *self.kernels)}
+        graph = nx.DiGraph()
+        graph.add_nodes_from(equations)
+        graph.add_edges_from((other, name) for name, equation in equations.items() for other in self._reads(equation))
+        position = {name: index for index, name in enumerate(equations)}
+        condensed = nx.condensation(graph)
+        members = condensed.nodes(data="members")
+        first = {node: min(position[name] for name in names) for node, names in members}
+        order = nx.lexicographical_topological_sort(condensed, key=first.__getitem__)
+        return tuple(
+            tuple(equations[name] for name in sorted(members[node], key=position.__getitem__)) for node in order
+        )
+
+    def _reads(self, equation: CompiledEquation) -> frozenset[str]:
+        """The unknowns an equation contains."""
+        parts = [equation.body, *([equation.diagonal] if equation.diagonal is not None else [])]
+        for entry in equation.contractions:
+            parts += [self.factors[entry.left], *([self.factors[entry.right]] if entry.right is not None else [])]
+            parts += [entry.joint] if entry.joint is not None else []
+        return frozenset().union(*(part.heads for part in parts))
+
+    @functools.cached_property
+    def separable(self) -> bool:
+        """Whether every integrand is a product of factors of two times."""
+        equations = (*self.kernels, *self.functions, *self.observables)
+        return all(entry.joint is None for equation in equations for entry in equation.contractions)
+
+
+@functools.lru_cache(maxsize=32)
+def compile_system(system: System) -> CompiledPlan:
+    """Return the array functions of a closed system with its parameters bound; the last few are kept."""
+    return compile_two_time(split_sectors(system))
+
 
 def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
     """Return the plan's expressions as functions of arrays; shared factors are compiled once."""
@@ -85,7 +171,7 @@ def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
     def factor(expr: Expr) -> int:
         return table.setdefault(expr, len(table))
 
-    def contraction(item: Contraction) -> CompiledContraction:
+    def contraction(item: Contraction, equation: SectorEquation) -> CompiledContraction:
         left = factor(item.left.xreplace({MIDDLE: COLUMN}))
         right = None
         if item.right != 1:
@@ -93,18 +179,18 @@ def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
             right = factor(item.right.xreplace(places))
             stored.add(right)
         joint = None if item.joint == 1 else pointwise(item.joint)
-        return CompiledContraction(item.symbol, item.span, left, right, joint)
+        return CompiledContraction(item.symbol, item.span, left, right, joint, *_feedback(item, equation))
 
     def equation(item: SectorEquation) -> CompiledEquation:
-        contractions = tuple(contraction(entry) for entry in item.contractions)
+        contractions = tuple(contraction(entry, item) for entry in item.contractions)
         slope, by_row = None, True
         if item.head is not None and item.differential:
-            own = item.head(ROW, COLUMN) if item.head.arity == 2 else item.head(ROW)
-            stand_in = Dummy("x", real=True)
-            derivative = item.body.xreplace({own: stand_in}).diff(stand_in).xreplace({stand_in: own})
+            derivative = _derivative(item.body, item.head(ROW, COLUMN) if item.head.arity == 2 else item.head(ROW))
             by_row = COLUMN not in derivative.free_symbols and not derivative.has(*_symbols(item))
             slope = pointwise(derivative, _symbols(item))
-        return CompiledEquation(item, pointwise(item.body, _symbols(item)), slope, by_row, contractions)
+        diagonal = None if item.diagonal is None else pointwise(item.diagonal)
+        body = pointwise(item.body, _symbols(item))
+        return CompiledEquation(item, body, slope, by_row, contractions, diagonal)
 
     kernels = tuple(equation(item) for item in plan.kernels)
     functions = tuple(equation(item) for item in plan.functions)
@@ -114,6 +200,26 @@ def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
         expr.head.name if isinstance(expr, Value) and expr.moments == (ROW, COLUMN) else None for expr in table
     )
     return CompiledPlan(plan, kernels, functions, observables, factors, aliases, frozenset(stored))
+
+
+def _feedback(item: Contraction, equation: SectorEquation) -> tuple[Pointwise | None, Pointwise | None]:
+    """Return how an integral feeds the equation's own unknown back into it, where that is simple (see the attributes)."""
+    head = equation.head
+    if head is None or item.joint != 1:
+        return None, None
+    gain = equation.body.diff(item.symbol)
+    if COLUMN in gain.free_symbols or gain.has(*_symbols(equation)):
+        return None, None
+    if head.arity == 2:
+        own = item.span == "high" and item.right == head(MIDDLE, COLUMN)
+        return (pointwise(gain), None) if own else (None, None)
+    inner = _derivative(item.left, head(MIDDLE)).xreplace({MIDDLE: COLUMN})
+    return (pointwise(gain), pointwise(inner)) if inner != 0 else (None, None)
+
+
+def _derivative(expr: Expr, value: Value) -> Expr:
+    stand_in = Dummy("x", real=True)
+    return expr.xreplace({value: stand_in}).diff(stand_in).xreplace({stand_in: value})
 
 
 def _symbols(item: SectorEquation) -> tuple[Dummy, ...]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from sympy import sympify
-
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import _exact
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import user_location
-from eqsolve.language.symbols import Unknown
+from eqsolve.language.symbols import Unknown, as_expression
 
 __all__ = ["FixedPoint", "Singularity"]
 
@@ -138,7 +136,7 @@ def normalise_scalar(field: str, value: Any) -> Any:
                     raise ModelError(
                         f"{where}: law_of= takes a model's name or pairs (condition, name), got {pair!r}"
                     )
-            return tuple((sympify(condition), name) for condition, name in pairs)
+            return tuple((as_expression(condition, "law_of="), name) for condition, name in pairs)
     return value
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from sympy import Expr, sympify
+from sympy import Expr
 
 from eqsolve.errors import ModelError
 from eqsolve.language.laws import Law, _exact
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import Location, user_location
-from eqsolve.language.symbols import Field, Gradient, Parameter, State
+from eqsolve.language.symbols import Field, Gradient, Parameter, State, as_expression
 
 __all__ = ["Flow"]
 
@@ -92,9 +92,9 @@ class Flow(Model):
             case "state":
                 return Table({_member(key, State, where, field): _start(entry) for key, entry in value.items()})
             case "drift":
-                return Table({_member(key, State, where, field): sympify(entry) for key, entry in value.items()})
+                return Table({_member(k, State, where, field): as_expression(v, "drift=") for k, v in value.items()})
             case "weights" | "loss_gradient":
-                return tuple(sympify(entry) for entry in value)
+                return tuple(as_expression(entry, f"{field}=") for entry in value)
             case "fields":
                 return tuple(_member(entry, Field, where, field) for entry in value)
             case "gradients":
@@ -108,7 +108,7 @@ class Flow(Model):
             case "conditions":
                 return relations(value, where)
             case "substitute":
-                return Table({key: sympify(entry) for key, entry in (value or {}).items()})
+                return Table({key: as_expression(entry, "substitute=") for key, entry in (value or {}).items()})
         return value
 
 

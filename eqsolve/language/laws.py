@@ -219,6 +219,10 @@ class Discrete(Law):
         total = float(sum(probabilities))
         return None if abs(total - 1) < 1e-12 else f"the probabilities sum to {total:.12g}, not to 1"
 
+    def _sympystr(self, printer: Any) -> str:
+        lists = (", ".join(printer._print(entry) for entry in arg) for arg in self.args)
+        return f"Discrete({', '.join(f'[{entries}]' for entries in lists)})"
+
     def atoms_of(self) -> list[tuple[float, float]]:
         return [(float(v), float(p)) for v, p in zip(self.args[0], self.args[1], strict=True)]
 

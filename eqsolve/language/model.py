@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from sympy import Basic, Expr, Symbol, SympifyError, sympify
+from sympy import Basic, Expr, S, Symbol, SympifyError, sympify
 from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
@@ -200,7 +200,7 @@ class Model(Mapping[str, Equation]):
         name = (
             key
             if isinstance(key, str)
-            else Equation(sympify(key), sympify(0)).key
+            else Equation(key, S.Zero).key
             if isinstance(key, Expr)
             else key.name
         )
@@ -254,7 +254,7 @@ class Model(Mapping[str, Equation]):
         """Return a variant: equations replaced by left-hand side (new ones added), tables updated entry by entry.
 
         Symbols declared again are bound by name to this model's. ``None`` as a table entry removes it. Closed forms
-        are those of the equations as they were: a variant keeps only the ones given with it.
+        are those of the equations as they were, and so is the flow: a variant keeps only what is given with it.
         """
         location = user_location()
         unknown = sorted(set(changes) - set(self.content) - {"doc"})
@@ -269,8 +269,8 @@ class Model(Mapping[str, Equation]):
         equations = {equation.key: equation for equation in content["equations"]}
         equations.update({eq.key: eq for eq in (equation.map(theirs) for equation in fresh)})
         content["equations"] = tuple(equations.values())
-        if "exact" in content and (fresh or {"init", "laws", "start"} & set(normal)):
-            content["exact"] = Table()
+        if fresh or {"init", "laws", "start"} & set(normal):
+            content |= {field: empty for field, empty in (("exact", Table()), ("flow", None)) if field in content}
         for key, value in normal.items():
             value = transform(value, _mapper(theirs))
             if isinstance(value, Table):
@@ -305,8 +305,10 @@ class Model(Mapping[str, Equation]):
 
     def subs(self, values: Mapping[Any, Any] | None = None, **by_name: Any) -> Self:
         """Return the model with symbols replaced by expressions or numbers, by symbol or by name."""
-        mapping = {(self.symbols(k) if isinstance(k, str) else k): sympify(v) for k, v in (values or {}).items()}
-        mapping.update({self.symbols(key): sympify(value) for key, value in by_name.items()})
+        from eqsolve.language.laws import _exact
+
+        mapping = {(self.symbols(k) if isinstance(k, str) else k): _exact(v) for k, v in (values or {}).items()}
+        mapping.update({self.symbols(key): _exact(value) for key, value in by_name.items()})
         mapping = through_laws(mapping, self.randoms)
 
         def change(item: Any) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Basic, Expr, ImmutableMatrix, Symbol, Tuple, oo, sympify
+from sympy import Basic, Expr, ImmutableMatrix, Symbol, Tuple, oo
 from sympy.core.containers import Tuple as TupleType
 
 from eqsolve.errors import ModelError
 from eqsolve.language.source import user_location
-from eqsolve.language.symbols import Process, Time, Value
+from eqsolve.language.symbols import Process, Time, Value, as_expression
 
 __all__ = ["GP", "E", "Int", "Inverse", "Resp"]
 
@@ -30,7 +30,7 @@ class E(Node):
     """Expectation over every random variable and process in the argument."""
 
     def __new__(cls, argument: Any) -> E:
-        obj: E = Expr.__new__(cls, sympify(argument))
+        obj: E = Expr.__new__(cls, as_expression(argument, "E"))
         return obj
 
     @property
@@ -55,7 +55,7 @@ class Resp(Node):
     """
 
     def __new__(cls, output: Any, noise: Any) -> Resp:
-        output, noise = sympify(output), sympify(noise)
+        output, noise = as_expression(output, "Resp"), as_expression(noise, "Resp")
         if not (isinstance(noise, Value) and isinstance(noise.head, Process)):
             raise ModelError(
                 f"{_here()}Resp takes the noise as its second argument, a process at a time such as `z(tp)`; got `{noise}`"
@@ -69,7 +69,7 @@ class Resp(Node):
 
     @property
     def noise(self) -> Value:
-        return self.args[1]  # type: ignore[no-any-return]
+        return self.args[1]
 
     def _sympystr(self, printer: Any) -> str:
         output = printer._print(self.output)
@@ -88,10 +88,10 @@ class Int(Node):
     def __new__(cls, integrand: Any, *limits: Any) -> Int:
         if len(limits) != 1 or not isinstance(limits[0], tuple | TupleType) or len(limits[0]) != 3:
             raise ModelError(f"{_here()}Int takes an integrand and one range such as (s, 0, t), got {limits!r}")
-        variable, low, high = (sympify(entry) for entry in limits[0])
+        variable, low, high = (as_expression(entry, "the range of Int") for entry in limits[0])
         if not isinstance(variable, Time):
             raise ModelError(f"{_here()}Int integrates over a time variable, got `{variable}`; declare it with times()")
-        obj: Int = Expr.__new__(cls, sympify(integrand), Tuple(variable, low, high))
+        obj: Int = Expr.__new__(cls, as_expression(integrand, "Int"), Tuple(variable, low, high))
         return obj
 
     @property
@@ -100,7 +100,7 @@ class Int(Node):
 
     @property
     def variable(self) -> Time:
-        return self.args[1][0]  # type: ignore[no-any-return]
+        return self.args[1][0]
 
     @property
     def low(self) -> Expr:
@@ -151,6 +151,12 @@ def _factor(printer: Any, integrand: Expr, latex: bool = False) -> str:
     return rf"\left({text}\right)" if latex else f"({text})"
 
 
+def _matrix(part: Any) -> Any:
+    if isinstance(part, list | tuple):
+        return [_matrix(entry) for entry in part]
+    return as_expression(part, "GP")
+
+
 class GP(Basic):
     """Law of a centred (or given-mean) Gaussian process: ``GP(delta * C_f(t, tp))``.
 
@@ -159,7 +165,8 @@ class GP(Basic):
 
     def __new__(cls, covariance: Any, mean: Any = 0) -> GP:
         kernel, centre = (
-            ImmutableMatrix(part) if isinstance(part, list | tuple) else sympify(part) for part in (covariance, mean)
+            ImmutableMatrix(_matrix(part)) if isinstance(part, list | tuple) else as_expression(part, "GP")
+            for part in (covariance, mean)
         )
         obj: GP = Basic.__new__(cls, kernel, centre)
         return obj
@@ -193,11 +200,11 @@ class Inverse:
     """
 
     def __init__(self, expression: Any, variable: Any, domain: Any = (-oo, oo)) -> None:
-        self.expression = sympify(expression)
-        self.variable = sympify(variable)
+        self.expression = as_expression(expression, "Inverse")
+        self.variable = as_expression(variable, "Inverse")
         if not isinstance(domain, tuple | list) or len(domain) != 2:
             raise ModelError(f"{_here()}Inverse: domain= takes (lowest, highest), got {domain!r}")
-        self.domain = (sympify(domain[0]), sympify(domain[1]))
+        self.domain = (as_expression(domain[0], "domain="), as_expression(domain[1], "domain="))
         if not isinstance(self.variable, Symbol):
             raise ModelError(f"{_here()}Inverse(f, y) needs a symbol y, got `{variable}`; declare it with symbol()")
         if self.variable not in self.expression.free_symbols:
@@ -206,7 +213,8 @@ class Inverse:
             raise ModelError(f"{_here()}Inverse: empty domain {domain}; expected (lowest, highest)")
 
     def __call__(self, argument: Any) -> InverseValue:
-        return InverseValue(self.expression, self.variable, sympify(argument), Tuple(*self.domain))
+        value = as_expression(argument, "the inverse function")
+        return InverseValue(self.expression, self.variable, value, Tuple(*self.domain))
 
 
 class InverseValue(Node):

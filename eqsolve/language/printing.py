@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from sympy import Add, Expr, Float, Mul, Pow, Rational, S, Tuple, preorder_traversal
 from sympy.core.function import Derivative
@@ -17,10 +17,10 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.language.source import Order
-from eqsolve.language.symbols import Head, Plain, default_latex
+from eqsolve.language.symbols import Head, Named, Plain, default_latex
 from eqsolve.language.system import System
 
-__all__ = ["Shown", "TextPrinter", "equation_latex", "equation_text", "expression_latex", "expression_text"]
+__all__ = ["Shown", "TextPrinter", "decimal_text", "equation_latex", "equation_text", "expression_latex", "expression_text"]
 
 
 class _Written:
@@ -102,8 +102,17 @@ class _Latex(_Written, LatexPrinter):
         super().__init__({"full_prec": False})
         self.order_of_terms = order
 
+    # A symbol needs no brackets. sympy goes by the class's name, and takes a flow's Gradient for its vector operator.
+    def parenthesize(self, item: Any, level: int, is_neg: bool = False, strict: bool = False) -> str:
+        if isinstance(item, Named):
+            return str(self._print(item))
+        return str(super().parenthesize(item, level, is_neg=is_neg, strict=strict))
+
+    def _needs_mul_brackets(self, expr: Expr, first: bool = False, last: bool = False) -> bool:
+        return not isinstance(expr, Named) and bool(super()._needs_mul_brackets(expr, first=first, last=last))
+
     def bracket(self, expr: Expr, level: int) -> str:
-        return str(self.parenthesize(expr, level))
+        return self.parenthesize(expr, level)
 
     def fraction(self, above: list[Expr], below: list[Expr]) -> str:
         level = PRECEDENCE["Mul"]
@@ -140,6 +149,13 @@ def equation_text(equation: Equation) -> tuple[str, str]:
 def equation_latex(equation: Equation) -> str:
     """Return an equation as one aligned LaTeX line."""
     return f"{expression_latex(equation.lhs, equation.order)} &= {expression_latex(equation.rhs, equation.order)}"
+
+
+class Label(NamedTuple):
+    """A left-hand side that is no expression, in its two forms."""
+
+    text: str
+    latex: str
 
 
 Line = tuple[Any, str, Any]
@@ -188,11 +204,17 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         sections.append(("weights and fields", [(field, "= X", shorten(weight)) for field, weight in pairs]))
         pairs = zip(model.gradients, model.loss_gradient, strict=True)
         sections.append(("gradients", [(g, f"= (1/{model.ratio.name}) Xᵀ", loss) for g, loss in pairs]))
-        sections.append(("drift", [(f"d{item.name}/dt", "=", shorten(drift)) for item, drift in model.drift.items()]))
+        rate = r"\frac{\mathrm{d}}{\mathrm{d} t} "
+        sections.append((
+            "drift",
+            [(Label(f"d{k.name}/dt", rate + k.latex_name), "=", shorten(drift)) for k, drift in model.drift.items()],
+        ))  # fmt: skip
         sections.append(("where", where))
-        sections.append(
-            ("start", [(f"{item.name}(0)", "=" if isinstance(v, Expr) else "~", v) for item, v in model.state.items()])
-        )
+        begin = [
+            (Label(f"{item.name}(0)", f"{item.latex_name}(0)"), "=" if isinstance(value, Expr) else "~", value)
+            for item, value in model.state.items()
+        ]
+        sections.append(("start", begin))
         sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
     sections.append(("observables", [(name, "=", shorten(value)) for name, value in model.observables.items()]))
     sections.append(("conditions", [(item.lhs, item.rel_op, item.rhs) for item in model.conditions]))
@@ -260,21 +282,30 @@ class Shown:
         return "$$" + self.latex().replace("{align}", "{aligned}") + "$$"
 
 
+def decimal_text(item: Law | Rational) -> str:
+    """Return a law or a number as the user would type it: Bernoulli(0.1) for Bernoulli(1/10)."""
+    return expression_text(_decimals(item))
+
+
 def _decimals(item: Any) -> Any:
     """Show 1/10 as 0.1 where the user wrote a decimal: exact values are kept, only their print changes."""
-    numbers = {n: Float(str(float(n))) for n in item.atoms(Rational) if n.q != 1 and 10**12 % n.q == 0}
-    return item.xreplace(numbers)
+    decimals = [n for n in item.atoms(Rational) if n.q != 1 and 10**12 % n.q == 0]
+    return item.xreplace({n: Float(str(float(n))) for n in (*decimals, *item.atoms(Float))})
 
 
 def _plain(item: Any) -> str:
+    if isinstance(item, Label):
+        return item.text
     if isinstance(item, Law | Rational):
-        return expression_text(_decimals(item))
+        return decimal_text(item)
     if isinstance(item, Tuple):
         return ", ".join(_plain(entry) for entry in item)
     return item if isinstance(item, str) else expression_text(item)
 
 
 def _tex(item: Any) -> str:
+    if isinstance(item, Label):
+        return item.latex
     if isinstance(item, Tuple):
         return ", ".join(_tex(entry) for entry in item)
     if isinstance(item, str):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from sympy import Basic, Expr, Symbol, sympify
+from sympy import Basic, Expr, Symbol, SympifyError, sympify
 from sympy.core.assumptions import _assume_defined
 from sympy.core.facts import InconsistentAssumptions
 from sympy.core.function import Derivative
@@ -32,6 +32,7 @@ __all__ = [
     "Time",
     "Unknown",
     "Value",
+    "as_expression",
     "correlation",
     "field",
     "function",
@@ -119,6 +120,15 @@ def check_name(name: str, kind: str) -> None:
 def _here() -> str:
     location = user_location()
     return f"{location}: " if location else ""
+
+
+def as_expression(value: Any, what: str) -> Any:
+    """Return a value as sympy has it. Text is refused: sympy would evaluate it as Python code."""
+    try:
+        return sympify(value, strict=True)
+    except SympifyError:
+        hint = "; write it with declared symbols, not as text" if isinstance(value, str) else ""
+        raise ModelError(f"{_here()}{what} takes an expression, got {value!r}{hint}") from None
 
 
 class Named(Symbol):
@@ -245,7 +255,7 @@ class Head(Basic):
                 f"{_here()}`{self.name}` is a {self.kind_name} and takes {self.arity} "
                 f"time{'s' if self.arity > 1 else ''}, got {len(moments)}; write `{self.name}({shape})`"
             )
-        return Value(self, *(sympify(moment) for moment in moments))
+        return Value(self, *(as_expression(moment, f"`{self.name}`") for moment in moments))
 
     def _uncalled(self, *_: Any) -> Any:
         shape = ", ".join(("t", "t'")[: self.arity])
@@ -372,7 +382,8 @@ def param(
     if domain is not None and not (isinstance(domain, tuple | list) and len(domain) == 2):
         raise ModelError(f"{_here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
     low, high = domain if domain is not None else (None, None)
-    extra = tuple(None if value is None else sympify(value) for value in (low, high, default))
+    bounds = (low, high, default)
+    extra = tuple(None if value is None else as_expression(value, f"the domain of `{names}`") for value in bounds)
     return _declare(Parameter, names, latex, extra=extra if any(v is not None for v in extra) else (), **assumptions)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from sympy import Basic, Expr, Tuple, sympify
+from sympy import Basic, Expr, Tuple
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
@@ -13,7 +13,7 @@ from eqsolve.language.laws import Law, _exact
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.nodes import GP
 from eqsolve.language.source import Location, user_location
-from eqsolve.language.symbols import Correlation, Head, Process, Random, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Head, Process, Random, Response, Time, Value, as_expression
 
 __all__ = ["System"]
 
@@ -180,5 +180,5 @@ def _substitutions(values: Mapping[Any, Any] | None, where: Location | None) -> 
     for key, value in (values or {}).items():
         if not isinstance(key, Process):
             raise ModelError(f"{where}: substitute= maps processes to expressions, got the key `{key}`")
-        table[key] = None if value is None else sympify(value)
+        table[key] = None if value is None else as_expression(value, "substitute=")
     return Table(table)

@@ -8,6 +8,7 @@ remains cyclic in a slice is a block to iterate.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import networkx as nx
@@ -15,7 +16,7 @@ from sympy import Tuple
 
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import GP
-from eqsolve.language.symbols import Random, Value
+from eqsolve.language.symbols import Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.reads import Read, reads
 
@@ -44,7 +45,8 @@ class Causality:
     blocks
         Unknowns in the order a time slice computes them; several names in one block are solved together.
     cycles
-        Cycles of purely pointwise definitions, which nothing can resolve; empty in a sound model.
+        Cycles of purely pointwise definitions, which nothing can resolve, one for each set of unknowns that hang
+        together; empty in a sound model.
     """
 
     dependencies: tuple[Dependency, ...]
@@ -96,8 +98,25 @@ def analyse_causality(system: System) -> Causality:
         condensed, key=lambda node: min(rank[name] for name in condensed.nodes[node]["members"])
     )
     blocks = tuple(tuple(sorted(condensed.nodes[node]["members"], key=rank.__getitem__)) for node in order)
-    cycles = tuple(tuple(reversed(cycle)) for cycle in nx.simple_cycles(pointwise))
-    return Causality(tuple(edges), blocks, cycles)
+    return Causality(tuple(edges), blocks, tuple(_shortest_cycles(pointwise, names)))
+
+
+def _shortest_cycles(graph: nx.DiGraph, names: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield one shortest cycle of every part that hangs together, each reader before what it reads.
+
+    There may be exponentially many cycles; one per part is enough to say what is wrong.
+    """
+    for part in nx.strongly_connected_components(graph):
+        inside = graph.subgraph(part)
+        members = sorted(part, key=names.index)
+        closed: list[list[str]] = [
+            [source, *reversed(nx.shortest_path(inside, reader, source)[:-1])]
+            for source in members
+            for reader in sorted(inside.successors(source), key=names.index)
+        ]
+        if closed:
+            shortest = min(closed, key=len)
+            yield tuple(shortest)
 
 
 def _rank(system: System, name: str, position: int) -> tuple[int, int]:
@@ -122,7 +141,7 @@ def _dependency(equation: Equation, read: Read) -> Dependency:
     return Dependency(equation.key, source, kind, bool(read.integrals), read.expected)
 
 
-def _in_slice(value: Value, target: Value, integrated: set[object]) -> bool:
+def _in_slice(value: Value, target: Value, integrated: set[Time]) -> bool:
     """Whether a value may belong to the slice at the running time: it carries a time of the left-hand side.
 
     The second time of a two-time function runs up to the first, so it counts as well.

@@ -8,11 +8,17 @@ s = t'. Splitting the range there leaves only kernels K(later, earlier), smooth 
 
 Each integrand is separated into a left factor of (t, s) and a right factor of (s, t'), so that an integral over a whole
 row is a matrix product. What cannot be separated is kept as a joint factor of all three times.
+
+A correlation that is not given on the diagonal gets an equation there: with ∂_t C(t, t') = F(t, t') on both sides of it,
+
+    dC(t, t)/dt = F(t, t⁻) + F(t, t⁺),
+
+in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 on one side and for R(t, t) on the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, S, expand
 
@@ -64,6 +70,7 @@ class SectorEquation:
     differential: bool
     start: Expr | None = None
     diagonal: Expr | None = None
+    hidden: bool = False  # made here, not declared: solved for, but not reported
 
     @property
     def symmetric(self) -> bool:
@@ -85,7 +92,15 @@ def split_sectors(system: System) -> TwoTimePlan:
     kernels, functions = [], []
     for equation in system.equations:
         made = _equation(system, equation)
-        (functions if isinstance(equation.head, Function) else kernels).append(made)
+        if isinstance(equation.head, Function):
+            functions.append(made)
+        elif made.symmetric and made.differential and made.diagonal is None:
+            on_diagonal = _diagonal_equation(system, equation, made.start)
+            functions.append(on_diagonal)
+            assert on_diagonal.head is not None
+            kernels.append(replace(made, diagonal=on_diagonal.head(ROW)))
+        else:
+            kernels.append(made)
     observables = tuple(_observable(system, name, expr) for name, expr in system.observables.items())
     return TwoTimePlan(system.name, tuple(kernels), tuple(functions), observables)
 
@@ -111,6 +126,26 @@ def _equation(system: System, equation: Equation) -> SectorEquation:
         start,
         diagonal,
     )
+
+
+def _diagonal_equation(system: System, equation: Equation, start: Expr | None) -> SectorEquation:
+    """Return the equation of q(t) = C(t, t) that follows from the one of ∂_t C on both sides of the diagonal."""
+    target = equation.target
+    assert target is not None
+    name = f"{equation.key}_diagonal"
+    while name in system.names:
+        name += "'"
+    head = Function(name)
+    right = equation.rhs.xreplace(dict(zip(target.moments, (ROW, COLUMN), strict=True)))
+    splitter = _Splitter(system, equation.label, True)
+    total = S.Zero
+    for later, earlier in ((ROW, COLUMN), (COLUMN, ROW)):
+        vanishing = {
+            v: S.Zero for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == (earlier, later)
+        }
+        total += splitter.body(right.xreplace(vanishing).xreplace({COLUMN: ROW}))
+    total = total.xreplace({target.head(ROW, ROW): head(ROW)})
+    return SectorEquation(equation, name, head, total, tuple(splitter.contractions), True, start, hidden=True)
 
 
 def _initial(system: System, equation: Equation, places: dict[Basic, Basic]) -> tuple[Expr | None, Expr | None]:
@@ -187,6 +222,8 @@ class _Splitter:
     def spans(self, node: Int, ends: tuple[Expr, Expr]) -> list[tuple[str, Expr, Expr]]:
         low, high = ends
         begin = low == self.start
+        if low == high:  # an integral from t' to t, on the diagonal
+            return []
         if self.one_time:
             if begin and high == ROW:
                 return [("all", low, high)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_result"]
 
+_TITLE_SIZE = 8
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
@@ -40,7 +42,20 @@ def plot_result(result: Result, names: tuple[str, ...], axes: Any = None) -> Any
     axes.set_xscale("log" if log_time else "linear")
     axes.set_xlabel("t")
     axes.legend(frameon=False)
-    settings = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}~{v}" for k, v in result.params.items())
-    axes.set_title(f"{result.model}  ({settings})", fontsize=8)
+    axes.set_title(_title(result, axes), fontsize=_TITLE_SIZE)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
+
+
+def _title(result: Result, axes: Any) -> str:
+    """Return the model's name and its settings, broken into lines as wide as the axes."""
+    inches = axes.get_position().width * axes.figure.get_figwidth()
+    longest = max(24, int(inches * 72 / (0.55 * _TITLE_SIZE)))  # a letter is about 0.55 of its size wide
+    lines = [result.model]
+    for name, value in result.params.items():
+        setting = f"{name}={value:g}" if isinstance(value, float) else f"{name}~{value}"
+        if len(lines) > 1 and len(lines[-1]) + 2 + len(setting) <= longest:
+            lines[-1] += f", {setting}"
+        else:
+            lines += textwrap.wrap(setting, longest)
+    return "\n".join(lines)

@@ -4,11 +4,11 @@ Method. Every combination of atoms and Gauss nodes of the random constants is a 
 functions that depend on their means, are one system of ODEs. It is integrated by DOP853 (order 8; Hairer, Nørsett &
 Wanner 1993), or by Radau IIA when that turns out to be stiff (see ``ode_march``).
 
-Error. The solution reported is compared with one whose steps are longer by a quarter everywhere; the largest change on a
-panel is the error there, an overestimate by about 0.8⁻⁸ = 6. (Two tolerances alone do not tell: they may give the
-same steps, and where stability limits the steps of DOP853 the looser one's error is noise. So a first integration
-only finds out how long steps can be, and both solutions stay below that.) To it are added what the panels' interpolant misses, and the quadrature
-error (see ``ode_rules``). All are refined until the tolerance is met.
+Error. The solution reported is compared with one whose steps are longer by a quarter everywhere; the largest change on
+and beside a panel is the error there, an overestimate by about 0.8⁻⁸ = 6. (Two tolerances alone do not tell: they may
+give the same steps, and where stability limits the steps of DOP853 the looser one's error is noise. So a first
+integration only finds out how long steps can be, and both solutions stay below that.) To it are added what the panels'
+interpolant misses, and the quadrature error (see ``ode_rules``). All are refined until the tolerance is met.
 
 Cost: (number of paths) × (number of steps). Chosen for systems without memory and without Gaussian drives.
 """
@@ -16,6 +16,7 @@ Cost: (number of paths) × (number of steps). Chosen for systems without memory 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +29,7 @@ from eqsolve.errors import SolverError, UsageError
 from eqsolve.result import Result
 from eqsolve.solvers.grids import Array, PanelGrid, lagrange, radau
 from eqsolve.solvers.ode_march import Integrator, Run, StoppedError
-from eqsolve.solvers.ode_rules import choose_rules, quadrature_error
+from eqsolve.solvers.ode_rules import Levels, choose_rules, first_levels, grow, quadrature_error
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 
@@ -66,23 +67,34 @@ def solve_ode(binding: Binding, options: Options) -> Result:
 
 def _solve(program: OdeProgram, begin: float, options: Options) -> Result:
     integrator = Integrator(program, begin, options)
+    levels = first_levels(program)
+    while True:
+        solution, levels = _refine(integrator, levels)
+        larger = grow(program, levels, solution.by_rule, solution.scales, options)
+        if larger == levels or solution.excess(solution.errors) <= 1.0:
+            return _package(program, solution, options)
+        levels = larger
+
+
+def _refine(integrator: Integrator, levels: Levels) -> tuple[Solution, Levels]:
+    """Shorten the steps until the time-step error meets the tolerance."""
+    options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
-    scout = choose_rules(integrator, _RATIO * tolerance)
+    scout, levels = choose_rules(integrator, _RATIO * tolerance, levels)
     coarse = integrator.run(scout.paths, tolerance, finer_than=scout, by=_STABLE)
-    solution, before = None, np.inf
-    for _ in range(_ROUNDS):
+    before = np.inf
+    for rounds in itertools.count(1):
         fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
-        solution = _compare(program, fine, coarse, options)
+        solution = _compare(integrator.program, fine, coarse, options)
         missing = solution.excess(solution.step)
         logger.info("tolerance %.2g: %d steps, step error %.2g of rtol", tolerance, len(fine.ends) - 1, missing)
-        if missing <= 0.5 or (tolerance <= _FINEST and missing > 0.3 * before):
+        if missing <= 0.5 or rounds == _ROUNDS or (tolerance <= _FINEST and missing > 0.3 * before):
             break
         before, coarse = missing, fine
         tolerance = max(tolerance * min(0.25 / missing, 1 / _RATIO), _FINEST)
         if missing > _RATIO:
             coarse = integrator.run(coarse.paths, tolerance, finer_than=coarse)
-    assert solution is not None
-    return _package(program, solution, options)
+    return solution, levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +106,7 @@ class Solution:
     options: Options
     watched: tuple[str, ...]
     curves: dict[str, Array]
+    by_rule: dict[str, Array]
     each: dict[str, Array]
     scales: dict[str, float]
     step: dict[str, Array]
@@ -120,7 +133,7 @@ def _compare(program: OdeProgram, fine: Run, coarse: Run, options: Options) -> S
     rough, rough_each = program.curves(grid.nodes, coarse.states(grid.nodes), coarse.paths)
     best = {name: values[-1] for name, values in curves.items()}
     step = {name: _over_panels(np.abs(best[name] - rough[name][-1])) for name in best}
-    rule = {name: _over_panels(quadrature_error(values)) for name, values in curves.items()}
+    rule = {name: quadrature_error(values) for name, values in curves.items()}
     rest = {
         name: _on_nodes(missed[name]) + _rounding(values, scales[name])
         for name, values in best.items()
@@ -130,7 +143,7 @@ def _compare(program: OdeProgram, fine: Run, coarse: Run, options: Options) -> S
         for name, table in each.items()
     }
     watched = tuple(program.system.observables) or tuple(best)
-    return Solution(fine, grid, options, watched, best, each, scales, step, rule, rest, each_errors)
+    return Solution(fine, grid, options, watched, best, curves, each, scales, step, rule, rest, each_errors)
 
 
 def _panels(

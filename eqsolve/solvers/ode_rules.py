@@ -1,7 +1,7 @@
 """Gauss rules of the random constants, chosen law by law until the expectations meet the tolerance.
 
-The orders of a law's rules grow by 2^(1/4). For every law with a density the three rules below the best one share the
-integration with it; the error of the best rule is extrapolated from how the expectations change along them.
+The orders of a law's rules grow by about 2^(1/4). For every law with a density the four rules below the best one share
+the integration with it; the error of the best rule is extrapolated from how the expectations change along them.
 """
 
 from __future__ import annotations
@@ -11,53 +11,70 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eqsolve.compile.ode import OdeProgram, make_paths
+from eqsolve.compile.ode import OdeProgram, Paths, make_paths
 from eqsolve.errors import UsageError
 from eqsolve.language.laws import Component
 from eqsolve.language.symbols import Random
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.ode_march import Integrator, Run
+from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
-__all__ = ["choose_rules", "quadrature_error"]
+__all__ = ["Levels", "choose_rules", "first_levels", "grow", "quadrature_error"]
 
 logger = logging.getLogger("eqsolve")
 
-_ORDERS = tuple(round(10 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 17, ..., 1522
-_BELOW = 3
+Levels = Mapping[Random, int]
+"""Of each law with a density, the place of its best rule in the list of orders."""
+
+# even ones only: whether a rule has a node in the middle must not change along the sequence
+_ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 16, 20, ..., 1522
+_BELOW = 4
 _SHARE = 0.3  # of the tolerance, for all quadrature errors together
 
 
-def choose_rules(integrator: Integrator, tolerance: float) -> Run:
+def first_levels(program: OdeProgram) -> Levels:
+    """Return the smallest rules that can be compared."""
+    laws = {item: law for item, law in program.laws.items() if not isinstance(law, Component)}
+    return {item: _BELOW for item, law in laws.items() if law.has_density}
+
+
+def choose_rules(integrator: Integrator, tolerance: float, levels: Levels) -> tuple[Run, Levels]:
     """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
-    program, options = integrator.program, integrator.options
-    continuous = [
-        item for item, law in program.laws.items() if not isinstance(law, Component) and law.has_density
-    ]
-    levels = dict.fromkeys(continuous, _BELOW)
-    paths = make_paths(program.laws, _orders(levels))
+    program = integrator.program
     while True:
-        run = integrator.run(paths, tolerance)
+        run = integrator.run(_paths(program, levels), tolerance)
         states = run.states(run.ends)
-        curves = program.curves(run.ends, states, paths)[0]
-        scales = program.scales(run.ends, states, paths)
-        watched = program.system.observables or curves
-        growing = dict(levels)
-        for place, item in enumerate(continuous):
-            worst = max(
-                excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name])
-                for name in watched
-            )
-            logger.info("%s: %d nodes, quadrature error %.2g of rtol", item.name, _ORDERS[levels[item]], worst)
-            if worst > _SHARE / len(continuous) and _can_grow(program, item, levels[item]):
-                growing[item] += 2 if worst < 100 or levels[item] + 4 >= len(_ORDERS) else 4
-        if growing == levels:
-            return run
-        levels = growing
-        try:
-            paths = make_paths(program.laws, _orders(levels))
-        except UsageError:
-            return run  # too many paths: the error estimate tells what these rules reached
+        curves = program.curves(run.ends, states, run.paths)[0]
+        scales = program.scales(run.ends, states, run.paths)
+        larger = grow(program, levels, curves, scales, integrator.options)
+        if larger == levels:
+            return run, levels
+        levels = larger
+
+
+def grow(
+    program: OdeProgram,
+    levels: Levels,
+    curves: Mapping[str, Array],
+    scales: Mapping[str, float],
+    options: Options,
+) -> Levels:
+    """Return larger rules for the laws whose quadrature error is too large; the same if none is, or none can grow."""
+    watched = program.system.observables or curves
+    larger = dict(levels)
+    for place, (item, level) in enumerate(levels.items()):
+        worst = max(
+            excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in watched
+        )
+        logger.info("%s: %d nodes, quadrature error %.2g of rtol", item.name, _ORDERS[level], worst)
+        if worst > _SHARE / len(levels):
+            larger[item] = _next(program, item, level, 2 if worst < 100 else 4)
+    try:
+        _paths(program, larger)
+    except UsageError:
+        return levels  # too many paths: the error estimate tells what the present rules reach
+    return larger
 
 
 def quadrature_error(values: Array) -> Array:
@@ -66,20 +83,23 @@ def quadrature_error(values: Array) -> Array:
     return np.sum([_law_error(values, place) for place in range(laws)], axis=0) + np.zeros(values.shape[1])
 
 
-def _orders(levels: Mapping[Random, int]) -> list[dict[Random, int]]:
-    """Return the orders of all rules: for each law the three below its best, and at the end the best of all."""
+def _paths(program: OdeProgram, levels: Levels) -> Paths:
+    """Return the paths of all rules: for each law those below its best one, and at the end the best of all."""
     best = {item: _ORDERS[level] for item, level in levels.items()}
     below = [
         {**best, item: _ORDERS[level - back]} for item, level in levels.items() for back in range(_BELOW, 0, -1)
     ]
-    return [*below, best]
+    return make_paths(program.laws, [*below, best])
 
 
-def _can_grow(program: OdeProgram, item: Random, level: int) -> bool:
-    if level + 2 >= len(_ORDERS):
-        return False
-    sizes = [len(program.laws[item].rule(_ORDERS[place])[0]) for place in (level - 1, level, level + 1, level + 2)]
-    return sizes == sorted(set(sizes))
+def _next(program: OdeProgram, item: Random, level: int, steps: int) -> int:
+    """Return the level some steps further, as long as the law's rules grow."""
+    law = program.laws[item]
+    for _ in range(steps):
+        if level + 1 == len(_ORDERS) or len(law.rule(_ORDERS[level + 1])[0]) <= len(law.rule(_ORDERS[level])[0]):
+            break
+        level += 1
+    return level
 
 
 def _law_error(values: Array, place: int) -> Array:
@@ -89,11 +109,12 @@ def _law_error(values: Array, place: int) -> Array:
     largest = np.max(changes, axis=1)
     if not largest.all():
         return np.max(changes, axis=0)
-    earlier, later = largest[1:] / largest[:-1]
-    ratio = float(max(earlier, later))
-    if ratio > 0.95:  # no order in the changes: a kink, or rounding
-        return 2.0 * np.max(changes, axis=0)
+    ratios = largest[1:] / largest[:-1]
+    ratio = float(np.max(ratios))
+    if ratio > 0.9:  # no order in the changes: a kink, oscillating convergence, or rounding
+        falling = np.max(largest[2:]) < 0.3 * np.max(largest[:2])
+        return 2.0 * np.max(changes[2 if falling else 1 :], axis=0)
     if ratio < 0.3:  # exponential convergence
-        ratio = float(np.sqrt(earlier * later))
+        ratio = float(np.sqrt(ratios[-1] * ratios[-2]))
         return 1.5 * ratio / (1 - ratio) * changes[-1]
     return 1.5 * ratio / (1 - ratio) * np.maximum(changes[-1], ratio * changes[-2])

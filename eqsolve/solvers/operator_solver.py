@@ -88,7 +88,7 @@ class _Sweeps:
         """Sweep from nothing to the fixed point; every sweep is causal and uses the newest values."""
         state = Evaluation(self.closure, grid, {})
         self._put(state, self._zeros(grid))
-        change = np.inf
+        change = previous = np.inf
         for _ in range(_MOST_SWEEPS):
             before = self._get(state)
             for equation in self.closure.order:
@@ -99,8 +99,9 @@ class _Sweeps:
                     state.define(equation)
             self.sweeps += 1
             after = self._get(state)
-            change = max(_change(after[key], before[key]) for key in after)
-            if change <= tolerance:
+            previous, change = change, max(_change(after[key], before[key]) for key in after)
+            shrinks = min(change / previous, 0.999) if math.isfinite(previous) and previous > 0 else 0.999
+            if change * shrinks / (1 - shrinks) <= tolerance:  # what all further sweeps together would still change
                 return state
             if not math.isfinite(change):
                 break
@@ -140,7 +141,7 @@ def solve_operators(binding: Binding, options: Options) -> Result:
         raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
     sweeps = _Sweeps(system.subs(dict(binding.values)))
     order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
-    tolerance = max(1e-3 * options.rtol, 1e-13)
+    tolerance = max(3e-5 * options.rtol, 1e-13)
     span = options.t_max - begin
     step = min(0.2, span / 4)
     growth = _GROWTH
@@ -153,7 +154,9 @@ def solve_operators(binding: Binding, options: Options) -> Result:
         curves |= {name: state.vector(expr) for name, expr in sweeps.form.observables}
         if old is not None and panels is not None:
             ratio = max(new.panels / panels.panels, 1.2)
-            errors = {n: _error(v, panels.interpolate(old[n], new.nodes), ratio, order) for n, v in curves.items()}
+            errors = {
+                n: _error(v, panels.interpolate(old[n], new.nodes), ratio, order, tolerance) for n, v in curves.items()
+            }
             watched = list(system.observables) or list(curves)
             worst = max(excess(curves[name], errors[name], options) for name in watched)
             options.report(options.t_max, f"{new.size} nodes")
@@ -172,11 +175,11 @@ def _geometric(begin: float, span: float, step: float, growth: float, order: int
     return PanelGrid(begin + edges * (span / edges[-1]), order)
 
 
-def _error(values: Array, rough: Array, ratio: float, order: int) -> Array:
+def _error(values: Array, rough: Array, ratio: float, order: int, left: float) -> Array:
     change = np.abs(values - rough)
     blocks = np.repeat(change[1:].reshape(-1, order).max(axis=1), order)
     size = np.maximum(np.abs(values), np.abs(values).max())
-    return 1.5 * np.append(change[0], blocks) / (ratio ** (order + 2) - 1) + 1e-12 * size
+    return 1.5 * np.append(change[0], blocks) / (ratio ** (order + 2) - 1) + (1e-12 + 3 * left) * size
 
 
 def _package(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -31,8 +32,7 @@ class RowStore:
 
     def evaluate(self, name: str, points: Array) -> Array:
         """Return a kernel at pairs with t ≥ t', by the polynomials of the panels that hold them."""
-        rows = PanelGrid(self.edges, self.order)
-        panels = rows.locate(points[:, 0])
+        panels = self._grid.locate(points[:, 0])
         out = np.empty(len(points))
         for panel in np.unique(panels):
             chosen = np.flatnonzero(panels == panel)
@@ -43,19 +43,40 @@ class RowStore:
             out[chosen] = np.einsum("pi,ipk,pk->p", weights, corner, column_weights)
         return out
 
-    def table(self, name: str, times: Array, symmetric: bool) -> Array:
-        """Return a kernel on all pairs of given times: folded over if symmetric, zero above the diagonal if not."""
-        rows = PanelGrid(self.edges, self.order)
-        out = np.zeros((len(times), len(times)))
-        for index, (time, panel) in enumerate(zip(times, rows.locate(times), strict=True)):
-            record = self.records[panel]
-            row = (self._row_weights(record, np.array([time])) @ record.values[name])[0]
-            earlier = times <= time
-            out[index, earlier] = PanelGrid(record.edges, self.order).interpolate(row, times[earlier])
-        if symmetric:
-            upper = times[:, None] < times[None, :]
-            out[upper] = out.T[upper]
+    def block(self, times: Array, columns: Array) -> dict[str, Array]:
+        """Return all kernels on rows × columns; where a column is later than its row, roughly, along the diagonal."""
+        out = {name: np.empty((len(times), len(columns))) for name in self.records[0].values}
+        panels = self._grid.locate(times)
+        for panel in np.unique(panels):
+            chosen, record = np.flatnonzero(panels == panel), self.records[panel]
+            inside = int(np.searchsorted(columns, record.end, side="right"))
+            weights = self._row_weights(record, times[chosen])
+            places, column_weights = PanelGrid(record.edges, self.order).stencil(columns[:inside])
+            # A column after the panel's end: the same distance from the diagonal, seen at the end.
+            shifted = times[chosen, None] - (columns[inside:] - record.end)
+            late = self._row_weights(record, np.maximum(shifted, record.start).ravel()).reshape(
+                *shifted.shape, self.order + 1
+            )
+            for name, table in out.items():
+                rows = weights @ record.values[name]
+                table[chosen, :inside] = np.einsum("rck,ck->rc", rows[:, places], column_weights)
+                table[chosen, inside:] = late @ record.values[name][:, -1]
         return out
+
+    def tables(self, times: Array) -> dict[str, Array]:
+        """Return all kernels on all pairs of given times in ascending order, zero where t < t'."""
+        out = {name: np.zeros((len(times), len(times))) for name in self.records[0].values}
+        panels = self._grid.locate(times)
+        for panel in np.unique(panels):
+            chosen = np.flatnonzero(panels == panel)
+            until = chosen[-1] + 1
+            for name, table in self.block(times[chosen], times[:until]).items():
+                out[name][chosen, :until] = np.where(times[:until] <= times[chosen, None], table, 0.0)
+        return out
+
+    @functools.cached_property
+    def _grid(self) -> PanelGrid:
+        return PanelGrid(self.edges, self.order)
 
     def _row_weights(self, record: Record, times: Array) -> Array:
         return PanelGrid(np.array([record.start, record.end]), self.order).stencil(times)[1]

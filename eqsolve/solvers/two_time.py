@@ -1,9 +1,8 @@
 """Closed systems of one- and two-time functions, solved to a tolerance: adaptive panels, then a refined second solution.
 
 Method. An adaptive march (see ``two_time_march``) places the panels; a second march on panels denser by a factor q is
-the solution that is reported. Its error is estimated from the difference of the two, at every output, as
-1.5 |difference| / (q^(m+1) − 1), m + 1 being the order between panel ends; the panels are refined until that meets the
-tolerance. Chosen for systems without processes that have memory or two-time functions.
+the solution that is reported. Its error is estimated from the difference of the two (see ``two_time_errors``); the panels
+are refined until that meets the tolerance. Chosen for systems without processes that have memory or two-time functions.
 """
 
 from __future__ import annotations
@@ -17,39 +16,25 @@ from typing import Any
 import numpy as np
 
 from eqsolve.binding import Binding
-from eqsolve.compile.two_time import CompiledPlan, compile_two_time
+from eqsolve.compile.two_time import CompiledPlan, compile_system
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.system import System
-from eqsolve.passes.sectors import split_sectors
 from eqsolve.result import Result
-from eqsolve.solvers.grids import Array, PanelGrid
+from eqsolve.solvers.grids import Array
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.rows import RowStore
-from eqsolve.solvers.tolerance import excess
+from eqsolve.solvers.two_time_errors import Accuracy, Solution, compare
 from eqsolve.solvers.two_time_march import March, NoConvergenceError, NotFiniteError
 
 __all__ = ["solve_two_time"]
 
 logger = logging.getLogger("eqsolve")
 
-_REFINEMENTS = 7
-_MOST_OUTPUT_TIMES = 300
-_RATIO = math.sqrt(2.0)
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """What one march is asked for, relative to the size of each unknown."""
-
-    resolution: float
-
-    @property
-    def merging(self) -> float:
-        return 3.0 * self.resolution
-
-    @property
-    def iteration(self) -> float:
-        return max(3e-3 * self.resolution, 2e-15)
+_REFINEMENTS = 8
+_LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
+_DOUBTS = 3  # how often an early end is doubted
+_FIRST_STEP = 0.05  # of the whole time
+_LARGEST_GROWTH = 2.5  # of the step, from panel to panel
+_MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
 
 
 @dataclass(frozen=True)
@@ -62,22 +47,22 @@ class Stop:
 
 def nodes_per_panel(rtol: float) -> int:
     """Return the number of nodes that suits a tolerance."""
-    return 4 if rtol > 3e-4 else 5 if rtol > 3e-6 else 6 if rtol > 1e-7 else 7 if rtol > 1e-9 else 8
+    return 8 if rtol > 1e-4 else 10 if rtol > 1e-7 else 12
 
 
 def solve_two_time(binding: Binding, options: Options) -> Result:
     """Solve a closed system of one- and two-time functions to the tolerance asked for."""
     system = binding.model
     assert isinstance(system, System)
-    compiled = compile_two_time(split_sectors(system.subs(dict(binding.values))))
+    compiled = compile_system(system.subs(dict(binding.values)))
     begin = binding.number(system.start)
     if options.t_max <= begin:
         raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
     order = options.order or nodes_per_panel(options.rtol)
-    accuracy = Accuracy(max(options.rtol, 1e-12) * (3.0 if options.kernels else 1.0))
+    accuracy = Accuracy(max(options.rtol, 1e-12))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        coarse, stop = _adaptive(compiled, order, begin, options, accuracy)
-        if len(coarse.row_edges) < 2:
+        coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
+        if not coarse.panels:
             assert stop is not None
             raise SolverError(stop.message)
         solution, later = _refine(compiled, coarse, options, accuracy)
@@ -90,6 +75,21 @@ def solve_two_time(binding: Binding, options: Options) -> Result:
     return result
 
 
+def _place_panels(
+    compiled: CompiledPlan, order: int, begin: float, options: Options, accuracy: Accuracy
+) -> tuple[March, Stop | None, Accuracy]:
+    """March adaptively. An early end is doubted first: a rough solution may blow up where a better one does not."""
+    march, stop = _adaptive(compiled, order, begin, options, accuracy)
+    for _ in range(_DOUBTS):
+        if stop is None:
+            break
+        before, accuracy = stop, accuracy.finer(100.0)
+        march, stop = _adaptive(compiled, order, begin, options, accuracy)
+        if stop is not None and abs(stop.time - before.time) < 0.01 * (before.time - begin):
+            break
+    return march, stop, accuracy
+
+
 def _adaptive(
     compiled: CompiledPlan, order: int, begin: float, options: Options, accuracy: Accuracy
 ) -> tuple[March, Stop | None]:
@@ -99,12 +99,12 @@ def _adaptive(
     except NotFiniteError as failure:
         raise SolverError(_not_finite(failure)) from None
     span = options.t_max - begin
-    step, smallest = 1e-3 * span, 1e-13 * max(span, abs(options.t_max))
+    step, smallest = _FIRST_STEP * span, 1e-13 * max(span, abs(options.t_max))
     reason = ""
-    while (left := options.t_max - march.row_edges[-1]) > smallest:
+    while (left := options.t_max - march.end) > smallest:
         step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
         if step < smallest * 10:
-            return march, Stop(march.row_edges[-1], _blow_up(march, reason))
+            return march, Stop(march.end, _blow_up(march, reason))
         try:
             indicator = march.add_panel(step) / accuracy.resolution
         except NoConvergenceError:
@@ -118,8 +118,9 @@ def _adaptive(
             step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
             continue
         march.accept()
-        options.report(march.row_edges[-1], f"{len(march.nodes)} columns")
-        step *= min(1.6, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
+        options.report(march.end, f"{march.columns} columns")
+        growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
+        step *= min(growth, _MANY_SWEEPS / march.sweeps)
     return march, None
 
 
@@ -133,55 +134,39 @@ def _not_finite(failure: NotFiniteError) -> str:
 
 
 def _blow_up(march: March, reason: str) -> str:
-    largest = max(march.scales, key=lambda name: march.scales[name])
+    sizes = march.history.largest
+    largest = max(sizes, key=lambda name: sizes[name])
     source = next(eq for eq in (*march.plan.kernels, *march.plan.functions) if eq.name == largest).source
     assert source.equation is not None
     return (
-        f"the solution cannot be continued past t = {march.row_edges[-1]:.8g}: {reason}. "
-        f"Largest unknown there: `{largest}`, of size {march.scales[largest]:.3g} ({source.equation.label}). "
+        f"the solution cannot be continued past t = {march.end:.8g}: {reason}. "
+        f"Largest unknown there: `{source.equation.key}`, of size {sizes[largest]:.3g} ({source.equation.label}). "
         "If it blows up, end before that time"
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The march that is reported and its error estimates."""
-
-    march: March
-    store: RowStore | None
-    times: Array
-    tables: dict[str, Array]
-    table_errors: dict[str, Array]
-    curves: dict[str, Array]
-    curve_errors: dict[str, Array]
-    worst: float
-    rounds: int
-    panels: tuple[int, ...]
 
 
 def _refine(
     compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy
 ) -> tuple[Solution, Stop | None]:
     """Solve on denser panels until the difference to the previous solution meets the tolerance."""
-    ratio, panels = _RATIO, [len(coarse.row_edges) - 1]
+    ratio, panels, stalled = _LEAST_RATIO, [coarse.panels], 0
     best: Solution | None = None
     for round_number in range(1, _REFINEMENTS + 1):
-        gain = ratio ** (coarse.m + 1)
-        accuracy = Accuracy(max(accuracy.resolution / gain, 1e-13))
-        edges = _denser(np.array(coarse.row_edges), ratio)
+        accuracy = accuracy.finer(ratio ** (coarse.m + 1))
+        edges = _denser(np.array(coarse.history.row_edges), ratio)
         fine, stop = _fixed(compiled, coarse, edges, options, accuracy)
-        panels.append(len(fine.row_edges) - 1)
-        actual = max((len(edges) - 1) / panels[-2], 1.2)
-        solution = _compare(fine, coarse, 1.5 / (actual ** (fine.m + 1) - 1), accuracy, options, tuple(panels))
+        actual = (len(edges) - 1) / panels[-1]
+        panels.append(fine.panels)
+        solution = compare(fine, coarse, actual, accuracy, options, tuple(panels))
         logger.info("round %d: %d panels, error %.2g of the tolerance", round_number, panels[-1], solution.worst)
         if stop is not None:
             return solution, stop
-        if best is not None and solution.worst > 0.7 * best.worst:
-            return (best if best.worst < solution.worst else solution), None
-        best = solution
-        if solution.worst <= 1.0:
-            return solution, None
-        ratio = float(np.clip((1.5 * solution.worst) ** (1 / (fine.m + 1)), _RATIO, 3.0))
+        stalled = stalled + 1 if best is not None and solution.worst > 0.7 * best.worst else 0
+        if best is None or solution.worst < best.worst:
+            best = solution
+        if best.worst <= 1.0 or stalled == 2:
+            break
+        ratio = float(np.clip((1.5 * solution.worst) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine
     assert best is not None
     return best, None
@@ -194,99 +179,44 @@ def _denser(edges: Array, ratio: float) -> Array:
 
 
 def _fixed(
-    compiled: CompiledPlan, like: March, edges: Array, options: Options, accuracy: Accuracy
+    compiled: CompiledPlan, coarse: March, edges: Array, options: Options, accuracy: Accuracy
 ) -> tuple[March, Stop | None]:
     """March over given panels, halving those on which the iteration does not converge."""
-    march = March(compiled, like.m, edges[0], accuracy.iteration, accuracy.merging)
+    march = March(compiled, coarse.m, edges[0], accuracy.iteration, accuracy.merging, coarse.as_guide())
     pending = list(edges[:0:-1])
     smallest = 1e-8 * (edges[-1] - edges[0])
     while pending:
-        now = march.row_edges[-1]
+        now = march.end
         try:
             march.add_panel(pending[-1] - now)
         except (NoConvergenceError, NotFiniteError):
             if pending[-1] - now < smallest:
-                if len(march.row_edges) < 2:
+                if not march.panels:
                     raise SolverError(f"the iteration does not converge at t = {now:.6g}") from None
                 return march, Stop(now, _blow_up(march, "the iteration on a panel does not converge"))
             pending.append((pending[-1] + now) / 2)
             continue
         march.accept()
-        march.row_edges[-1] = pending.pop()
-        options.report(march.row_edges[-1], f"refining, {len(march.nodes)} columns")
+        march.history.row_edges[-1] = pending.pop()
+        options.report(march.end, f"refining, {march.columns} columns")
         _watch_memory(march, edges[-1])
     return march, None
 
 
 def _watch_memory(march: March, end: float) -> None:
     """Refuse to go on when the whole solution would not fit into memory."""
-    if len(march.records) % 200:
+    if march.panels % 200:
         return
-    used = RowStore(march.m, tuple(march.records)).nbytes
-    predicted = used * (end - march.row_edges[0]) / (march.row_edges[-1] - march.row_edges[0])
+    rows = march.rows()
+    used = 0 if rows is None else rows.nbytes
+    begin = march.history.row_edges[0]
+    predicted = used * (end - begin) / (march.end - begin)
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if predicted > 0.5 * available:
         raise UsageError(
             f"the two-time functions would need about {predicted / 1e9:.1f} GB of the machine's {available / 1e9:.1f} GB; "
             "shorten t_max or raise rtol"
         )
-
-
-def _compare(
-    fine: March, coarse: March, factor: float, accuracy: Accuracy, options: Options, panels: tuple[int, ...]
-) -> Solution:
-    grid, other = fine.grid(), coarse.grid()
-    curves, rough = fine.curves(), coarse.curves()
-    errors: dict[str, Array] = {}
-    for name, values in curves.items():
-        change = np.abs(values - other.interpolate(rough[name], grid.nodes))
-        errors[name] = _over_panels(change, fine.m) * factor + _floor(values, accuracy)
-    times, tables, table_errors = np.empty(0), {}, {}
-    store = old = None
-    if fine.heads:
-        store, old = RowStore(fine.m, tuple(fine.records)), RowStore(coarse.m, tuple(coarse.records))
-        times = grid.nodes if grid.size <= _MOST_OUTPUT_TIMES else _output_times(PanelGrid(fine.edges, fine.m))
-        for equation in fine.plan.kernels:
-            table = store.table(equation.name, times, equation.source.symmetric)
-            change = np.abs(table - old.table(equation.name, times, equation.source.symmetric))
-            tables[equation.name] = table
-            table_errors[equation.name] = _neighbourhood(change) * factor + _floor(table, accuracy)
-    watched = [name for name in curves if name in fine.observables] or list(curves)
-    worst = max((excess(curves[name], errors[name], options) for name in watched), default=0.0)
-    if options.kernels:
-        worst = max([worst, *(excess(tables[n], table_errors[n], options, 0.1) for n in tables)])
-    return Solution(
-        fine, store, times, tables, table_errors, curves, errors, worst, len(panels) - 1, panels
-    )
-
-
-def _floor(values: Array, accuracy: Accuracy) -> Array:
-    """Rounding and iteration errors, which no comparison of grids shows."""
-    return (1e-13 + 3 * accuracy.iteration) * np.maximum(np.abs(values), np.abs(values).max())
-
-
-def _over_panels(change: Array, m: int) -> Array:
-    """Give every node its panel's largest change, so that a chance zero is not taken for accuracy."""
-    out = change.copy()
-    blocks = change[1:].reshape(-1, m).max(axis=1)
-    out[1:] = np.repeat(blocks, m)
-    out[0] = change[0]
-    return out
-
-
-def _neighbourhood(change: Array) -> Array:
-    """Give every point the largest change among its neighbours."""
-    out = change.copy()
-    for axis in (0, 1):
-        shifted = np.swapaxes(out, 0, axis).copy()
-        shifted[1:] = np.maximum(shifted[1:], np.swapaxes(out, 0, axis)[:-1])
-        shifted[:-1] = np.maximum(shifted[:-1], np.swapaxes(out, 0, axis)[1:])
-        out = np.swapaxes(shifted, 0, axis)
-    return out
-
-
-def _output_times(grid: PanelGrid) -> Array:
-    return grid.nodes if grid.size <= 2 * _MOST_OUTPUT_TIMES else grid.edges
 
 
 def _package(
@@ -314,16 +244,16 @@ def _package(
         status = "tolerance not met"
         message = (
             f"the error estimate is {solution.worst:.2g} times the tolerance rtol={options.rtol:g} after "
-            f"{solution.rounds} refinements (panels: {', '.join(map(str, solution.panels))}); "
+            f"{len(solution.panels) - 1} refinements (panels: {', '.join(map(str, solution.panels))}); "
             "rounding or a solution that is not smooth limits it"
         )
     stats = {
         "panels": solution.panels[-1],
         "nodes per panel": solution.march.m,
         "nodes": grid.size,
-        "columns": len(solution.march.nodes),
+        "columns": solution.march.columns,
         "iterations": solution.march.iterations,
-        "refinements": solution.rounds,
+        "refinements": len(solution.panels) - 1,
     }
     return Result(
         xr.Dataset(data, coords=coordinates), model=compiled.plan.name, kind="dynamics", status=status, message=message,

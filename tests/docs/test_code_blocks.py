@@ -8,6 +8,7 @@ the language: ``no-run`` skips the block, ``exit=N`` is a console block's expect
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -76,8 +77,11 @@ def run_python(block: Block, page: Path, module: types.ModuleType) -> None:
 def run_console(block: Block, page: Path) -> None:
     # Not resolved: a virtual environment's python is a link, and its commands lie beside the link.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    script = "\n".join(block.commands)
+    if shutil.which("eqsolve", path=path) is None:  # run from a checkout that is on the path but not installed
+        script = f'eqsolve() {{ "{sys.executable}" -m eqsolve "$@"; }}\n{script}'
     done = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(block.commands)],
+        ["bash", "-e", "-c", script],
         env=os.environ | {"PATH": path},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -113,6 +113,16 @@ def test_parameters_in_laws_belong_to_the_model():
     assert eqsolve.check(model) is None
 
 
+def test_a_variant_with_other_equations_has_no_flow_unless_given(dln):
+    w, lam = dln.symbols("w lam")
+    other = [Eq(w(t).diff(t), -w(t))]
+    assert dln.flow == "dln_flow"
+    assert dln.replace("v", defaults={lam: 1}).flow == "dln_flow"
+    assert dln.replace("v", eqs=other).flow is None
+    assert dln.replace("v", init={w: 1}).flow is None
+    assert dln.replace("v", eqs=other, flow="my_flow").flow == "my_flow"
+
+
 def test_signature_is_the_same_in_every_process(dln):
     program = "import eqsolve; from eqsolve.passes.signature import sign; print(sign(eqsolve.load('dln')))"
     seen = {sign(dln)}

@@ -1,0 +1,26 @@
+"""What is printed: brackets where they are needed only, numbers as the user typed them."""
+
+import eqsolve
+from eqsolve import field, gradient
+from eqsolve.language.printing import decimal_text, expression_latex
+from eqsolve.laws import Bernoulli, Discrete
+
+
+def test_symbols_stand_without_brackets() -> None:
+    f, g = field("f"), gradient("g")
+    assert expression_latex(f * g) == "f g"
+    assert expression_latex(-2 * g) == "- 2 g"
+    assert expression_latex(g**2 * (g + 1)) == r"g^{2} \left(g + 1\right)"
+    assert r"\left(g\right)" not in eqsolve.load("dln_flow").show().latex()
+
+
+def test_rates_and_starts_of_a_flow_are_typeset() -> None:
+    latex = eqsolve.load("dln_flow").show().latex()
+    assert r"\frac{\mathrm{d}}{\mathrm{d} t} u &= " in latex
+    assert r"u(0) &= \alpha" in latex
+
+
+def test_laws_are_shown_in_decimals_where_exact() -> None:
+    assert decimal_text(Bernoulli(0.1)) == "Bernoulli(0.1)"
+    assert decimal_text(Bernoulli(eqsolve.binding.read_value("1/3"))) == "Bernoulli(1/3)"
+    assert decimal_text(Discrete([-1, 0.5], [0.25, 0.75])) == "Discrete([-1, 0.5], [0.25, 0.75])"

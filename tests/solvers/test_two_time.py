@@ -1,0 +1,160 @@
+"""The two-time solver against closed forms: honest errors, promised orders, known values, and clear failures."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sympy import log
+
+import eqsolve
+from eqsolve import Eq, Int, System, function, times
+from eqsolve.cli import main
+from eqsolve.errors import SolverError
+from eqsolve.solvers.grids import PanelGrid
+from eqsolve.solvers.operators import OperatorGrid
+from tests.solvers.exact import CASES, Case, lazy, random_pairs
+
+t, s = times("t s")
+y = function("y")
+
+
+def errors(case: Case, rtol: float) -> list[tuple[str, float, float]]:
+    """Return (name, largest true error, largest estimate) for every function and kernel with a closed form."""
+    result = case.solve(rtol=rtol, kernels=bool(case.kernels))
+    assert result.status == "ok"
+    found = []
+    nodes = result["t"].values if "t" in result.names else result.grid.nodes
+    for name, form in case.curves.items():
+        found.append((name, np.abs(result[name].values - form(nodes)).max(), result.error[name].values.max()))
+    if case.kernels:
+        pairs = random_pairs(case.start, case.t_max)
+        values = result.at2(pairs)
+        for name, form in case.kernels.items():
+            true = np.abs(values[name].values - form(pairs[:, 0], pairs[:, 1])).max()
+            found.append((name, true, values[f"{name}_error"].values.max()))
+    return found
+
+
+@pytest.mark.parametrize("rtol", [1e-3, 1e-6])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_estimates_are_honest(case: Case, rtol: float) -> None:
+    for name, true, estimate in errors(case, rtol):
+        assert true <= 3 * estimate, name
+        assert true <= 1e-11 or estimate <= 100 * true, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in CASES if case.tight], ids=lambda case: case.name)
+def test_estimates_are_honest_when_tight(case: Case) -> None:
+    for name, true, estimate in errors(case, 1e-9):
+        assert true <= 3 * estimate, name
+        assert true <= 1e-11 or estimate <= 100 * true, name
+
+
+def largest_error(case: Case, t_max: float, rtol: float) -> float:
+    result = eqsolve.solve(case.model(), t_max=t_max, rtol=rtol, kernels=True, params=case.settings)
+    pairs = random_pairs(0.0, t_max, 3000)
+    values = result.at2(pairs)
+    return max(np.abs(values[n].values - f(pairs[:, 0], pairs[:, 1])).max() for n, f in case.kernels.items())
+
+
+@pytest.mark.parametrize("delta", [0.5, 2])
+def test_lazy_kernels_to_1e_8(delta: float) -> None:
+    assert largest_error(lazy(delta, 0.1), 10, 1e-8) <= 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma2", [0, 0.1])
+@pytest.mark.parametrize("delta", [0.5, 0.9, 2])
+def test_lazy_kernels_over_long_times(delta: float, sigma2: float) -> None:
+    assert largest_error(lazy(delta, sigma2), 10, 1e-8) <= 1e-8
+    assert largest_error(lazy(delta, sigma2), 200, 1e-6) <= 1e-6
+
+
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_order_at_panel_ends(m: int) -> None:
+    """y' = 1 − 2y − 5∫y on uniform panels: order 2m − 1 at the ends (demanded: 2m − 2)."""
+    found = []
+    for panels in (16, 32, 64):
+        grid = OperatorGrid.from_panels(PanelGrid(np.linspace(0, 4, panels + 1), m))
+        J = grid.integration
+        solution = np.linalg.solve(np.eye(grid.size) + 2 * J + 5 * J @ J, J @ np.ones(grid.size))
+        ends = grid.nodes[::m]
+        found.append(np.abs(solution[::m] - np.exp(-ends) * np.sin(2 * ends) / 2).max())
+    slopes = np.diff(np.log(found)) / np.log(0.5)
+    assert slopes.min() > 2 * m - 1.5
+
+
+def test_spin_glass_known_values() -> None:
+    """p = 3, T = 0.5: values computed independently to eight digits."""
+    result = eqsolve.solve("pspin", t_max=20, rtol=1e-6, at2=[(10, 0), (10, 5)])
+    values = result.at2([(10, 0), (10, 5)])
+    assert values["C"].values == pytest.approx([0.16548556, 0.59684419], abs=2e-8)
+    assert (values["C_error"].values < 1e-6).all()
+
+
+@pytest.mark.slow
+def test_spin_glass_over_long_times() -> None:
+    """Two tolerances agree to 1e-4 at t = 1000."""
+    pairs = [(1000, 0), (1000, 500), (1000, 990)]
+    rough = eqsolve.solve("pspin", t_max=1000, rtol=1e-3)
+    fine = eqsolve.solve("pspin", t_max=1000, rtol=1e-4)
+    assert np.abs(rough.at2(pairs)["C"].values - fine.at2(pairs)["C"].values).max() < 1e-4
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.9, 2])
+def test_only_observables_need_logarithmically_many_nodes(delta: float) -> None:
+    case = lazy(delta, 0.1)
+    sizes = []
+    for t_max in (1e1, 1e2, 1e3):
+        result = eqsolve.solve(case.model(), t_max=t_max, rtol=1e-6, kernels=False, params=case.settings)
+        sizes.append(result.stats["nodes"])
+        for name, form in case.curves.items():
+            true = np.abs(result[name].values - form(result.grid.nodes)).max()
+            assert true <= 3 * result.error[name].values.max()
+            assert true <= 1e-6
+    assert sizes[2] - sizes[1] < 1.5 * (sizes[1] - sizes[0])
+
+
+@pytest.mark.parametrize(
+    ("right", "words"),
+    [
+        (y(t) ** 2 + Int(y(s), (s, 0, t)), "cannot be continued past t = 0.911"),
+        (log(y(t)) - Int(1 + y(s), (s, 0, t)), "not finite at t = 0.813"),
+    ],
+)
+def test_failures_name_equation_unknown_and_time(right: object, words: str) -> None:
+    model = System("failing", [Eq(y(t).diff(t), right)], init={y: 1})
+    with pytest.raises(SolverError, match="`y`") as caught:
+        eqsolve.solve(model, t_max=2)
+    assert words in str(caught.value)
+    assert caught.value.partial.grid.edges[-1] > 0.8
+
+
+def test_a_tolerance_out_of_reach_is_said() -> None:
+    result = eqsolve.solve("volterra_linear", t_max=5, rtol=1e-14)
+    assert result.status == "tolerance not met"
+    assert "rtol=1e-14" in result.message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pspin", "--set", "p=3", "T=0.5", "--t-max", "20", "--at2", "10,0;20,0;20,10"],
+        ["dln_lazy", "--set", "delta=0.5", "sigma2=0.1", "rho2=0.1", "--t-max", "5", "--at2", "1,0.5;2,2;5,1"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_command_line_gives_values_with_errors(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", *words, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["two_time"]
+    assert len(shown["at"]) == 3
+    for name, values in shown["values"].items():
+        assert np.isfinite(values).all()
+        assert all(0 < error < 1e-3 for error in shown["errors"][name])
+    if words[0] == "dln_lazy":
+        known = {"C_w": 0.0815191189340355, "C_f": 0.0244018889233702, "R_w": 1.45251016611886, "R_f": 0.567519716942884}
+        for name, value in known.items():
+            assert shown["values"][name][0] == pytest.approx(value, abs=3 * shown["errors"][name][0])

@@ -1,0 +1,36 @@
+"""Access to a result: values, times and random constants by name."""
+
+import numpy as np
+import pytest
+
+import eqsolve
+
+
+@pytest.fixture(scope="module")
+def result() -> eqsolve.Result:
+    return eqsolve.solve("dln_rich_infinite_data", t_max=5, at=[1, 2])
+
+
+def test_times_and_random_constants_go_by_their_names(result: eqsolve.Result) -> None:
+    assert np.array_equal(result["t"].values, result["E_test"]["t"].values)
+    assert {1.0, 2.0, 5.0} <= set(result["t"].values.tolist())
+    assert result["w_star"].values.tolist() == [-1.0, 0.2, 1.0]
+    assert result["weight"].values.sum() == pytest.approx(1)
+    assert "t" in result
+    assert "row" not in result
+
+
+def test_two_time_results_have_their_times_too() -> None:
+    res = eqsolve.solve("volterra_linear", t_max=1)
+    assert res["t"].values[-1] == 1.0
+
+
+def test_a_wrong_name_is_answered_with_the_right_one(result: eqsolve.Result) -> None:
+    with pytest.raises(KeyError, match=r"no `E_tset`; did you mean `E_test`\? \(it has: E_test, l1, w, t, "):
+        result["E_tset"]
+
+
+def test_the_error_between_nodes_is_the_panels(result: eqsolve.Result) -> None:
+    nodes, errors = result["t"].values, result.error["E_test"].values
+    between = (nodes[8:16] + nodes[9:17]) / 2
+    assert (result.at(between)["E_test_error"].values >= errors[9:17] * (1 - 1e-12)).all()
