@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import _exact
+from eqsolve.language.law import exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Unknown, as_expression
@@ -124,7 +124,7 @@ def normalise_scalar(field: str, value: Any) -> Any:
         case "observables" | "variables":
             return expressions(value, where, field)
         case "exact":
-            return Table({k: None if v is None else _exact(v) for k, v in (value or {}).items()})
+            return Table({k: None if v is None else exact_value(v) for k, v in (value or {}).items()})
         case "defaults":
             return parameter_values(value, where)
         case "conditions":

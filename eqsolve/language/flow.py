@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sympy import Expr
 
 from eqsolve.errors import ModelError
-from eqsolve.language.laws import Law, _exact
+from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Field, Gradient, Parameter, State, as_expression
@@ -119,4 +119,4 @@ def _member(item: Any, kind: type[Any], where: Location | None, field: str) -> A
 
 
 def _start(value: Any) -> Any:
-    return value if isinstance(value, Law) else _exact(value)
+    return value if isinstance(value, Law) else exact_value(value)

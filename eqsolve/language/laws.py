@@ -1,21 +1,17 @@
-"""Laws of random constants: atoms exactly, densities by Gauss quadrature, exact sampling.
-
-A law is a sympy object: its parameters may be symbols, and are numbers once the model's parameters are bound.
-"""
+"""The laws a user can name: points, densities, mixtures."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from sympy import Basic, Expr, Rational, SympifyError, Tuple, sympify
+from sympy import Tuple
 
 from eqsolve.errors import ParameterError
-from eqsolve.language.source import user_location
+from eqsolve.language.joint_laws import Component, Empirical, Product
+from eqsolve.language.law import Law, exact_value, here, outside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,120 +38,13 @@ __all__ = [
 ]
 
 
-def _here() -> str:
-    location = user_location()
-    return f"{location}: " if location else ""
-
-
-def _exact(value: Any) -> Any:
-    """Turn a decimal such as 0.1 into the rational the user means; leave everything else to sympy.
-
-    Text is refused: sympy would evaluate it as Python code.
-    """
-    if isinstance(value, float) and value == value and abs(value) != float("inf"):
-        return Rational(repr(float(value)))
-    try:
-        return sympify(value, strict=True)
-    except SympifyError:
-        raise ParameterError(f"{_here()}expected a number or an expression, got {value!r}") from None
-
-
-class Law(Basic):
-    """Base of all laws.
-
-    A subclass states its parameters in ``__new__`` and what it demands of them in ``_problem``. It offers the
-    atoms and a Gauss rule for its continuous part; everything else follows.
-    """
-
-    dimension: int = 1
-    usage: ClassVar[str] = ""
-
-    @classmethod
-    def _new(cls, *args: Any) -> Any:
-        law = Basic.__new__(cls, *args)
-        law.validate()
-        return law
-
-    def validate(self) -> None:
-        """Raise a ParameterError when the parameters are numbers and out of range."""
-        if all(not arg.free_symbols and not arg.has(*_unevaluated()) for arg in self.args if isinstance(arg, Expr)):
-            problem = self._unusable() or self._problem()
-            if problem:
-                raise ParameterError(f"{_here()}law {self}: {problem}; usage: {self.usage}")
-
-    def _unusable(self) -> str | None:
-        numbers = [item for arg in self.args for item in (arg if isinstance(arg, Tuple) else (arg,))]
-        odd = [item for item in numbers if isinstance(item, Expr) and not (item.is_real and item.is_finite)]
-        odd = [item for item in odd if not item.free_symbols]
-        return f"a parameter must be a finite real number, got {odd[0]}" if odd else None
-
-    def _problem(self) -> str | None:
-        return None
-
-    def _sympystr(self, printer: Any) -> str:
-        return f"{type(self).__name__}({', '.join(printer._print(arg) for arg in self.args)})"
-
-    def _latex(self, printer: Any) -> str:
-        return rf"\mathrm{{{type(self).__name__}}}({', '.join(printer._print(arg) for arg in self.args)})"
-
-    def numbers(self) -> list[float]:
-        """Return the parameters as floats; only for a law whose parameters are bound."""
-        return [float(arg) for arg in self.args]
-
-    def atoms_of(self) -> list[tuple[float, float]]:
-        """Return the (value, probability) pairs of the point masses."""
-        return []
-
-    def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        """Return nodes and weights of a Gauss rule for the part with a density (weights sum to its mass)."""
-        import numpy as np
-
-        return np.empty(0), np.empty(0)
-
-    def rule(self, order: int) -> tuple[Array, Array]:
-        """Return nodes and weights of a quadrature for the whole law: atoms exactly, the density by ``order`` nodes."""
-        import numpy as np
-
-        atoms = np.array(self.atoms_of(), dtype=float).reshape(-1, 2)
-        nodes, weights = self.continuous_rule(order)
-        return np.concatenate([atoms[:, 0], nodes]), np.concatenate([atoms[:, 1], weights])
-
-    @property
-    def has_density(self) -> bool:
-        """Whether a part of the law is continuous, so that a rule has a quadrature error."""
-        return self.continuous_rule(2)[0].size > 0
-
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw ``size`` independent values."""
-        import numpy as np
-
-        values, probabilities = self.rule(2)
-        return np.asarray(rng.choice(values, size=size, p=probabilities / probabilities.sum()), dtype=float)
-
-    def component(self, index: int, names: tuple[str, ...]) -> Law:
-        """Return the law of one component of a joint law."""
-        law: Law = Component(self, index, names)
-        return law
-
-
-def _unevaluated() -> tuple[type, ...]:
-    from eqsolve.language.nodes import E
-
-    return (E,)
-
-
-def _outside(value: Expr, low: float | None, high: float | None) -> bool:
-    number = float(value)
-    return number != number or (low is not None and number < low) or (high is not None and number > high)
-
-
 class Point(Law):
     """All mass at one value."""
 
     usage = "Point(value)"
 
     def __new__(cls, value: Any) -> Any:
-        return cls._new(_exact(value))
+        return cls._new(exact_value(value))
 
     def _problem(self) -> str | None:
         return None if self.args[0].is_finite else f"the value must be a finite number, got {self.args[0]}"
@@ -170,10 +59,10 @@ class Bernoulli(Law):
     usage = "Bernoulli(p) with 0 <= p <= 1"
 
     def __new__(cls, p: Any) -> Any:
-        return cls._new(_exact(p))
+        return cls._new(exact_value(p))
 
     def _problem(self) -> str | None:
-        return f"the probability must lie in [0, 1], got {self.args[0]}" if _outside(self.args[0], 0, 1) else None
+        return f"the probability must lie in [0, 1], got {self.args[0]}" if outside(self.args[0], 0, 1) else None
 
     def atoms_of(self) -> list[tuple[float, float]]:
         (p,) = self.numbers()
@@ -186,10 +75,10 @@ class Rademacher(Law):
     usage = "Rademacher(p) with 0 <= p <= 1"
 
     def __new__(cls, p: Any = 1) -> Any:
-        return cls._new(_exact(p))
+        return cls._new(exact_value(p))
 
     def _problem(self) -> str | None:
-        return f"the probability must lie in [0, 1], got {self.args[0]}" if _outside(self.args[0], 0, 1) else None
+        return f"the probability must lie in [0, 1], got {self.args[0]}" if outside(self.args[0], 0, 1) else None
 
     def atoms_of(self) -> list[tuple[float, float]]:
         (p,) = self.numbers()
@@ -205,8 +94,8 @@ class Discrete(Law):
     def __new__(cls, values: Any, probabilities: Any) -> Any:
         if not all(isinstance(entry, Sequence | Tuple) for entry in (values, probabilities)):
             got = f"{values!r} and {probabilities!r}"
-            raise ParameterError(f"{_here()}law Discrete: got {got}; usage: {cls.usage}")
-        return cls._new(Tuple(*map(_exact, values)), Tuple(*map(_exact, probabilities)))
+            raise ParameterError(f"{here()}law Discrete: got {got}; usage: {cls.usage}")
+        return cls._new(Tuple(*map(exact_value, values)), Tuple(*map(exact_value, probabilities)))
 
     def _problem(self) -> str | None:
         values, probabilities = self.args
@@ -214,7 +103,7 @@ class Discrete(Law):
             return f"{len(values)} values but {len(probabilities)} probabilities"
         if any(entry.free_symbols for entry in self.args):
             return None
-        if any(_outside(p, 0, 1) for p in probabilities):
+        if any(outside(p, 0, 1) for p in probabilities):
             return "a probability lies outside [0, 1]"
         total = float(sum(probabilities))
         return None if abs(total - 1) < 1e-12 else f"the probabilities sum to {total:.12g}, not to 1"
@@ -233,10 +122,10 @@ class Normal(Law):
     usage = "Normal(mean, variance) with variance >= 0"
 
     def __new__(cls, mean: Any = 0, variance: Any = 1) -> Any:
-        return cls._new(_exact(mean), _exact(variance))
+        return cls._new(exact_value(mean), exact_value(variance))
 
     def _problem(self) -> str | None:
-        return f"the variance must be >= 0, got {self.args[1]}" if _outside(self.args[1], 0, None) else None
+        return f"the variance must be >= 0, got {self.args[1]}" if outside(self.args[1], 0, None) else None
 
     def atoms_of(self) -> list[tuple[float, float]]:
         mean, variance = self.numbers()
@@ -260,7 +149,7 @@ class Uniform(Law):
     usage = "Uniform(a, b) with a < b"
 
     def __new__(cls, low: Any = 0, high: Any = 1) -> Any:
-        return cls._new(_exact(low), _exact(high))
+        return cls._new(exact_value(low), exact_value(high))
 
     def _problem(self) -> str | None:
         low, high = self.numbers()
@@ -284,7 +173,7 @@ class Laplace(Law):
     usage = "Laplace(scale) with scale > 0"
 
     def __new__(cls, scale: Any = 1) -> Any:
-        return cls._new(_exact(scale))
+        return cls._new(exact_value(scale))
 
     def _problem(self) -> str | None:
         return None if self.numbers()[0] > 0 else f"the scale must be > 0, got {self.args[0]}"
@@ -307,7 +196,7 @@ class StudentT(Law):
     usage = "StudentT(df) with df > 0"
 
     def __new__(cls, df: Any) -> Any:
-        return cls._new(_exact(df))
+        return cls._new(exact_value(df))
 
     def _problem(self) -> str | None:
         return None if self.numbers()[0] > 0 else f"the degrees of freedom must be > 0, got {self.args[0]}"
@@ -330,12 +219,12 @@ class GaussBernoulli(Law):
     usage = "GaussBernoulli(p, variance) with 0 <= p <= 1, variance >= 0"
 
     def __new__(cls, p: Any, variance: Any = 1) -> Any:
-        return cls._new(_exact(p), _exact(variance))
+        return cls._new(exact_value(p), exact_value(variance))
 
     def _problem(self) -> str | None:
-        if _outside(self.args[0], 0, 1):
+        if outside(self.args[0], 0, 1):
             return f"the probability must lie in [0, 1], got {self.args[0]}"
-        return f"the variance must be >= 0, got {self.args[1]}" if _outside(self.args[1], 0, None) else None
+        return f"the variance must be >= 0, got {self.args[1]}" if outside(self.args[1], 0, None) else None
 
     def atoms_of(self) -> list[tuple[float, float]]:
         p, variance = self.numbers()
@@ -360,7 +249,7 @@ class MarchenkoPastur(Law):
     usage = "MarchenkoPastur(delta) with delta > 0"
 
     def __new__(cls, delta: Any) -> Any:
-        return cls._new(_exact(delta))
+        return cls._new(exact_value(delta))
 
     def _problem(self) -> str | None:
         return None if self.numbers()[0] > 0 else f"delta must be > 0, got {self.args[0]}"
@@ -391,8 +280,8 @@ class Mixture(Law):
     def __new__(cls, *parts: Any) -> Any:
         for part in parts:
             if not (isinstance(part, Sequence | Tuple) and len(part) == 2 and isinstance(part[1], Law)):
-                raise ParameterError(f"{_here()}law Mixture: got {part!r} as a part; usage: {cls.usage}")
-        return cls._new(*(Tuple(_exact(weight), law) for weight, law in parts))
+                raise ParameterError(f"{here()}law Mixture: got {part!r} as a part; usage: {cls.usage}")
+        return cls._new(*(Tuple(exact_value(weight), law) for weight, law in parts))
 
     def _problem(self) -> str | None:
         weights = [part[0] for part in self.args]
@@ -400,7 +289,7 @@ class Mixture(Law):
             return "no part given"
         if any(weight.free_symbols for weight in weights):
             return None
-        if any(_outside(weight, 0, 1) for weight in weights):
+        if any(outside(weight, 0, 1) for weight in weights):
             return "a probability lies outside [0, 1]"
         total = float(sum(weights))
         return None if abs(total - 1) < 1e-12 else f"the probabilities sum to {total:.12g}, not to 1"
@@ -427,121 +316,6 @@ class Mixture(Law):
         choice = rng.choice(len(self.args), size=size, p=[float(weight) for weight, _ in self.args])
         draws = np.stack([law.sample(rng, size) for _, law in self.args])
         return np.asarray(draws[choice, np.arange(size)])
-
-
-class Empirical(Law):
-    """The empirical law of a sample: a file (CSV, text or NPY) or a list; several columns give a joint law."""
-
-    usage = "Empirical('file.csv') or Empirical([values])"
-    values: Array
-    label: str
-
-    def __new__(cls, source: Any) -> Any:
-        import numpy as np
-
-        label = str(source) if isinstance(source, str | Path) else ""
-        if label:
-            values = _read_sample(Path(label))
-        else:
-            try:
-                values = np.array([[float(x) for x in np.atleast_1d(row)] for row in source], dtype=float)
-            except (TypeError, ValueError) as error:
-                raise ParameterError(f"{_here()}law Empirical: {error}; usage: {cls.usage}") from None
-        if values.size == 0 or not np.isfinite(values).all():
-            raise ParameterError(
-                f"{_here()}law Empirical({label!r}): the sample is empty or holds NaN or infinite values"
-            )
-        law = Basic.__new__(cls)
-        law.values = values.reshape(len(values), -1)
-        law.label = label
-        law.dimension = law.values.shape[1]
-        return law
-
-    def __reduce__(self) -> Any:
-        return (Empirical, (self.values.tolist(),))
-
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (hashlib.sha256(self.values.tobytes()).hexdigest(), self.values.shape)
-
-    def _sympystr(self, printer: Any) -> str:
-        return f"Empirical({self.label!r})" if self.label else f"Empirical(<{len(self.values)} values>)"
-
-    def _latex(self, printer: Any) -> str:
-        return rf"\mathrm{{Empirical}}_{{{len(self.values)}}}"
-
-    def atoms_of(self) -> list[tuple[float, float]]:
-        import numpy as np
-
-        if self.dimension > 1:
-            raise ParameterError(
-                f"{_here()}law {self} is joint, with {self.dimension} columns; declare that many names with it"
-            )
-        values, counts = np.unique(self.values[:, 0], return_counts=True)
-        return [(float(v), float(c) / len(self.values)) for v, c in zip(values, counts, strict=True)]
-
-
-class Product(Law):
-    """Independent components: ``u0, v0 = random("u0 v0", Product(Normal(0, 1), Point(1)))``."""
-
-    usage = "Product(law, law, ...)"
-
-    def __new__(cls, *laws: Any) -> Any:
-        if not laws or not all(isinstance(law, Law) for law in laws):
-            raise ParameterError(f"{_here()}law Product: got {laws!r}; usage: {cls.usage}")
-        law = cls._new(*laws)
-        law.dimension = len(laws)
-        return law
-
-    def component(self, index: int, names: tuple[str, ...]) -> Law:
-        return self.args[index]
-
-
-class Component(Law):
-    """One component of a joint sample; variables that share the joint law are drawn together."""
-
-    usage = "declared by random('a b', joint law)"
-    group: tuple[str, ...]
-
-    def __new__(cls, joint: Any, index: Any, group: tuple[str, ...]) -> Any:
-        law = Basic.__new__(cls, joint, sympify(index))
-        law.group = group
-        return law
-
-    def __getnewargs__(self) -> Any:
-        return (*self.args, self.group)
-
-    def _hashable_content(self) -> tuple[Any, ...]:
-        return (*self.args, self.group)
-
-    @property
-    def joint(self) -> Empirical:
-        return self.args[0]
-
-    @property
-    def index(self) -> int:
-        return int(self.args[1])
-
-    def atoms_of(self) -> list[tuple[float, float]]:
-        return Empirical(self.joint.values[:, [self.index]].tolist()).atoms_of()
-
-
-def _read_sample(path: Path) -> Array:
-    import numpy as np
-
-    if not path.is_file():
-        problem = f"there is no file {str(path)!r}"
-        raise ParameterError(f"{_here()}law Empirical: {problem}; usage: {Empirical.usage}")
-    try:
-        if path.suffix == ".npy":
-            values = np.load(path, allow_pickle=False)
-        else:
-            text = path.read_text().replace(",", " ")
-            rows = [[float(entry) for entry in line.split()] for line in text.splitlines() if line.strip()]
-            values = np.array(rows, dtype=float)
-        return np.asarray(values, dtype=float).reshape(len(values), -1)
-    except (ValueError, OSError, UnicodeDecodeError, TypeError) as error:
-        problem = f"{str(path)!r} does not hold a table of numbers: {error}"
-        raise ParameterError(f"{_here()}law Empirical: {problem}") from None
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
+from eqsolve.language.law import Law, exact_value
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
 
@@ -305,10 +306,8 @@ class Model(Mapping[str, Equation]):
 
     def subs(self, values: Mapping[Any, Any] | None = None, **by_name: Any) -> Self:
         """Return the model with symbols replaced by expressions or numbers, by symbol or by name."""
-        from eqsolve.language.laws import _exact
-
-        mapping = {(self.symbols(k) if isinstance(k, str) else k): _exact(v) for k, v in (values or {}).items()}
-        mapping.update({self.symbols(key): _exact(value) for key, value in by_name.items()})
+        mapping = {(self.symbols(k) if isinstance(k, str) else k): exact_value(v) for k, v in (values or {}).items()}
+        mapping.update({self.symbols(key): exact_value(value) for key, value in by_name.items()})
         mapping = through_laws(mapping, self.randoms)
 
         def change(item: Any) -> Any:
@@ -374,15 +373,13 @@ def expressions(values: Mapping[Any, Any] | None, location: Location | None, wha
 
 def parameter_values(values: Mapping[Any, Any] | None, location: Location | None) -> Table:
     """Return a table parameter → exact default value."""
-    from eqsolve.language.laws import Law, _exact
-
     table = {}
     for key, value in (values or {}).items():
         if not isinstance(key, Parameter | Random):
             raise ModelError(
                 f"{location}: defaults= maps parameters to values, got the key `{key}`; use the symbol itself"
             )
-        table[key] = value if value is None or isinstance(value, Law) else _exact(value)
+        table[key] = value if value is None or isinstance(value, Law) else exact_value(value)
     return Table(table)
 
 

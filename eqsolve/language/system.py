@@ -9,7 +9,7 @@ from sympy import Basic, Expr, Tuple
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Law, _exact
+from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.nodes import GP
 from eqsolve.language.source import Location, user_location
@@ -96,11 +96,11 @@ class System(Model):
             case "substitute":
                 return _substitutions(value, where)
             case "exact":
-                return Table({k: None if v is None else _exact(v) for k, v in (value or {}).items()})
+                return Table({k: None if v is None else exact_value(v) for k, v in (value or {}).items()})
             case "conditions":
                 return relations(value, where)
             case "start":
-                return _exact(value)
+                return exact_value(value)
         return value
 
     @property
@@ -171,7 +171,7 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Ex
             raise ModelError(f"{where}: init= maps functions to values, got the key `{key}`")
         if isinstance(value, Law) and not isinstance(target, Process):
             raise ModelError(f"{where}: `{target}` is deterministic and cannot start from a random law; got {value}")
-        table[target] = value if value is None or isinstance(value, Law) else _exact(value)
+        table[target] = value if value is None or isinstance(value, Law) else exact_value(value)
     return Table(table)
 
 

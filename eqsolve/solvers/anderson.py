@@ -16,24 +16,25 @@ class Anderson:
 
     def __init__(self, depth: int = 5) -> None:
         self.depth = depth
-        self.steps: list[Array] = []
-        self.changes: list[Array] = []
+        self._count = 0
         self._last: tuple[Array, Array] | None = None
+        self._steps = self._changes = np.empty((0, 0))
 
     def next(self, point: Array, image: Array) -> Array:
         """Return the next point to try, given a point and its image."""
         residual = image - point
-        if self._last is not None:
-            self.steps.append(image - self._last[0])
-            self.changes.append(residual - self._last[1])
-            if len(self.steps) > self.depth:
-                self.steps.pop(0)
-                self.changes.pop(0)
-        self._last = (image, residual)
-        if not self.changes:
+        if self._last is None:
+            self._last = (image, residual)
             return image
-        matrix = np.array(self.changes)
-        gram = matrix @ matrix.T
-        gram[np.diag_indices_from(gram)] += 1e-14 * np.trace(gram) + 1e-300
-        weights = np.linalg.solve(gram, matrix @ residual)
-        return image - weights @ np.array(self.steps)
+        if not self._count:
+            self._steps, self._changes = (np.empty((self.depth, len(image))) for _ in range(2))
+        place = self._count % self.depth
+        self._steps[place] = image - self._last[0]
+        self._changes[place] = residual - self._last[1]
+        self._last = (image, residual)
+        self._count += 1
+        used = min(self._count, self.depth)
+        steps, changes = self._steps[:used], self._changes[:used]
+        gram = changes @ changes.T
+        gram.flat[:: used + 1] += 1e-14 * gram.trace() + 1e-300
+        return np.asarray(image - np.linalg.solve(gram, changes @ residual) @ steps)

@@ -47,7 +47,10 @@ class Accuracy:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The march that is reported and its error estimates; ``worst`` is the largest in units of the tolerance."""
+    """The march that is reported and its error estimates.
+
+    ``worst`` is the largest estimate in units of the tolerance, ``least`` what rounding alone would make of it.
+    """
 
     march: March
     store: RowStore | None
@@ -57,6 +60,7 @@ class Solution:
     curves: dict[str, Array]
     curve_errors: dict[str, Array]
     worst: float
+    least: float
     panels: tuple[int, ...]
 
 
@@ -78,6 +82,8 @@ def compare(
         ) * _sizes(values)
     observed = [equation.name for equation in fine.plan.observables] or list(curves)
     worst = max((excess(curves[name], errors[name], options) for name in observed), default=0.0)
+    rounding = {name: _ROUNDING * _sizes(curves[name]) for name in observed}
+    least = max((excess(curves[name], rounding[name], options) for name in observed), default=0.0)
     store, old = fine.rows(), coarse.rows()
     times, tables, table_errors = np.empty(0), {}, {}
     if store is not None and old is not None:
@@ -93,7 +99,7 @@ def compare(
                 tables[name], table_errors[name] = _folded(tables[name]), _folded(table_errors[name])
         if options.kernels:
             worst = max([worst, *(excess(tables[n], table_errors[n], options, _KERNEL_FLOOR) for n in tables)])
-    return Solution(fine, store, times, tables, table_errors, curves, errors, worst, panels)
+    return Solution(fine, store, times, tables, table_errors, curves, errors, worst, least, panels)
 
 
 def _sizes(values: Array) -> Array:

@@ -26,6 +26,7 @@ Inverses = tuple[Array | None, Array | None]
 _MOST_SWEEPS = 30
 _ROUNDING = 1e-12  # below this a sweep that gains nothing more is taken to be limited by rounding
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
+_FAR = 0.03  # change of the first sweep beyond which the slopes at the guess are not trusted
 _FRESH_SLOPES = (1, 8, 20)  # sweeps before which the slopes are taken again
 
 
@@ -80,6 +81,7 @@ class Panel:
         self._tails: dict[str, list[tuple[Array, Array]]] = {}
         self._inverses: dict[str, Inverses] = {}
         self._rights: dict[str, Array] = {}
+        self._constants: dict[str, Array] = {}  # on the diagonal
         self.sizes: dict[str, float] = {}
         self.errors: dict[str, float] = {}  # left by the iteration, relative to the unknowns' sizes
         self._from_diagonal = matrix[None] - matrix[:, None, :]  # [j, i, l]: weights of ∫_{t_j}^{t_i}
@@ -220,7 +222,7 @@ class Panel:
     def _solve_block(self, block: tuple[CompiledEquation, ...], tolerance: float) -> int:
         names = [equation.name for equation in block]
         part = slice(self.places[names[0]].start, self.places[names[-1]].stop)
-        mixer, best, last = Anderson(depth=6), np.inf, np.inf
+        mixer, best, last = Anderson(depth=10), np.inf, np.inf
         for sweep in range(_MOST_SWEEPS):
             before = self.state[part].copy()
             self._sweep(block)
@@ -240,9 +242,9 @@ class Panel:
             if sweep > 8 and change > 1e3 * best:
                 raise NoConvergenceError
             best, last = min(best, change), change
-            if sweep + 1 in _FRESH_SLOPES:
+            if sweep + 1 in _FRESH_SLOPES and (sweep or change > _FAR):
                 self._forget_slopes(block)
-                mixer = Anderson(depth=6)
+                mixer = Anderson(depth=10)
             else:
                 self.state[part] = mixer.next(before / scale, self.state[part] / scale) * scale
                 self.refresh(names)
@@ -361,7 +363,12 @@ class Panel:
     def diagonal(self, equation: CompiledEquation) -> Array:
         """Return the given values on the diagonal."""
         assert equation.diagonal is not None
-        return self.shaped(np.asarray(equation.diagonal(self.read), float), 1)[:, 0]
+        if equation.name in self._constants:
+            return self._constants[equation.name]
+        values = self.shaped(np.asarray(equation.diagonal(self.read), float), 1)[:, 0]
+        if not equation.diagonal.heads:
+            self._constants[equation.name] = values
+        return values
 
     # --- after the iteration --------------------------------------------------------------------------------------
     def observe(self, equation: CompiledEquation) -> Array:

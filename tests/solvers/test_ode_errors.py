@@ -196,7 +196,7 @@ def test_estimates_of_other_kinds(model: System, t_max: float, exact: Exact, rto
 
 def test_stiffness_is_noticed_and_oscillation_is_not_taken_for_it() -> None:
     options = Options.make(
-        t_max=1300, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None
+        t_max=2000, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None
     )
     for model, method in ((stiff, "Radau"), (oscillator, "DOP853")):
         run = Integrator(compile_ode(bind(model, {})), 0.0, options).run(make_paths({}, [{}]), 1e-6)
