@@ -62,6 +62,7 @@ def solve(
     at2: Iterable[tuple[float, float]] | None = None,
     kernels: bool | None = None,
     order: int | None = None,
+    step: float | None = None,
     seed: int = 0,
     solver: str | None = None,
     progress: Any = None,
@@ -85,6 +86,9 @@ def solve(
         they are not wanted at all: where the structure allows it, the nodes then grow only like log t.
     order
         Nodes per panel; chosen from the tolerance by default.
+    step
+        Solve the discrete-time system with this step exactly (gradient descent instead of gradient flow), not the
+        continuous one.
     seed
         Seed of everything random.
     solver
@@ -104,10 +108,25 @@ def solve(
     check(model)
     binding = bind(model, {**(params or {}), **parameters})
     options = Options.make(
-        t_max=t_max, rtol=rtol, atol=atol, at=at, at2=at2, kernels=kernels, order=order, seed=seed, progress=progress
+        t_max=t_max,
+        rtol=rtol,
+        atol=atol,
+        at=at,
+        at2=at2,
+        kernels=kernels,
+        order=order,
+        seed=seed,
+        progress=progress,
+        step=step,
     )
     choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
+    if step is not None and solver is None:
+        if choice.name not in ("operators", "two_time") or choose_solver(model, kernels=False).name != "operators":
+            raise UsageError(
+                f"model `{model.name}`: a discrete step is solved for closed systems of compositions only, so far"
+            )
+        name = "operators"
     if not name:
         raise UsageError(f"model `{model.name}`: {choice.reason}")
     logger.info("%s: solver %s (%s)", model.name, name, choice.reason if solver is None else "as asked for")

@@ -78,8 +78,9 @@ def _read(options: Namespace, model: Model) -> dict[str, Any]:
     _check_times(model, at, at2, t_max)
     rtol = None if options.rtol is None else read_number(options.rtol, "--rtol", "a number such as 1e-4")
     atol = None if options.atol is None else read_number(options.atol, "--atol", "a number such as 1e-8")
+    step = None if options.step is None else read_number(options.step, "--step", "a number such as 0.1")
     given = {
-        "t_max": t_max, "at": at, "at2": at2, "rtol": rtol, "atol": atol, "solver": options.solver,
+        "step": step, "t_max": t_max, "at": at, "at2": at2, "rtol": rtol, "atol": atol, "solver": options.solver,
         "seed": read_whole(options.seed, "--seed"), "order": read_whole(options.order, "--order"),
     }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}
@@ -236,6 +237,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", metavar="F.nc", help="write the result as netCDF")
     parser.add_argument("--plot", metavar="F.png", help="draw the observables (*.png, *.svg or *.pdf)")
     parser.add_argument("--seed", metavar="N", help="seed of everything random; 0 by default")
+    parser.add_argument("--step", metavar="H", help="solve the discrete-time system of this step (gradient descent) exactly")
     parser.add_argument("--order", metavar="M", help="nodes per panel; chosen from the tolerance by default")
     parser.add_argument("--solver", metavar="NAME", help="use this solver instead of the one chosen")
     add_json(parser)

@@ -9,8 +9,10 @@ from typing import Any
 
 from sympy import Basic, Dummy, Expr
 
+from eqsolve.binding import Binding
 from eqsolve.compile.lowering import lower
-from eqsolve.language.symbols import Value
+from eqsolve.language.source import Location
+from eqsolve.language.symbols import Parameter, Value
 from eqsolve.language.system import System
 from eqsolve.passes.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
@@ -157,10 +159,20 @@ class CompiledPlan:
         return all(entry.joint is None for equation in equations for entry in equation.contractions)
 
 
-@functools.lru_cache(maxsize=32)
-def compile_system(system: System) -> CompiledPlan:
-    """Return the array functions of a closed system with its parameters bound; the last few are kept."""
-    return compile_two_time(split_sectors(system))
+def compile_system(binding: Binding) -> CompiledPlan:
+    """Return the array functions of a closed system with its parameters; the last few are remembered."""
+    places = tuple(equation.location for equation in binding.model.equations)
+    assert isinstance(binding.model, System)
+    return _compile(binding.model, tuple(binding.values.items()), places)
+
+
+@functools.lru_cache(maxsize=64)
+def _compile(
+    system: System,
+    values: tuple[tuple[Parameter, Expr], ...],
+    places: tuple[Location | None, ...],  # equal models in different files have their own messages
+) -> CompiledPlan:
+    return compile_two_time(split_sectors(system.subs(dict(values))))
 
 
 def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:

@@ -22,7 +22,7 @@ from eqsolve.passes.check_system import system_problems
 __all__ = ["RESERVED", "check"]
 
 RESERVED = (
-    "model", "params", "t_max", "rtol", "atol", "at", "at2", "kernels", "order", "seed", "solver", "progress",
+    "model", "params", "t_max", "rtol", "atol", "at", "at2", "kernels", "order", "seed", "solver", "progress", "step",
     "out", "plot", "json", "resume", "d", "seeds", "executor",
 )  # fmt: skip
 """Options of solve, validate and sweep: a parameter of the same name could not be set."""

@@ -60,9 +60,9 @@ def lagrange(nodes: Array, points: Array) -> Array:
     exact = gaps == 0.0
     gaps[exact] = 1.0
     terms: Array = scale / gaps
-    terms /= terms.sum(axis=1, keepdims=True)
     hit = exact.any(axis=1)
     terms[hit] = exact[hit]
+    terms /= terms.sum(axis=1, keepdims=True)
     return terms
 
 
@@ -102,6 +102,13 @@ class PanelGrid:
         weights = lagrange(np.concatenate([[0.0], radau(self.order).nodes]), local)
         columns = panel[:, None] * self.order + np.arange(self.order + 1)
         return columns, weights
+
+    def transfer(self, times: Array) -> Array:
+        """Return the matrix that takes values on the nodes (as rows) to other times, by the panel's own polynomial."""
+        columns, weights = self.stencil(times)
+        matrix = np.zeros((self.size, len(times)))
+        matrix[columns, np.arange(len(times))[:, None]] = weights
+        return matrix
 
     def interpolate(self, values: Array, times: Array) -> Array:
         """Return values given on the nodes (last axis) at other times, by the panel's own polynomial."""

@@ -16,6 +16,7 @@ import math
 from typing import Any
 
 import numpy as np
+from sympy import Add, expand
 
 from eqsolve.binding import Binding
 from eqsolve.errors import ModelError, SolverError, UsageError
@@ -41,6 +42,7 @@ _MOST_SWEEPS = 600
 
 def is_composition(system: System) -> bool:
     """Whether every kernel enters linearly or through integrals of at most one other kernel."""
+    marker = Time("i")
     for equation in system.equations:
         head = equation.head
         if isinstance(head, Correlation) and any(_on_diagonal(key) for key in system.init if _belongs(key, head)):
@@ -51,10 +53,17 @@ def is_composition(system: System) -> bool:
                 return False
             if any(node.integrand.diff(value).has(value) for value in kernels):
                 return False
-        outside = equation.rhs.replace(lambda item: isinstance(item, Int), lambda item: Time("i"))
+        outside = equation.rhs.replace(lambda item: isinstance(item, Int), lambda item: marker)
         values = [value for value in outside.atoms(Value) if value.head.arity == 2]
         if any(outside.diff(value).atoms(Value) & set(values) for value in values):
             return False
+        responses = {value for value in values if isinstance(value.head, Response)}
+        if isinstance(head, Correlation) and responses:
+            return False  # white noise: a cusp again
+        if isinstance(head, Response) and not all(
+            term.atoms(Value) & responses or marker in term.free_symbols for term in Add.make_args(expand(outside))
+        ):
+            return False  # a given kernel, which is no composition of others
     return bool(system.kernels)
 
 
@@ -140,6 +149,8 @@ def solve_operators(binding: Binding, options: Options) -> Result:
     if options.t_max <= begin:
         raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
     sweeps = _Sweeps(system.subs(dict(binding.values)))
+    if options.step is not None:
+        return _discrete(binding, sweeps, begin, options)
     order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
     tolerance = max(3e-5 * options.rtol, 1e-13)
     span = options.t_max - begin
@@ -165,6 +176,18 @@ def solve_operators(binding: Binding, options: Options) -> Result:
         old, panels = curves, new
         step, growth = step / _RATIO, growth ** (1 / _RATIO)
     return _package(binding, system.name, new, curves, errors, worst, options, sweeps.sweeps)
+
+
+def _discrete(binding: Binding, sweeps: _Sweeps, begin: float, options: Options) -> Result:
+    """Solve the discrete-time system of a given step: exact up to the iteration and rounding."""
+    assert options.step is not None
+    grid = OperatorGrid.discrete(options.step, begin, options.t_max)
+    state = sweeps.solve(grid, 1e-14)
+    curves = {head.name: values for head, values in state.functions.items()}
+    curves |= {name: state.vector(expr) for name, expr in sweeps.form.observables}
+    errors = {name: 1e-12 * np.maximum(np.abs(v), np.abs(v).max()) for name, v in curves.items()}
+    panels = PanelGrid(grid.nodes, 1)
+    return _package(binding, sweeps.form.name, panels, curves, errors, 0.0, options, sweeps.sweeps)
 
 
 def _geometric(begin: float, span: float, step: float, growth: float, order: int) -> PanelGrid:

@@ -27,6 +27,7 @@ class Options:
     order: int | None
     seed: int
     progress: Progress | None
+    step: float | None = None
 
     @classmethod
     def make(
@@ -41,6 +42,7 @@ class Options:
         order: Any,
         seed: Any,
         progress: Progress | None,
+        step: Any = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
         times = tuple(_time(value, "at") for value in (at if at is not None else ()))
@@ -60,7 +62,10 @@ class Options:
         if not isinstance(seed, int) or seed < 0:
             raise UsageError(f"seed must be a whole number >= 0, got {seed!r}")
         wants = bool(pairs) if kernels is None else kernels
-        return cls(last, relative, absolute, times, pairs, wants, order, seed, progress)
+        width = None if step is None else _number(step, "step")
+        if width is not None and not 0 < width <= last:
+            raise UsageError(f"step must lie between 0 and t_max = {last:g}, got {width:g}")
+        return cls(last, relative, absolute, times, pairs, wants, order, seed, progress, width)
 
     def report(self, done: float, text: str) -> None:
         """Tell the progress callback how far in time the solve is."""

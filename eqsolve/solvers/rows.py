@@ -51,16 +51,14 @@ class RowStore:
             chosen, record = np.flatnonzero(panels == panel), self.records[panel]
             inside = int(np.searchsorted(columns, record.end, side="right"))
             weights = self._row_weights(record, times[chosen])
-            places, column_weights = PanelGrid(record.edges, self.order).stencil(columns[:inside])
-            # A column after the panel's end: the same distance from the diagonal, seen at the end.
-            shifted = times[chosen, None] - (columns[inside:] - record.end)
-            late = self._row_weights(record, np.maximum(shifted, record.start).ravel()).reshape(
-                *shifted.shape, self.order + 1
-            )
+            transfer = PanelGrid(record.edges, self.order).transfer(columns[:inside])
             for name, table in out.items():
-                rows = weights @ record.values[name]
-                table[chosen, :inside] = np.einsum("rck,ck->rc", rows[:, places], column_weights)
-                table[chosen, inside:] = late @ record.values[name][:, -1]
+                table[chosen, :inside] = weights @ record.values[name] @ transfer
+            if inside < len(columns):  # columns after the panel's end: the same distance from the diagonal, at the end
+                shifted = np.maximum(times[chosen, None] - (columns[inside:] - record.end), record.start)
+                late = self._row_weights(record, shifted.ravel()).reshape(*shifted.shape, self.order + 1)
+                for name, table in out.items():
+                    table[chosen, inside:] = late @ record.values[name][:, -1]
         return out
 
     def tables(self, times: Array) -> dict[str, Array]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,12 +54,14 @@ def solve_two_time(binding: Binding, options: Options) -> Result:
     """Solve a closed system of one- and two-time functions to the tolerance asked for."""
     system = binding.model
     assert isinstance(system, System)
-    compiled = compile_system(system.subs(dict(binding.values)))
+    compiled = compile_system(binding)
     begin = binding.number(system.start)
     if options.t_max <= begin:
         raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
     order = options.order or nodes_per_panel(options.rtol)
-    accuracy = Accuracy(max(options.rtol, 1e-12))
+    if order < 2:
+        raise UsageError(f"order={order} is too low to control the error of a system with memory; use 2 to 12")
+    accuracy = Accuracy(max(0.03 * options.rtol, 1e-12), rough=True)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
         if not coarse.panels:
@@ -83,7 +85,7 @@ def _place_panels(
     for _ in range(_DOUBTS):
         if stop is None:
             break
-        before, accuracy = stop, accuracy.finer(100.0)
+        before, accuracy = stop, replace(accuracy, resolution=accuracy.resolution / 100)
         march, stop = _adaptive(compiled, order, begin, options, accuracy)
         if stop is not None and abs(stop.time - before.time) < 0.01 * (before.time - begin):
             break

@@ -32,6 +32,7 @@ class Accuracy:
     """What one march is asked for, relative to the size of each unknown."""
 
     resolution: float
+    rough: bool = False  # whether the solution is only a first one, to place the panels
 
     @property
     def merging(self) -> float:
@@ -39,7 +40,7 @@ class Accuracy:
 
     @property
     def iteration(self) -> float:
-        return max(1e-3 * self.resolution, 1e-14)
+        return max((1e-2 if self.rough else 1e-3) * self.resolution, 1e-14)
 
     def finer(self, gain: float) -> Accuracy:
         return Accuracy(max(self.resolution / gain, 1e-13))

@@ -1,9 +1,12 @@
-"""One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and the iteration that solves them.
+"""One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how they are solved.
 
-All unknowns of a panel are views into one vector. A sweep evaluates every equation once with the newest values, each
-unknown's own pointwise part being treated implicitly (with a slope taken once, so that a sweep has no factorisations);
-sweeps are combined by Anderson acceleration. In the panel's own columns the kernels are continued smoothly across the
-diagonal, so that no interpolation meets a kink; each column starts from its value there.
+All unknowns of a panel are views into one vector. Unknowns that need each other form a block; blocks are solved one after
+the other. A sweep evaluates every equation of a block once with the newest values. An unknown's own pointwise part, and
+its own memory on the panel where it is linear or of one time, are treated implicitly: with slopes taken at the guess, so
+that a sweep has no factorisations. Sweeps are combined by Anderson acceleration.
+
+In the panel's own columns the kernels are continued smoothly across the diagonal, so that no interpolation meets a kink;
+each column starts from its value there.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ _MOST_SWEEPS = 30
 _ROUNDING = 1e-12  # below this a sweep that gains nothing more is taken to be limited by rounding
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
 _FAR = 0.03  # change of the first sweep beyond which the slopes at the guess are not trusted
-_FRESH_SLOPES = (1, 8, 20)  # sweeps before which the slopes are taken again
+_FRESH_SLOPES = (1, 14)  # sweeps before which the slopes are taken again
 
 
 class NoConvergenceError(Exception):
@@ -217,12 +220,15 @@ class Panel:
     def solve(self, tolerance: float) -> int:
         """Iterate until the largest change is below the tolerance, relative to each unknown's size; return the sweeps."""
         self.measure()
-        return max(self._solve_block(block, tolerance) for block in self.plan.blocks)
+        try:
+            return max(self._solve_block(block, tolerance) for block in self.plan.blocks)
+        except np.linalg.LinAlgError:
+            raise NoConvergenceError from None
 
     def _solve_block(self, block: tuple[CompiledEquation, ...], tolerance: float) -> int:
         names = [equation.name for equation in block]
         part = slice(self.places[names[0]].start, self.places[names[-1]].stop)
-        mixer, best, last = Anderson(depth=10), np.inf, np.inf
+        mixer, best, last = Anderson(depth=6), np.inf, np.inf
         for sweep in range(_MOST_SWEEPS):
             before = self.state[part].copy()
             self._sweep(block)
@@ -244,7 +250,7 @@ class Panel:
             best, last = min(best, change), change
             if sweep + 1 in _FRESH_SLOPES and (sweep or change > _FAR):
                 self._forget_slopes(block)
-                mixer = Anderson(depth=10)
+                mixer = Anderson(depth=6)
             else:
                 self.state[part] = mixer.next(before / scale, self.state[part] / scale) * scale
                 self.refresh(names)

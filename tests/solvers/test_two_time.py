@@ -158,3 +158,16 @@ def test_command_line_gives_values_with_errors(words: list[str], capsys: pytest.
         known = {"C_w": 0.0815191189340355, "C_f": 0.0244018889233702, "R_w": 1.45251016611886, "R_f": 0.567519716942884}
         for name, value in known.items():
             assert shown["values"][name][0] == pytest.approx(value, abs=3 * shown["errors"][name][0])
+
+
+@pytest.mark.parametrize("delta", [0.5, 2])
+def test_a_step_gives_gradient_descent_exactly(delta: float) -> None:
+    """Every eigenvalue x contracts by 1 − ηx per step: E_test = ρ² E[(1 − ηx)^{2k}], not e^{−2xt}."""
+    eta = 0.1
+    result = eqsolve.solve("dln_lazy", delta=delta, sigma2=0, rho2=0.1, t_max=4, step=eta)
+    nodes, weights = eqsolve.spectra.MarchenkoPastur(delta).quadrature(200)
+    steps = np.arange(41)
+    exact = 0.1 * weights @ (1 - eta * nodes[:, None]) ** (2 * steps)
+    assert np.abs(result["E_test"].values - exact).max() < 1e-13
+    flow = 0.1 * weights @ np.exp(-2 * nodes[:, None] * eta * steps)
+    assert np.abs(exact - flow).max() > 1e-3
