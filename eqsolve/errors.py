@@ -49,6 +49,9 @@ class SolverError(EqsolveError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean `x`?"`` for the nearest known name, or the empty string."""
     candidates = [candidate for candidate in known if candidate != name]
+    longer = [candidate for candidate in candidates if len(name) > 2 and candidate.lower().startswith(name.lower())]
+    if longer:
+        return f"; did you mean `{min(longer, key=len)}`?"
     lowered = {candidate.lower(): candidate for candidate in reversed(candidates)}
     close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
     return f"; did you mean `{lowered[close[0]]}`?" if close else ""

@@ -31,7 +31,13 @@ class Errors(Mapping[str, "xr.DataArray"]):
         self._dataset = dataset
 
     def __getitem__(self, name: str) -> xr.DataArray:
+        if name not in self:
+            has = ", ".join(self)
+            raise KeyError(f"the result has no error of `{name}`{did_you_mean(name, self)} (it has those of: {has})")
         return _with_times(self._dataset[name + _ERROR].rename(name))
+
+    def __contains__(self, name: object) -> bool:
+        return f"{name}{_ERROR}" in self._dataset
 
     def __iter__(self) -> Iterator[str]:
         return (str(key)[: -len(_ERROR)] for key in self._dataset.data_vars if str(key).endswith(_ERROR))
@@ -131,12 +137,13 @@ class Result:
         return [name for name in self.names if self.dataset[name].dims == dims]
 
     # --- evaluation anywhere -------------------------------------------------------------------------------------
-    def at(self, times: Iterable[float]) -> xr.Dataset:
+    def at(self, times: float | Iterable[float]) -> xr.Dataset:
         """Return every function of one time at other times, by the method's own interpolant."""
         import xarray as xr
 
         grid = self._grid()
-        moments = self._inside(np.atleast_1d(np.asarray(list(times), dtype=float)))
+        wanted = list(times) if isinstance(times, Iterable) else [times]
+        moments = self._inside(np.asarray(wanted, dtype=float))
         data: dict[str, Any] = {}
         around = grid.stencil(moments)[0]
         for name in (*self._of_dims("t"), *self._of_dims("path", "t")):

@@ -58,7 +58,7 @@ def solve(
     t_max: float | None = None,
     rtol: float = 1e-3,
     atol: float | None = None,
-    at: Iterable[float] | None = None,
+    at: float | Iterable[float] | None = None,
     at2: Iterable[tuple[float, float]] | None = None,
     kernels: bool | None = None,
     order: int | None = None,
@@ -99,13 +99,16 @@ def solve(
         Values of parameters and laws of random constants, by name.
     """
     from eqsolve.loading import load
-    from eqsolve.passes.check import check
+    from eqsolve.passes.check import RESERVED, check
     from eqsolve.passes.signature import sign
 
     started = time.perf_counter()
     if isinstance(model, str):
         model = load(model)
     check(model)
+    for word in parameters:
+        if word not in model.names and (near := did_you_mean(word, RESERVED)):
+            raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
     binding = bind(model, {**(params or {}), **parameters})
     options = Options.make(
         t_max=t_max,

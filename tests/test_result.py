@@ -30,6 +30,22 @@ def test_a_wrong_name_is_answered_with_the_right_one(result: eqsolve.Result) -> 
         result["E_tset"]
 
 
+def test_wrong_names_are_answered_elsewhere_too(result: eqsolve.Result) -> None:
+    with pytest.raises(KeyError, match="no error of `E_tset`; did you mean `E_test`"):
+        result.error["E_tset"]
+    with pytest.raises(eqsolve.UsageError, match="`E_tset` is not in the result; did you mean `E_test`"):
+        result.plot("E_tset")
+    with pytest.raises(eqsolve.UsageError, match="`w` is no function of one time"):
+        result.plot("w")
+    with pytest.raises(eqsolve.UsageError, match=r"no option `tmax`, .*; did you mean `t_max`"):
+        eqsolve.solve("dln_rich_infinite_data", tmax=5)
+
+
+def test_one_time_needs_no_list(result: eqsolve.Result) -> None:
+    assert result.at(1)["E_test"].item() == result.at([1.0])["E_test"].item()
+    assert 3.0 in eqsolve.solve("dln_rich_infinite_data", at=3)["t"].values
+
+
 def test_the_error_between_nodes_is_the_panels(result: eqsolve.Result) -> None:
     nodes, errors = result["t"].values, result.error["E_test"].values
     between = (nodes[8:16] + nodes[9:17]) / 2

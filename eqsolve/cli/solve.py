@@ -176,7 +176,9 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     blocks = [f"{result.model}: {result.status}{solver}{took}"]
     if made["params"]:
         blocks.append(", ".join(f"{name}={_short(value)}" for name, value in made["params"].items()))
-    if "t" in made:
+    if "t" in made and not made["values"]:
+        blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
+    elif "t" in made:
         blocks += _tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
     else:
         errors = made["errors"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from eqsolve.result import Result
@@ -23,13 +23,18 @@ def plot_result(result: Result, names: tuple[str, ...], axes: Any = None) -> Any
     import matplotlib.pyplot as plt
 
     shown = list(names) or [name for name in result.names if result.dataset[name].dims == ("t",)]
+    for name in names:
+        if name not in result.names or result.dataset[name].dims != ("t",):
+            what = "is no function of one time" if name in result.names else "is not in the result"
+            known = [item for item in result.names if result.dataset[item].dims == ("t",)]
+            raise UsageError(f"`{name}` {what}{did_you_mean(name, known)} (to draw there are: {', '.join(known)})")
     if result.grid is None or not shown:
         raise UsageError(f"the result of `{result.model}` has no function of time to draw")
     if axes is None:
         _, axes = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
     edges = result.grid.edges
-    first = max(edges[1], 1e-4 * edges[-1])
-    log_time = edges[0] == 0 and edges[-1] / first > 30
+    first = np.clip(edges[1], 1e-4 * edges[-1], 1e-3 * edges[-1])
+    log_time = edges[0] == 0 and edges[-1] / edges[1] > 30
     times = np.geomspace(first, edges[-1], 400) if log_time else np.linspace(edges[0], edges[-1], 400)
     curves = result.at(times)
     for index, name in enumerate(shown):
@@ -41,7 +46,8 @@ def plot_result(result: Result, names: tuple[str, ...], axes: Any = None) -> Any
             axes.fill_between(times, values - error, values + error, color=colour, alpha=0.25, lw=0)
     axes.set_xscale("log" if log_time else "linear")
     axes.set_xlabel("t")
-    axes.legend(frameon=False)
+    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(shown) > 3 else {}
+    axes.legend(frameon=False, **beside)
     axes.set_title(_title(result, axes), fontsize=_TITLE_SIZE)
     axes.spines[["top", "right"]].set_visible(False)
     return axes

@@ -65,7 +65,8 @@ def grow(
     larger = dict(levels)
     for place, (item, level) in enumerate(levels.items()):
         worst = max(
-            excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in watched
+            (excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in watched),
+            default=0.0,
         )
         logger.info("%s: %d nodes, quadrature error %.2g of rtol", item.name, _ORDERS[level], worst)
         if worst > _SHARE / len(levels):

@@ -36,7 +36,7 @@ class Options:
         t_max: Any,
         rtol: Any,
         atol: Any,
-        at: Iterable[Any] | None,
+        at: Any,
         at2: Iterable[Any] | None,
         kernels: bool | None,
         order: Any,
@@ -45,7 +45,8 @@ class Options:
         step: Any = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
-        times = tuple(_time(value, "at") for value in (at if at is not None else ()))
+        moments = () if at is None else at if isinstance(at, Iterable) else (at,)
+        times = tuple(_time(value, "at") for value in moments)
         pairs = tuple(_pair(value) for value in (at2 if at2 is not None else ()))
         asked = [*times, *(moment for pair in pairs for moment in pair)]
         last = _time(t_max, "t_max") if t_max is not None else max(asked, default=10.0)

@@ -61,7 +61,7 @@ def solve_two_time(binding: Binding, options: Options) -> Result:
     order = options.order or nodes_per_panel(options.rtol)
     if order < 2:
         raise UsageError(f"order={order} is too low to control the error of a system with memory; use 2 to 12")
-    accuracy = Accuracy(max(0.03 * options.rtol, 1e-12), rough=True)
+    accuracy = Accuracy(max(0.3 * options.rtol, 1e-12), rough=True)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
         if not coarse.panels:

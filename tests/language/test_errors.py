@@ -210,6 +210,7 @@ def test_a_joint_mean_is_a_column():
         ("R_x", ["R_w", "C_f"], "; did you mean `R_w`?"),
         ("alfa", ["alpha"], "; did you mean `alpha`?"),
         ("x", ["y"], ""),
+        ("dln_inf", ["dln_rich", "dln_infinite_data"], "; did you mean `dln_infinite_data`?"),
     ],
 )
 def test_nearest_name(name, known, answer):

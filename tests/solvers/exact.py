@@ -171,9 +171,7 @@ def oscillator() -> Case:
         init={y: 0},
         observables={"energy": (y(t) ** 2 + z(t) ** 2) / 2},
     )
-    return Case(
-        "oscillator", lambda: model, {"y": np.sin, "z": np.cos, "energy": lambda t: np.full_like(t, 0.5)}
-    )
+    return Case("oscillator", lambda: model, {"y": np.sin, "z": np.cos, "energy": lambda t: np.full_like(t, 0.5)})
 
 
 def stiff() -> Case:

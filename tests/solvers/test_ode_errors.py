@@ -14,7 +14,7 @@ from eqsolve import E, Eq, System, function, process, random, times
 from eqsolve.binding import bind
 from eqsolve.compile.ode import compile_ode, make_paths
 from eqsolve.laws import Normal
-from eqsolve.solvers.ode_march import Integrator
+from eqsolve.solvers import ode_march
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -194,13 +194,14 @@ def test_estimates_of_other_kinds(model: System, t_max: float, exact: Exact, rto
     judge(model, {}, t_max, rtol, exact)
 
 
-def test_stiffness_is_noticed_and_oscillation_is_not_taken_for_it() -> None:
+def test_stiffness_is_noticed_and_oscillation_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ode_march, "_CALLS", 2_000)
     options = Options.make(
-        t_max=2000, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None
+        t_max=200, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None
     )
     for model, method in ((stiff, "Radau"), (oscillator, "DOP853")):
-        run = Integrator(compile_ode(bind(model, {})), 0.0, options).run(make_paths({}, [{}]), 1e-6)
-        assert run.calls > 15_000 or method == "Radau"
+        run = ode_march.Integrator(compile_ode(bind(model, {})), 0.0, options).run(make_paths({}, [{}]), 1e-6)
+        assert run.calls > 2_000 or method == "Radau"
         assert run.method == method
 
 
@@ -253,6 +254,13 @@ def test_paths_carry_errors() -> None:
     rate = np.abs(star) - 0.3
     truth = np.sign(star) * rate / (1 + (rate / 0.01 - 1) * np.exp(-rate * np.array([0.5, 7.0])))
     assert (np.abs(sampled["w"].values - truth) <= 3 * sampled["w_error"].values).all()
+
+
+def test_a_model_without_observables_gives_its_paths() -> None:
+    bare = System("bare", eqs=[Eq(x(t).diff(t), -x(t) + a)], init={x: 0})
+    res = eqsolve.solve(bare, t_max=1)
+    truth = res["a"].values[:, None] * (1 - np.exp(-res["t"].values))
+    assert (np.abs(res["x"].values - truth) <= 3 * res.error["x"].values).all()
 
 
 def test_the_tolerance_has_a_natural_scale() -> None:

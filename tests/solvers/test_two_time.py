@@ -155,7 +155,12 @@ def test_command_line_gives_values_with_errors(words: list[str], capsys: pytest.
         assert np.isfinite(values).all()
         assert all(0 < error < 1e-3 for error in shown["errors"][name])
     if words[0] == "dln_lazy":
-        known = {"C_w": 0.0815191189340355, "C_f": 0.0244018889233702, "R_w": 1.45251016611886, "R_f": 0.567519716942884}
+        known = {
+            "C_w": 0.0815191189340355,
+            "C_f": 0.0244018889233702,
+            "R_w": 1.45251016611886,
+            "R_f": 0.567519716942884,
+        }
         for name, value in known.items():
             assert shown["values"][name][0] == pytest.approx(value, abs=3 * shown["errors"][name][0])
 
