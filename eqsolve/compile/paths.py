@@ -36,7 +36,8 @@ class CompiledEnsemble:
     ``inputs`` names, in order, the arguments of all functions: the time, unknowns, noises, constants, one-time
     functions,
     and derived integrals. ``slopes[k]`` gives the derivatives of signal k by every unknown; ``noise_slopes`` by
-    every noise.
+    every noise. ``targets`` are what is averaged in pairs, what responds, and what memory acts on: their mean
+    responses tell how the means react to the kernels.
     """
 
     source: Ensemble
@@ -53,6 +54,9 @@ class CompiledEnsemble:
     means: tuple[CompiledMean, ...]
     processes: Lowered
     starts: Lowered
+    targets: tuple[Expr, ...]
+    target_values: Lowered
+    target_slopes: Lowered
 
 
 def stable(expr: Expr) -> Expr:
@@ -92,13 +96,27 @@ def compile_ensemble(ensemble: Ensemble) -> CompiledEnsemble:
     memory_signals = [memory.signal for memory in ensemble.memories]
     memory_slopes = [partial(signal, symbol) for signal in memory_signals for symbol in unknowns]
     means = tuple(_mean(mean, unknowns, derived, full, make) for mean in ensemble.means)
+    targets = _targets(ensemble)
+    target_slopes = [partial(target, symbol) for target in targets for symbol in unknowns]
     return CompiledEnsemble(
         ensemble, tuple(full), tuple(functions), make(list(signals), inputs), index, len(signals),
         make(slopes, inputs), make(by_noise, inputs), all(expr == 0 for expr in by_noise),
         make(memory_signals, inputs), make(memory_slopes, inputs), means,
         make([expr for _, expr in ensemble.processes], full),
         make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
+        targets, make(list(targets), full), make(target_slopes, full),
     )  # fmt: skip
+
+
+def _targets(ensemble: Ensemble) -> tuple[Expr, ...]:
+    found: dict[Expr, None] = {}
+    for mean in ensemble.means:
+        if mean.kind == "two":
+            found.update(dict.fromkeys(piece for term in mean.terms for piece in term[1:]))
+        elif mean.kind == "response":
+            found[mean.output] = None
+    found.update(dict.fromkeys(link.signal for link in ensemble.links if link.memory is not None))
+    return tuple(found)
 
 
 def _mean(mean: Mean, unknowns: list[Basic], derived: list[Basic], full: list[Basic], make: Any) -> CompiledMean:

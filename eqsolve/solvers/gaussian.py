@@ -1,10 +1,10 @@
 """Expectations over Gaussian processes and random constants: few modes that matter, each with the points it needs.
 
 A Gaussian process on N nodes is a sum of modes. The modes are rotated to the singular vectors of what they do to the
-unknowns (the drive), so that few of them carry almost all variance; those get a tensor product of Gauss–Hermite
-rules, with
-fewer points the weaker the mode, and the weakest a Hadamard design. When too many modes matter for that, a randomly
-shifted Kronecker sequence takes its place. Atoms of discrete laws are summed exactly.
+unknowns (the drive), so that few of them carry almost all variance. They get an anisotropic sparse grid: products of
+Gauss–Hermite rules, combined so that a mode has fewer points the weaker it is and the less it acts together with
+others (Smolyak; the combination's weights may be negative). When too many modes matter for that, a randomly shifted
+Kronecker sequence takes its place. Atoms of discrete laws are summed exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from eqsolve.language.laws import Law
 from eqsolve.language.symbols import Random
 from eqsolve.solvers.grids import Array
 
-__all__ = ["Level", "Points", "factor_covariance", "make_points"]
+__all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points"]
+
+_EVEN = 20  # from so many points on, a mode gets evenly spaced ones
 
 
 @dataclass(frozen=True)
@@ -29,23 +31,36 @@ class Level:
 
     Attributes
     ----------
-    first
-        Gauss points along the strongest mode.
     accuracy
-        A mode of strength r relative to the strongest gets log(accuracy) / (2 log r) points, rounded up.
+        Combinations of modes whose contribution is estimated below it are left out.
+    sharp
+        How sharply the integrand bends along the strongest mode: its number of points is multiplied by this.
     constants
         Gauss points per random constant with a density.
     most
-        Most points of the tensor product; beyond it all modes are sampled with so many points.
+        Most points of a sparse grid; beyond it all modes are sampled with so many points.
     seed
         Of the random shift of sampled modes.
     """
 
-    first: int
     accuracy: float
+    sharp: float
     constants: int
     most: int
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How points are spread: the levels of a sparse grid, one per mode, or a sample of all modes."""
+
+    levels: tuple[tuple[int, ...], ...]
+    crowded: bool
+
+    @property
+    def modes(self) -> int:
+        """The number of modes that have points at all."""
+        return max((len(entry) for entry in self.levels), default=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,53 +95,63 @@ def align(factor: Array, drive: Array, previous: Array | None) -> Array:
 
 
 @functools.lru_cache(maxsize=128)
-def _hermite(order: int) -> tuple[Array, Array]:
+def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
+    """Return a rule for a standard normal: Gauss–Hermite, or evenly spaced points, better where integrands bend."""
     from scipy.special import roots_hermitenorm
 
+    if order >= _EVEN:
+        reach = np.sqrt(-2 * np.log(1e-3 * accuracy))
+        nodes = np.linspace(-reach, reach, order)
+        weights = np.exp(-(nodes**2) / 2)
+        return nodes, weights / weights.sum()
     nodes, weights = roots_hermitenorm(order)
     return nodes, weights / weights.sum()
 
 
-def orders(strengths: Sequence[float], level: Level) -> tuple[list[int], int, bool]:
-    """Return the Gauss points per strong mode, the number of weak modes, and whether too many modes are strong.
-
-    A strong mode needs three points or more, a weak one two, and what needs less than two is left out.
-    """
-    counts: list[int] = []
-    weak, total, crowded = 0, 1, False
-    for strength in strengths:
-        ratio = strength / max(strengths[0], 1e-300)
-        needed = float(level.first)
-        if counts:
-            needed = float(np.log(level.accuracy) / (2 * np.log(max(min(ratio, 0.999), 1e-300))))
-        if needed <= 1:
-            break
-        if needed <= 2:
-            weak += 1
-            continue
-        count = min(level.first, int(np.ceil(needed)))
-        crowded |= total * count > level.most
-        counts.append(count)
-        total *= count
-    return counts, weak, crowded
+def _count(level: int, sharp: float) -> int:
+    """Return the number of points along the strongest mode: odd, so that rules share the origin."""
+    plain = (1, 3, 5, 7, 9, 13, 17, 23, 31, 41, 55, 73, 97, 129, 171, 229, 305)
+    return 2 * round(sharp * (plain[min(level, len(plain) - 1)] - 1) / 2) + 1
 
 
-def make_points(strengths: Sequence[float], laws: dict[Random, Law], level: Level) -> Points:
-    """Return points for modes of given strengths and for the random constants, all independent.
+def lay_out(strengths: Sequence[float], level: Level) -> Layout:
+    """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy."""
+    ratios = [min(strength / max(strengths[0], 1e-300), 0.95) for strength in strengths]
+    chosen: list[tuple[int, ...]] = []
+    total = 0
 
-    Strong modes get a tensor product of Gauss–Hermite rules. Weak modes together get the values ±1 in the patterns of a
-    Hadamard matrix and its negative, which is exact to third order in all of them at once.
-    """
-    counts, weak, crowded = orders(strengths, level)
-    if crowded:
-        normals, weights = _crowded(len(strengths), level)
-    else:
-        strong, weights = _tensor(counts, level)
-        block = _hadamard(weak)
-        normals = np.zeros((len(strengths), strong.shape[1] * block.shape[1]))
-        normals[: len(counts)] = np.repeat(strong, block.shape[1], axis=1)
-        normals[len(counts) : len(counts) + weak] = np.tile(block, strong.shape[1])
-        weights = np.repeat(weights, block.shape[1]) / block.shape[1]
+    def grow(prefix: tuple[int, ...], weight: float, points: int) -> bool:
+        """Add all continuations of a prefix; False once there are too many points."""
+        nonlocal total
+        place = len(prefix)
+        shorter = prefix
+        while shorter and shorter[-1] == 0:
+            shorter = shorter[:-1]
+        if place == len(ratios) or ratios[place] ** 2 * weight < level.accuracy and place > 0:
+            chosen.append(shorter)
+            total += points
+            return total <= level.most
+        for number in range(30):
+            if place == 0:
+                gain = 1.0 if number == 0 else float(np.exp(-2 * np.sqrt(max(_count(number - 1, 1.0) - 1, 0))))
+                size = _count(number, level.sharp)
+            else:
+                gain, size = (1.0 if number == 0 else ratios[place] ** (4 * number - 2)), 2 * number + 1
+            if weight * gain < level.accuracy:
+                break
+            if not grow((*prefix, number), weight * gain, points * size):
+                return False
+        return True
+
+    if not strengths:
+        return Layout(((),), False)
+    fits = grow((), 1.0, 1)
+    return Layout(tuple(chosen), False) if fits else Layout((), True)
+
+
+def make_points(modes: int, layout: Layout, laws: dict[Random, Law], level: Level) -> Points:
+    """Return points for modes by decreasing strength and for the random constants, all independent."""
+    normals, weights = _crowded(modes, level) if layout.crowded else _sparse(modes, layout, level)
     constants = make_paths(laws, [dict.fromkeys(laws, level.constants)])
     count = len(constants.weights)
     return Points(
@@ -136,27 +161,34 @@ def make_points(strengths: Sequence[float], laws: dict[Random, Law], level: Leve
     )
 
 
-def _tensor(counts: list[int], level: Level) -> tuple[Array, Array]:
-    """Return the product of Gauss–Hermite rules without the points whose weight does not matter."""
-    grids = [_hermite(count) for count in counts]
-    mesh = np.meshgrid(*(nodes for nodes, _ in grids), indexing="ij") if grids else []
-    weights = np.ones(1)
-    for _, mass in grids:
-        weights = np.multiply.outer(weights, mass)
-    weights = weights.reshape(-1)
-    points = np.array([axis.ravel() for axis in mesh]).reshape(len(counts), -1)
-    keep = weights > 1e-2 * level.accuracy * weights.max()
-    return points[:, keep], weights[keep] / weights[keep].sum()
-
-
-def _hadamard(dimension: int) -> Array:
-    """Return ± patterns with zero first and third moments and unit covariance, shape (dimension, points)."""
-    if dimension == 0:
-        return np.zeros((0, 1))
-    matrix = np.ones((1, 1))
-    while len(matrix) < dimension:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    return np.hstack([matrix[:dimension], -matrix[:dimension]])
+def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
+    """Return the combination of product rules that a sparse grid is; shapes (modes, points) and (points,)."""
+    used = min(layout.modes, modes)
+    amounts = {entry[:used] + (0,) * (used - len(entry)): 1 for entry in layout.levels}
+    for mode in range(used):
+        amounts = {
+            entry: amount - amounts.get((*entry[:mode], entry[mode] + 1, *entry[mode + 1 :]), 0)
+            for entry, amount in amounts.items()
+        }
+    points, weights = [], []
+    for entry, amount in amounts.items():
+        if amount == 0:
+            continue
+        counts = [_count(entry[0], level.sharp) if mode == 0 else 2 * entry[mode] + 1 for mode in range(used)]
+        rules = [_rule(count, level.accuracy) for count in counts]
+        mesh = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij") if rules else []
+        product = np.ones(1)
+        for _, mass in rules:
+            product = np.multiply.outer(product, mass)
+        points.append(np.array([axis.ravel() for axis in mesh]).reshape(used, -1))
+        weights.append(amount * product.reshape(-1))
+    whole, mass = np.hstack(points), np.concatenate(weights)
+    keys, first, inverse = np.unique(np.round(whole, 10) + 0.0, axis=1, return_index=True, return_inverse=True)
+    merged = np.bincount(inverse.reshape(-1), weights=mass, minlength=keys.shape[1])
+    keep = np.abs(merged) > 1e-3 * level.accuracy * np.abs(merged).max()
+    normals = np.zeros((modes, int(keep.sum())))
+    normals[:used] = whole[:, first][:, keep]
+    return normals, merged[keep] / merged[keep].sum()
 
 
 def _crowded(modes: int, level: Level) -> tuple[Array, Array]:

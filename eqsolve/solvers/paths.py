@@ -17,13 +17,18 @@ from eqsolve.compile.paths import CompiledEnsemble, CompiledMean
 from eqsolve.errors import SolverError
 from eqsolve.language.nodes import E
 from eqsolve.passes.path_form import Drive, Link
-from eqsolve.solvers.gaussian import Level, Points, align, factor_covariance, make_points
+from eqsolve.solvers.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.operators import Evaluation
 
 __all__ = ["PathSolver"]
 
 _CHUNK = 40_000_000  # numbers held at once for the responses
+
+
+def _average(left: Array, tangents: Array) -> Array:
+    """Return Σ_q left(i, q) tangents(i, j, q)."""
+    return np.asarray(np.matmul(tangents, left[:, :, None])[:, :, 0])
 
 
 def eliminate(matrix: Array, right: Array) -> Array:
@@ -46,14 +51,18 @@ class PathSolver:
     """Runs one ensemble: modes of its noises, paths, means. Keeps the modes between sweeps so that sweeps are
     continuous."""
 
-    def __init__(self, compiled: CompiledEnsemble, laws: dict[Any, Any], level: Level) -> None:
-        self.compiled, self.level = compiled, level
+    def __init__(
+        self, compiled: CompiledEnsemble, laws: dict[Any, Any], level: Level, layout: Layout | None = None
+    ) -> None:
+        self.compiled, self.level, self.layout = compiled, level, layout
         source = compiled.source
         self.laws = {item: laws[item] for item in source.randoms}
-        self.factors: dict[int, Array] = {}
+        self.factors: dict[int, Array] = {}  # the modes that later ones are aligned with
         self.points: Points | None = None
         self.sizes: dict[E, Array] = {}  # E|f| beside E f: what a mean that cancels is compared with
         self.frozen = False
+        self.unknowns = np.empty((0, 0, 0))
+        self.reactions: dict[Any, dict[Expr, Array]] = {}  # mean responses of the targets to each noise
 
     # --- operators of the path equations -----------------------------------------------------------------------------
     def _operators(self, state: Evaluation) -> dict[tuple[int, int], Array]:
@@ -88,10 +97,16 @@ class PathSolver:
         self.drives = [(drive, self._drive_operator(drive, state)) for drive in self.compiled.source.drives]
         noises = self._noises(covariances)
         self._solve_paths(noises)
-        means = {}
-        for mean in self.compiled.means:
-            means[mean.mean.node] = self._mean(mean)
-        return means
+        arguments = self._full_arguments()
+        made: dict[E, Array] = {}
+        self.reactions = {}
+        for noise in self.compiled.source.noises:
+            asked = [m for m in self.compiled.means if m.mean.kind == "response" and m.mean.noise == noise]
+            if asked:
+                made |= self._responses(noise, asked, arguments)
+        rest = {m.mean.node: self._mean(m, arguments) for m in self.compiled.means if m.mean.kind != "response"}
+        return {m.mean.node: made[m.mean.node] if m.mean.kind == "response" else rest[m.mean.node]
+                for m in self.compiled.means}  # fmt: skip
 
     def _noises(self, covariances: dict[Any, tuple[Any, Array, Array]]) -> list[Array]:
         """Choose modes and points; return each noise on (nodes, paths)."""
@@ -105,7 +120,8 @@ class PathSolver:
             previous = self.factors.get(number) if self.frozen else None
             factor = factor_covariance(covariance, None if previous is None else previous.shape[1])
             factor = align(factor, self._drive_matrix(factor, list(group)), previous)
-            self.factors[number] = factor
+            if previous is None:
+                self.factors[number] = factor
             effect = np.sqrt(np.sum(self._drive_matrix(factor, list(group)) ** 2, axis=0))
             factors.append(factor)
             strengths.append(effect)
@@ -113,14 +129,21 @@ class PathSolver:
         if not self.frozen or self.points is None:
             flat = np.concatenate(strengths) if strengths else np.empty(0)
             self.order = np.argsort(-flat, kind="stable")
-            self.points = make_points(list(flat[self.order]), self.laws, self.level)
+            self.used = self.layout or lay_out(list(flat[self.order]), self.level)
+            self.points = make_points(len(flat), self.used, self.laws, self.level)
         coordinates = np.empty_like(self.points.normals)
         coordinates[self.order] = self.points.normals
+        sampled = np.ones(len(self.order), dtype=bool)
+        if not self.used.crowded:
+            sampled[self.order[self.used.modes :]] = False
+        self.rests: list[tuple[list[Any], Array]] = []  # modes without points, by group of noises
         made: dict[Any, Array] = {}
         position = 0
         for factor, (group, members) in zip(factors, placed, strict=True):
-            part = factor @ coordinates[position : position + factor.shape[1]]
-            position += factor.shape[1]
+            place = slice(position, position + factor.shape[1])
+            part = factor @ coordinates[place]
+            self.rests.append((group, factor[:, ~sampled[place]]))
+            position = place.stop
             for noise in members:
                 row = group.index(noise) * size
                 made[noise] = part[row : row + size] + covariances[noise][2][:, None]
@@ -170,6 +193,7 @@ class PathSolver:
         for drive, matrix in self.drives:
             base[drive.unknown] += matrix @ noises[positions[drive.noise]]
         self.noises = noises
+        self.before = self.unknowns if self.frozen and self.unknowns.shape == base.shape else None
         self.unknowns = np.zeros((count, grid.size, paths))
         self.signals = np.zeros((self.compiled.count, grid.size, paths))
         self.slopes = np.zeros((self.compiled.count, count, grid.size, paths))
@@ -190,6 +214,8 @@ class PathSolver:
             if part.start:
                 history[unknown] += matrix[part, : part.start] @ self.signals[signal, : part.start]
         guess = self.unknowns[:, part.start - 1 : part.start] if part.start else history
+        if self.before is not None:
+            guess = self.before[:, part]
         unknowns = np.broadcast_to(guess, history.shape).copy()
         scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
         identity = np.eye(count * size)[:, :, None]
@@ -210,13 +236,88 @@ class PathSolver:
             if not np.isfinite(step).all():
                 raise SolverError(f"a path is not finite near t = {self.state.grid.nodes[part.stop - 1]:.6g}")
             change = float((np.abs(step) / (scale + np.abs(unknowns).max(axis=(1, 2), keepdims=True))).max())
-            if change < 1e-11:
+            if change < 1e-7:  # what the next step would change is the square of this
                 break
         if change > 1e-6:
             here = f"t = {self.state.grid.nodes[part.stop - 1]:.6g}"
             raise SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
         self.unknowns[:, part] = unknowns
         self.signals[:, part], self.slopes[:, :, part] = self._evaluate(part, unknowns)
+
+    # --- how the means react to the kernels ---------------------------------------------------------------------------
+    @property
+    def reacts(self) -> bool:
+        return bool(self.reactions)
+
+    def prepare(self) -> None:
+        """Average what ``react`` needs: the products of remembered signals and targets."""
+        assert self.points is not None
+        shape = self.unknowns.shape[1:]
+        values = [np.broadcast_to(v, shape) for v in self.compiled.target_values(*self._full_arguments())]
+        self.values = dict(zip(self.compiled.targets, values, strict=True))
+        self.products: dict[tuple[Expr, Expr], Array] = {}
+        self.forces = []  # links through memory whose unknown a noise drives too: link, noise, 1 / drive coefficient
+        drives = {drive.unknown: drive for drive in self.compiled.source.drives if drive.noise in self.reactions}
+        for link in self.compiled.source.links:
+            if link.memory is not None and link.unknown in drives:
+                drive = drives[link.unknown]
+                strength = self.state.vector(drive.coefficient) if drive.coefficient != S.One else np.ones(shape[0])
+                if (strength != 0).all():
+                    self.forces.append((link, drive.noise, 1 / strength, self._inner(link, self.state)))
+
+    def _inner(self, link: Link, state: Evaluation) -> Array:
+        values = state.vector(link.coefficient) if link.coefficient != S.One else np.ones(state.grid.size)
+        assert link.memory is not None
+        return values[:, None] * state.kernel_operator(link.memory.kernel)
+
+    def _product(self, signal: Expr, target: Expr) -> Array:
+        assert self.points is not None
+        if (signal, target) not in self.products:
+            left, right = self.values[signal], self.values[target]
+            self.products[signal, target] = (left * self.points.weights) @ right.T
+        return self.products[signal, target]
+
+    def react(self, state: Evaluation, changes: dict[Any, tuple[Any, Array]]) -> dict[E, Array]:
+        """Return how the means change with the kernels, every response replaced by its mean.
+
+        ``state`` holds the changed kernels, ``changes`` the changes of the covariances by noise.
+        """
+        size = self.state.grid.size
+        forces = [(link, noise, scale[:, None] * (self._inner(link, state) - inner))
+                  for link, noise, scale, inner in self.forces]  # fmt: skip
+        made: dict[E, Array] = {}
+        for compiled in self.compiled.means:
+            mean = compiled.mean
+            if mean.kind == "one":
+                made[mean.node] = np.zeros(size)
+                continue
+            total = np.zeros((size, size))
+            for outer, left, right in mean.terms:
+                part = np.zeros((size, size))
+                if mean.kind == "response":
+                    for link, noise, force in forces:
+                        chain = self.reactions[mean.noise].get(link.signal)
+                        if chain is not None:
+                            part += self.reactions[noise][mean.output] @ (force @ chain)
+                else:
+                    part += self._react_covariance(left, right, changes)
+                    for link, noise, force in forces:
+                        part += self.reactions[noise][left] @ (force @ self._product(link.signal, right))
+                        part += (self.reactions[noise][right] @ (force @ self._product(link.signal, left))).T
+                total += np.asarray(self.state.pointwise(outer), float) * part
+            made[mean.node] = total
+        return made
+
+    def _react_covariance(self, left: Expr, right: Expr, changes: dict[Any, tuple[Any, Array]]) -> Array:
+        size = self.state.grid.size
+        total = np.zeros((size, size))
+        for noise, (group, change) in changes.items():
+            for other in group:
+                if noise in self.reactions and other in self.reactions:
+                    row, column = list(group).index(noise) * size, list(group).index(other) * size
+                    block = change[row : row + size, column : column + size]
+                    total += self.reactions[noise][left] @ block @ self.reactions[other][right].T
+        return total
 
     def rate(self) -> float:
         """Return the largest rate at which an integrated unknown moves or reacts at the first node."""
@@ -258,52 +359,85 @@ class PathSolver:
                 arguments.append(self.state.kernel_operator(memory.kernel) @ np.broadcast_to(signal, shape))
         return arguments
 
-    def _mean(self, compiled: CompiledMean) -> Array:
+    def _mean(self, compiled: CompiledMean, arguments: list[Any]) -> Array:
         assert self.points is not None
         weights, shape = self.points.weights, self.unknowns.shape[1:]
-        arguments = self._full_arguments()
         factors = [np.broadcast_to(value, shape) for value in compiled.factors(*arguments)]
         if compiled.mean.kind == "one":
-            self.sizes[compiled.mean.node] = np.abs(factors[0]) @ weights
+            self.sizes[compiled.mean.node] = np.abs(factors[0]) @ np.abs(weights)
             return np.asarray(factors[0] @ weights)
-        if compiled.mean.kind == "response":
-            return self._response(compiled, factors, arguments)
         total = np.zeros((shape[0], shape[0]))
-        for (outer, _, _), first, second in zip(compiled.mean.terms, factors[::2], factors[1::2], strict=True):
-            total += np.asarray(self.state.pointwise(outer), float) * ((first * weights) @ second.T)
+        for (outer, left, right), first, second in zip(
+            compiled.mean.terms, factors[::2], factors[1::2], strict=True
+        ):
+            pairs = (first * weights) @ second.T + self._rest(left, right)
+            total += np.asarray(self.state.pointwise(outer), float) * pairs
         return total
 
-    def _response(self, compiled: CompiledMean, factors: list[Array], arguments: list[Any]) -> Array:
-        """Return E[a(t) ∂output(t)/∂z(t') b(t')] as an operator, path chunk by path chunk."""
+    def _rest(self, left: Expr, right: Expr) -> Array | float:
+        """What the modes without points add to a pair: their linear effect through the mean responses."""
+        total: Array | float = 0.0
+        size = self.state.grid.size
+        for group, factor in self.rests:
+            effects = []
+            for target in (left, right):
+                parts = [
+                    self.reactions[noise][target] @ factor[place * size : (place + 1) * size]
+                    for place, noise in enumerate(group)
+                    if target in self.reactions.get(noise, {})
+                ]
+                effects.append(sum(parts[1:], parts[0]) if parts else None)
+            if factor.shape[1] and effects[0] is not None and effects[1] is not None:
+                total = total + effects[0] @ effects[1].T
+        return total
+
+    def _responses(self, noise: Any, asked: list[CompiledMean], arguments: list[Any]) -> dict[E, Array]:
+        """Return E[a(t) ∂output(t)/∂z(t') b(t')] as operators, path chunk by path chunk; keep the targets' reactions."""
         assert self.points is not None
         size, paths = self.unknowns.shape[1:]
         count = len(self.unknowns)
         shape = (size, paths)
-        noise = self.compiled.source.noises.index(compiled.mean.noise)
-        outputs = [np.broadcast_to(v, shape) for v in compiled.by_unknown(*arguments)]  # type: ignore[misc]
+        index = self.compiled.source.noises.index(noise)
         source = np.zeros((count, size, size))
         for drive, matrix in self.drives:
-            if drive.noise == compiled.mean.noise:
+            if drive.noise == noise:
                 source[drive.unknown] += matrix
         by_noise = None
         if not self.compiled.noise_slope_is_zero:
             inputs = arguments[: len(self.compiled.inputs) - len(self.compiled.source.memories)]
             table = [np.broadcast_to(v, shape) for v in self.compiled.noise_slopes(*inputs)]
-            by_noise = np.stack(table).reshape(self.compiled.count, -1, size, paths)[:, noise]
-        total = np.zeros((size, size))
+            by_noise = np.stack(table).reshape(self.compiled.count, -1, size, paths)[:, index]
+        jobs = []  # per mean: outputs by unknown, the factors around
+        for mean in asked:
+            outputs = [np.broadcast_to(v, shape) for v in mean.by_unknown(*arguments)]  # type: ignore[misc]
+            factors = [np.broadcast_to(value, shape) for value in mean.factors(*arguments)]
+            jobs.append((mean, outputs, factors, np.zeros((size, size))))
+        targets = self.compiled.targets
+        slopes = [np.broadcast_to(v, shape) for v in self.compiled.target_slopes(*arguments)]
+        reactions = [np.zeros((size, size)) for _ in targets]
         step = max(1, _CHUNK // (size * size * count))
         for begin in range(0, paths, step):
             part = slice(begin, min(begin + step, paths))
             tangents = self._tangents(source, None if by_noise is None else by_noise[..., part], part)
-            left = [output[:, part] * factors[0][:, part] * self.points.weights[part] for output in outputs]
-            for unknown in range(count):
-                if factors[1].strides == (0, 0) or not compiled.mean.terms[0][2].free_symbols:
-                    total += np.einsum("iq,ijq->ij", left[unknown], tangents[unknown])
-                else:
-                    total += np.einsum("iq,ijq,jq->ij", left[unknown], tangents[unknown], factors[1][:, part])
-        total -= np.diag(self._instantaneous(source, outputs, factors))
-        outer = compiled.mean.terms[0][0]
-        return total * np.asarray(self.state.pointwise(outer), float)
+            weights = self.points.weights[part]
+            for mean, outputs, factors, total in jobs:
+                for unknown in range(count):
+                    left = outputs[unknown][:, part] * factors[0][:, part] * weights
+                    if factors[1].strides == (0, 0) or not mean.mean.terms[0][2].free_symbols:
+                        total += _average(left, tangents[unknown])
+                    else:
+                        total += np.einsum("iq,ijq,jq->ij", left, tangents[unknown], factors[1][:, part])
+            for place, reaction in enumerate(reactions):
+                for unknown in range(count):
+                    slope = slopes[place * count + unknown]
+                    if slope.strides != (0, 0) or slope.flat[0] != 0:
+                        reaction += _average(slope[:, part] * weights, tangents[unknown])
+        self.reactions[noise] = dict(zip(targets, reactions, strict=True))
+        made = {}
+        for mean, outputs, factors, total in jobs:
+            total -= np.diag(self._instantaneous(source, outputs, factors))
+            made[mean.mean.node] = total * np.asarray(self.state.pointwise(mean.mean.terms[0][0]), float)
+        return made
 
     def _instantaneous(self, source: Array, outputs: list[Array], factors: list[Array]) -> Array:
         """The part of the response proportional to δ(t − t'), which a response kernel leaves out."""

@@ -1,10 +1,11 @@
 """Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
 
-Method (see ``sweeps``, ``paths``, ``gaussian``, ``operators``). Three solutions are compared: on a grid with fewer
-points per
-expectation, on the same grid with more, and on a denser grid. The error of a value is the sum of the change under
-more points, of the change under denser panels (divided by what the order promises), and of what the iteration left.
-Whichever is too large is refined until the tolerance is met.
+Method (see ``sweeps``, ``paths``, ``gaussian``, ``operators``). First the panels: with few points, grids of growing
+density are compared until the change, divided by what the order promises, is small enough. Then the points, on that
+grid: each way to have more of them (along the leading mode, in further modes, in random constants, in a sample) is
+probed by one sweep, and the change it makes is carried to the solution by what past sweeps taught about the map; a way
+that matters is taken and the rest is left. The result has the probed changes in it. Its error is the sum of the
+changes under denser panels and under more points, and of what the iteration left.
 Chosen for systems with processes that have memory or Gaussian drives. Cost: sweeps × paths × nodes³ / 3.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Evaluation, OperatorGrid
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.rows import RowStore
-from eqsolve.solvers.sweeps import Solved, Sweeper, interpolation_matrix
+from eqsolve.solvers.sweeps import Means, Solved, Sweeper, interpolation_matrix
 from eqsolve.solvers.tolerance import excess
 
 __all__ = ["solve_stochastic"]
@@ -39,14 +40,27 @@ logger = logging.getLogger("eqsolve")
 _GROWTH = 1.4
 _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 _RATIO = math.sqrt(2.0)
-_ROUNDS = 5
-_MOST_POINTS = 20_000
+_ROUNDS = 8
+_SHARE = 0.45  # of the tolerance for panels, and for points
+_REMAINS = 0.5  # of the change under more points, in the error after they were taken in
 
 
 def make_level(accuracy: float, seed: int) -> Level:
     """Return the points that go with an accuracy of expectations."""
     digits = -math.log10(accuracy)
-    return Level(round(4 + 2.9 * digits), accuracy, round(8 + 4 * digits), _MOST_POINTS, seed)
+    return Level(accuracy, 1.0, round(8 + 4 * digits), round(40 / accuracy), seed)
+
+
+def refine(level: Level, way: str) -> Level:
+    """Return a level with more points in one way."""
+    match way:
+        case "sharp":
+            return replace(level, sharp=2 * level.sharp)
+        case "modes":
+            return replace(level, accuracy=level.accuracy / 10)
+        case "constants":
+            return replace(level, constants=math.ceil(1.5 * level.constants))
+    return replace(level, most=4 * level.most)
 
 
 def solve_stochastic(binding: Binding, options: Options) -> Result:
@@ -68,7 +82,7 @@ class Curves:
 
     single: dict[str, Array]
     tables: dict[str, Array]
-    operators: dict[str, Array]
+    values: dict[str, Array]  # of responses, continued across the diagonal
     sizes: dict[str, float]  # of the terms averaged or added up in the observables, before they cancel
 
 
@@ -77,41 +91,100 @@ class _Control:
 
     def __init__(self, binding: Binding, sweeper: Sweeper, options: Options, begin: float) -> None:
         self.binding, self.sweeper, self.options, self.begin = binding, sweeper, options, begin
-        self.rough = Level(6, 1e-2, 8, 500, options.seed)
+        self.rough = Level(3e-2, 1.0, 8, 500, options.seed)
         self.order = options.order or (4 if options.rtol > 3e-4 else 5 if options.rtol > 3e-6 else 6)
 
     def solve(self) -> Result:
         options, sweeper = self.options, self.sweeper
-        accuracy = max(0.1 * options.rtol, 1e-9)
-        stop = 3e-3 * options.rtol
-        rough = self.rough
-        panels = self._first_panels(rough)
-        grid = OperatorGrid.from_panels(panels)
-        means = sweeper.start(grid, rough)
+        stop = 5e-3 * options.rtol
+        self.level = make_level(min(1e-2, 10 * options.rtol), options.seed)
+        grid = OperatorGrid.from_panels(self._first_panels(self.rough))
+        start = sweeper.start(grid, self.rough)
         options.report(0.2 * options.t_max, "start found")
-        fewer = sweeper.iterate(grid, means, make_level(10 * accuracy, options.seed), stop)
-        more = sweeper.iterate(grid, fewer.means, make_level(accuracy, options.seed), stop)
-        dense = self._denser(more, accuracy, stop)
-        for round_number in range(1, _ROUNDS + 1):
-            options.report((0.3 + 0.1 * round_number) * options.t_max, f"round {round_number}")
-            final, time_error, point_error, left = self._compare(fewer, more, dense)
-            total = {name: time_error[name] + point_error[name] + left[name] for name in time_error}
-            worst = self._worst(final, total)
-            by_time, by_points = self._worst(final, time_error), self._worst(final, point_error)
-            logger.info(
-                "round %d: %d nodes, %d paths, error %.2g of the tolerance (panels %.2g, points %.2g)",
-                round_number, dense.grid.size, self._paths(dense), worst, by_time, by_points,
-            )  # fmt: skip
-            if worst <= 1.0 or round_number == _ROUNDS:
+        base = sweeper.iterate(grid, start.means, self.level, stop)
+        solved, time_error, by_time = self._settle_panels(base, stop)
+        return self._settle_points(solved, time_error, by_time, stop)
+
+    def _settle_panels(self, base: Solved, stop: float) -> tuple[Solved, dict[str, Array], float]:
+        """Return the solution with few points on panels that are dense enough, and the error of the panels."""
+        for number in range(1, _ROUNDS + 1):
+            dense = self._denser(base, stop)
+            errors = self._compare(base, dense)
+            worst = self._worst(self._curves(dense), errors)
+            logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
+            self.options.report((0.2 + 0.04 * number) * self.options.t_max, f"{dense.grid.size} nodes")
+            if worst <= _SHARE:
                 break
-            if by_points >= by_time:
-                accuracy /= 10
-                fewer, more = more, sweeper.iterate(more.grid, more.means, make_level(accuracy, options.seed), stop)
-                dense = sweeper.iterate(dense.grid, dense.means, make_level(accuracy, options.seed), stop)
-            else:
-                fewer = sweeper.iterate(dense.grid, dense.means, make_level(10 * accuracy, options.seed), stop)
-                more, dense = dense, self._denser(dense, accuracy, stop)
-        return self._package(dense, final, total, worst)
+            base = dense
+        return dense, errors, worst
+
+    def _settle_points(self, solved: Solved, time_error: dict[str, Array], by_time: float, stop: float) -> Result:
+        """Probe more points in every way there is, take those that matter, until the error is small enough."""
+        sweeper, options = self.sweeper, self.options
+        for number in range(1, _ROUNDS + 1):
+            curves = self._curves(solved)
+            same = self._same(solved)
+            means, errors, effects = dict(solved.means), {name: np.zeros_like(e) for name, e in time_error.items()}, {}
+            for way in self._ways(solved):
+                step = self._probe(solved, same, way)
+                means = {key: value + step[key] for key, value in means.items()}
+                changed = self._change(curves, solved, {key: value + step[key] for key, value in solved.means.items()})
+                effects[way] = self._worst(curves, changed)
+                errors = {name: error + _REMAINS * changed[name] for name, error in errors.items()}
+            by_points = self._worst(curves, errors)
+            text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
+            logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
+            options.report((0.5 + 0.06 * number) * options.t_max, f"{self._paths(solved)} paths")
+            if by_points + by_time <= 1.0 or number == _ROUNDS:
+                break
+            for way, effect in effects.items():
+                if effect > 0.3 * max(effects.values()):
+                    self.level = refine(self.level, way)
+            solved = sweeper.iterate(solved.grid, means, self.level, stop)
+        final = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
+        curves = self._curves(final)
+        remain = 2.0 * max(solved.left, 1e-14)
+        for name, error in time_error.items():
+            values = curves.single.get(name, curves.tables.get(name, curves.values.get(name)))
+            errors[name] = errors[name] + error + remain * float(np.abs(values).max())
+        return self._package(final, curves, errors, self._worst(curves, errors))
+
+    def _same(self, solved: Solved) -> Means:
+        """Return one sweep with modes chosen anew but the same points: what the probes are compared with."""
+        return self.sweeper.sweep(solved.grid, solved.means, self.sweeper.solvers(self.level))
+
+    def _probe(self, solved: Solved, same: Means, way: str) -> Means:
+        """Return how far all means would move with more points in one way."""
+        sweeper = self.sweeper
+        solvers = sweeper.solvers(refine(self.level, way))
+        image = sweeper.sweep(solved.grid, solved.means, solvers)
+        direct = {key: image[key] - same[key] for key in image}
+        weights = sweeper.weigh(solved.means)
+        if any(solver.reacts for solver in solvers):
+            packed = sweeper.improve(solved.grid, solved.means, sweeper.pack(direct), solvers, weights)
+        else:
+            residual = sweeper.pack(direct)
+            packed = solved.secants.extrapolate(residual, residual, weights)
+        return sweeper.unpack(packed, direct)
+
+    def _ways(self, solved: Solved) -> list[str]:
+        """Return the ways in which there may be more points."""
+        layouts = solved.layouts
+        ways = ["sample"] if any(item.crowded for item in layouts) else []
+        if any(item.modes and not item.crowded for item in layouts):
+            ways += ["sharp", "modes"]
+        if any(law.has_density for law in self.sweeper.laws.values()):
+            ways.append("constants")
+        return ways
+
+    def _change(self, before: Curves, solved: Solved, means: Means) -> dict[str, Array]:
+        """Return how far all curves move when the means do."""
+        after = self._curves(replace(solved, means=means, state=self.sweeper.closure.evaluate(solved.grid, means)))
+        moved = {name: _smear(np.abs(values - before.single[name])) for name, values in after.single.items()}
+        for part in ("tables", "values"):
+            old = getattr(before, part)
+            moved |= {name: np.abs(values - old[name]) for name, values in getattr(after, part).items()}
+        return moved
 
     def _first_panels(self, level: Level) -> PanelGrid:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
@@ -124,18 +197,20 @@ class _Control:
         edges = np.concatenate([[0.0], np.cumsum(steps)])
         return PanelGrid(self.begin + edges * (span / edges[-1]), self.order)
 
-    def _denser(self, solved: Solved, accuracy: float, stop: float) -> Solved:
+    def _denser(self, solved: Solved, stop: float) -> Solved:
+        """Return the solution on denser panels, with the same points."""
         old = solved.grid.panels
         assert old is not None
         count = old.panels
         position = np.linspace(0, count, math.ceil(count * _RATIO) + 1)
-        new = PanelGrid(np.interp(position, np.arange(count + 1), old.edges), old.order)
-        grid = OperatorGrid.from_panels(new)
-        level = make_level(accuracy, self.options.seed)
+        grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(count + 1), old.edges), old.order))
+
+        means = self.sweeper.transfer(solved.means, solved.grid, grid)
         try:
-            return self.sweeper.iterate(grid, self.sweeper.transfer(solved.means, solved.grid, grid), level, stop)
+            return self.sweeper.iterate(grid, means, self.level, stop, layouts=solved.layouts)
         except SolverError:
-            return self.sweeper.iterate(grid, self.sweeper.start(grid, self.rough), level, stop)
+            start = self.sweeper.start(grid, self.rough)
+            return self.sweeper.iterate(grid, start.means, self.level, stop, layouts=solved.layouts)
 
     # --- comparing --------------------------------------------------------------------------------------------------
     def _curves(self, solved: Solved) -> Curves:
@@ -143,9 +218,9 @@ class _Control:
         single = {head.name: values for head, values in state.functions.items()}
         single |= {name: state.vector(expr) for name, expr in self.sweeper.form.observables}
         tables = {head.name: table for head, table in state.tables.items()}
-        operators = {head.name: matrix for head, matrix in state.operators.items()}
+        values = {head.name: solved.grid.values(matrix, extend=True) for head, matrix in state.operators.items()}
         sizes = {name: self._size(solved, expr) for name, expr in self.sweeper.form.observables}
-        return Curves(single, tables, operators, sizes)
+        return Curves(single, tables, values, sizes)
 
     def _size(self, solved: Solved, expr: Expr) -> float:
         state, means = solved.state, dict(solved.means)
@@ -155,28 +230,22 @@ class _Control:
         absolute.tables, absolute.operators, absolute.functions = state.tables, state.operators, state.functions
         return sum(float(np.abs(absolute.vector(term)).max()) for term in Add.make_args(expr))
 
-    def _compare(
-        self, fewer: Solved, more: Solved, dense: Solved
-    ) -> tuple[Curves, dict[str, Array], dict[str, Array], dict[str, Array]]:
-        final, middle, first = self._curves(dense), self._curves(more), self._curves(fewer)
+    def _compare(self, base: Solved, dense: Solved) -> dict[str, Array]:
+        """Return the error of the denser solution's panels."""
+        final, middle = self._curves(dense), self._curves(base)
         assert dense.grid.panels is not None
-        assert more.grid.panels is not None
-        assert fewer.grid.panels is not None
-        forward = interpolation_matrix(more.grid.panels, dense.grid.nodes)
-        back = interpolation_matrix(fewer.grid.panels, more.grid.nodes)
-        ratio = dense.grid.panels.panels / more.grid.panels.panels
+        assert base.grid.panels is not None
+        forward = interpolation_matrix(base.grid.panels, dense.grid.nodes)
+        ratio = dense.grid.panels.panels / base.grid.panels.panels
         factor = 1.5 / (max(ratio, 1.2) ** (dense.grid.panels.order + 1) - 1)
-        remain = 3.0 * max(dense.residual, 1e-14)
-        time_error, point_error, left = {}, {}, {}
+        errors = {}
         for name, values in final.single.items():
-            time_error[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
-            point_error[name] = _smear(forward @ np.abs(middle.single[name] - back @ first.single[name]))
-            left[name] = remain * np.abs(values).max() * np.ones_like(values)
+            errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
         for name, table in final.tables.items():
-            time_error[name] = factor * np.abs(table - forward @ middle.tables[name] @ forward.T)
-            point_error[name] = np.abs(forward @ (middle.tables[name] - back @ first.tables[name] @ back.T) @ forward.T)
-            left[name] = remain * np.abs(table).max() * np.ones_like(table)
-        return final, time_error, {name: np.abs(values) for name, values in point_error.items()}, left
+            errors[name] = factor * np.abs(table - forward @ middle.tables[name] @ forward.T)
+        for name, table in final.values.items():
+            errors[name] = factor * np.abs(np.tril(table - forward @ middle.values[name] @ forward.T))
+        return errors
 
     def _worst(self, final: Curves, errors: dict[str, Array]) -> float:
         smooth = [name for name, expr in self.sweeper.form.observables if not expr.has(*_KINKS)]
@@ -207,14 +276,10 @@ class _Control:
             data[name] = (("row", "column"), table, {"symmetric": 1})
             data[name + "_error"] = (("row", "column"), errors[name])
             extended[name] = table
-        for name, operator in final.operators.items():
-            values, extended[name] = solved.grid.values(operator), solved.grid.values(operator, extend=True)
-            data[name] = (("row", "column"), values, {"symmetric": 0})
-            largest = float(np.abs(values).max())
-            data[name + "_error"] = (
-                ("row", "column"),
-                np.full_like(values, max(worst, 0.1) * self.options.rtol * largest),
-            )
+        for name, table in final.values.items():
+            data[name] = (("row", "column"), np.tril(table), {"symmetric": 0})
+            data[name + "_error"] = (("row", "column"), np.tril(errors[name]))
+            extended[name] = table
         self._add_paths(solved, data, coordinates)
         status = "ok" if worst <= 1.0 else "tolerance not met"
         message = (
@@ -225,7 +290,7 @@ class _Control:
         stats = {
             "panels": grid.panels, "nodes": grid.size, "paths": self._paths(solved), "sweeps":
             self.sweeper.total_sweeps,
-            "residual": solved.residual,
+            "left": solved.left,
         }  # fmt: skip
         store = RowStore.from_tables(grid, extended) if extended else None
         return Result(

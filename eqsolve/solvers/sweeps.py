@@ -8,6 +8,7 @@ at a time with few points; then sweeps over the whole window are combined by And
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -20,27 +21,36 @@ from eqsolve.errors import SolverError
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
 from eqsolve.passes.path_form import PathForm
-from eqsolve.solvers.anderson import Anderson
-from eqsolve.solvers.gaussian import Level
+from eqsolve.solvers.gaussian import Layout, Level
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Closure, Evaluation, OperatorGrid
 from eqsolve.solvers.paths import PathSolver
+from eqsolve.solvers.secants import Secants, solve_krylov
 
 __all__ = ["Solved", "Sweeper"]
 
 Means = dict[E, Array]
 
+logger = logging.getLogger("eqsolve")
+
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """Converged means on a grid, with the kernels they give and the paths behind them."""
+    """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
+
+    ``left`` is what the iteration would still change, relative to the largest value of each mean.
+    """
 
     grid: OperatorGrid
     means: Means
     state: Evaluation
     solvers: tuple[PathSolver, ...]
-    residual: float
-    sweeps: int
+    secants: Secants
+    left: float
+
+    @property
+    def layouts(self) -> list[Layout]:
+        return [solver.used for solver in self.solvers]
 
 
 class Sweeper:
@@ -51,9 +61,19 @@ class Sweeper:
         self.closure = Closure(form)
         self.compiled = [compile_ensemble(ensemble) for ensemble in form.ensembles]
         self.total_sweeps = 0
+        self.fed = self._fed()
 
-    def solvers(self, level: Level) -> tuple[PathSolver, ...]:
-        return tuple(PathSolver(compiled, self.laws, level) for compiled in self.compiled)
+    def _fed(self) -> frozenset[E]:
+        """Return the means that act back; the others are only reported."""
+        closed = [equation.rhs for equation in (*self.form.kernels, *self.form.functions)]
+        for _, law in self.form.covariances:
+            closed += [law.covariance, law.mean]
+        closed += [link.signal for ensemble in self.form.ensembles for link in ensemble.links]
+        return frozenset(node for expr in closed for node in expr.atoms(E))
+
+    def solvers(self, level: Level, layouts: list[Layout] | None = None) -> tuple[PathSolver, ...]:
+        made = layouts or [None] * len(self.compiled)
+        return tuple(PathSolver(item, self.laws, level, how) for item, how in zip(self.compiled, made, strict=True))
 
     def sweep(self, grid: OperatorGrid, means: Means, solvers: tuple[PathSolver, ...]) -> Means:
         """Return the means over paths driven by the given means."""
@@ -144,57 +164,101 @@ class Sweeper:
         return made
 
     # --- iteration --------------------------------------------------------------------------------------------------
+    def pack(self, means: Means) -> Array:
+        """Return all means that act back in one vector."""
+        return np.concatenate([value.ravel() for key, value in means.items() if key in self.fed] or [np.empty(0)])
+
+    def unpack(self, vector: Array, like: Means) -> Means:
+        """Return means with those that act back taken from a vector."""
+        made, position = dict(like), 0
+        for key, value in like.items():
+            if key in self.fed:
+                made[key] = vector[position : position + value.size].reshape(value.shape)
+                position += value.size
+        return made
+
+    def weigh(self, means: Means) -> Array:
+        """Return for every entry of a packed vector one over the largest value of its mean."""
+        return self.pack({key: np.full(v.shape, 1 / max(float(np.abs(v).max()), 1e-12)) for key, v in means.items()})
+
+    def improve(
+        self, grid: OperatorGrid, means: Means, residual: Array, solvers: tuple[PathSolver, ...], weights: Array
+    ) -> Array:
+        """Return the change of the means that a residual asks for, the paths' responses replaced by their means.
+
+        A sweep's answer to a change of the means is approximated by what the mean responses make of the changed
+        covariances and memory kernels; (1 − that) is inverted by a Krylov method that never touches a path.
+        """
+        if not any(solver.reacts for solver in solvers):
+            return residual
+        for solver in solvers:
+            if solver.reacts:
+                solver.prepare()
+        covariances = self._covariances(solvers[0].state)
+        packed = self.pack(means)
+
+        def remainder(change: Array) -> Array:
+            scale = 1e-5 / max(float(np.abs(change * weights).max()), 1e-300)
+            state = self.closure.evaluate(grid, self.unpack(packed + scale * change, means))
+            moved = self._covariances(state)
+            differences = {noise: (group, table - covariances[noise][1]) for noise, (group, table, _) in moved.items()}
+            made = {key: np.zeros_like(value) for key, value in means.items()}
+            for solver in solvers:
+                if solver.reacts:
+                    made |= solver.react(state, differences)
+            return change - self.pack({key: made[key] for key in means}) / scale
+
+        return solve_krylov(remainder, residual, weights, most=25, tolerance=1e-2)
+
     def iterate(
-        self, grid: OperatorGrid, means: Means, level: Level, tolerance: float, *, most: int = 80, settle: int = 3
-    ) -> Solved:
-        """Sweep until nothing changes; the modes and points are kept after a few sweeps."""
-        solvers = self.solvers(level)
-        mixer = Anderson(depth=20)
-        keys = list(means)
-        choices = [0.3, 1e-2, 3e-4]  # residuals at which modes and points are chosen anew, then kept
-        residual = np.inf
+        self, grid: OperatorGrid, means: Means, level: Level, tolerance: float, *,
+        layouts: list[Layout] | None = None, most: int = 60,
+    ) -> Solved:  # fmt: skip
+        """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when far from there."""
+        solvers = self.solvers(level, layouts)
+        secants: Secants | None = None
+        again = [0.3, 1e-2]  # residuals at which modes and points are chosen anew
+        left = residual = np.inf
         for count in range(1, most + 1):
             made = self.sweep(grid, means, solvers)
-            sizes = {key: max(float(np.abs(made[key]).max()), 1e-12) for key in keys}
-            residual = max(float(np.abs(made[key] - means[key]).max()) / sizes[key] for key in keys)
+            weights = self.weigh(made)
+            before, after = self.pack(means), self.pack(made)
+            residual = float(np.abs((after - before) * weights).max(initial=0.0))
             if not math.isfinite(residual):
                 raise SolverError("the iteration over the means does not stay finite")
-            chosen = len(choices) < 3
-            for solver in solvers:
-                solver.frozen = chosen
-            if residual <= tolerance and chosen and (not choices or tolerance > choices[0]):
-                means = made
+            if secants is None:
+                secants = Secants(5 if any(solver.reacts for solver in solvers) else 20)
+            again = [entry for entry in again if entry < residual] if count == 1 else again
+            anew = count > 1 and bool(again) and residual < again[0]
+            if anew:
+                again = [entry for entry in again if entry < residual]
+                secants.interrupt()
+            image = before + self.improve(grid, means, after - before, solvers, weights)
+            vector = secants.next(before, image, weights) if residual < 0.5 else image
+            left = max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
+            means = self.unpack(vector, made)
+            if left <= tolerance and not anew:
                 break
-            if count >= settle and choices and residual < choices[0]:
-                choices = [entry for entry in choices if entry < residual]
-                for solver in solvers:
-                    solver.frozen = False
-                mixer = Anderson(depth=20)
-                means = made
-                continue
-            if not chosen:
-                means = made
-                continue
-            before = np.concatenate([means[key].ravel() / sizes[key] for key in keys])
-            after = np.concatenate([made[key].ravel() / sizes[key] for key in keys])
-            vector = mixer.next(before, after)
-            means, position = {}, 0
-            for key in keys:
-                number = made[key].size
-                means[key] = vector[position : position + number].reshape(made[key].shape) * sizes[key]
-                position += number
-        return Solved(grid, means, self.closure.evaluate(grid, means), solvers, residual, count)
+            for solver in solvers:
+                solver.frozen = not anew
+        else:
+            if left > 10 * tolerance:
+                logger.info("the iteration left %.2g after %d sweeps (asked for %.2g)", left, most, tolerance)
+        assert secants is not None
+        secants.interrupt()
+        return Solved(grid, means, self.closure.evaluate(grid, means), solvers, secants, left)
 
-    def start(self, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Means:
+    def start(self, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
         """Grow the window from the first panels to the whole time; few points, loose tolerance."""
         blocks = min(4, len(grid.blocks))
         means: Means | None = None
         while True:
             window = grid.head(blocks)
             guess = self.initial(window, level) if means is None else self.extend(means, window.size)
-            means = self.iterate(window, guess, level, tolerance, most=25).means
+            solved = self.iterate(window, guess, level, tolerance, most=25)
+            means = solved.means
             if blocks == len(grid.blocks):
-                return means
+                return solved
             blocks = min(len(grid.blocks), blocks + max(2, blocks // 4))
 
 

@@ -1,0 +1,82 @@
+"""Anderson acceleration of a fixed-point iteration x ← G(x) with a history that outlives one iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = ["Secants", "solve_krylov"]
+
+
+class Secants:
+    """Combines the last few iterates so that their residuals cancel (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
+
+    The pairs (change of the image, change of the residual) say how the map reacts to its argument. A map that differs
+    little, the same system with more points or on another grid, reacts almost alike: ``moved`` takes the pairs there.
+    """
+
+    def __init__(self, depth: int = 24) -> None:
+        self.depth = depth
+        self.steps: list[Array] = []
+        self.changes: list[Array] = []
+        self._last: tuple[Array, Array] | None = None
+
+    def next(self, point: Array, image: Array, weights: Array) -> Array:
+        """Return the next point to try, given a point, its image and the weight of each entry."""
+        residual = image - point
+        if self._last is not None:
+            self.steps.append(image - self._last[0])
+            self.changes.append(residual - self._last[1])
+            del self.steps[: -self.depth], self.changes[: -self.depth]
+        self._last = (image, residual)
+        return self.extrapolate(image, residual, weights)
+
+    def extrapolate(self, image: Array, residual: Array, weights: Array) -> Array:
+        """Return the point where the residual would vanish if the pairs told everything about the map."""
+        if not self.changes:
+            return image
+        changes = np.array(self.changes) * weights
+        sizes = np.sqrt(np.einsum("ij,ij->i", changes, changes)) + 1e-300
+        changes /= sizes[:, None]
+        gram = changes @ changes.T
+        gram.flat[:: len(gram) + 1] += 1e-11
+        amounts = np.linalg.solve(gram, changes @ (weights * residual)) / sizes
+        return np.asarray(image - amounts @ np.array(self.steps))
+
+    def interrupt(self) -> None:
+        """Say that the map is about to change, so that no pair is made across the change."""
+        self._last = None
+
+    def moved(self, carry: Callable[[Array], Array]) -> Secants:
+        """Return the history in other coordinates."""
+        made = Secants(self.depth)
+        made.steps, made.changes = [carry(item) for item in self.steps], [carry(item) for item in self.changes]
+        return made
+
+
+def solve_krylov(apply: Callable[[Array], Array], right: Array, weights: Array, *, most: int, tolerance: float) -> Array:
+    """Return x with apply(x) ≈ right by GMRES; entries count by their weights."""
+    scaled = right * weights
+    size = float(np.linalg.norm(scaled))
+    if size == 0:
+        return right
+    basis, table = [scaled / size], np.zeros((most + 1, most))
+    for column in range(most):
+        image = weights * apply(basis[column] / weights)
+        for row, vector in enumerate(basis):
+            table[row, column] = vector @ image
+            image = image - table[row, column] * vector
+        table[column + 1, column] = norm = float(np.linalg.norm(image))
+        used = column + 1
+        target = np.zeros(used + 1)
+        target[0] = size
+        amounts, *_ = np.linalg.lstsq(table[: used + 1, :used], target, rcond=None)
+        left = float(np.linalg.norm(table[: used + 1, :used] @ amounts - target))
+        if left <= tolerance * size or norm <= 1e-14 * size:
+            break
+        basis.append(image / norm)
+    return np.asarray(amounts @ np.array(basis[:used]) / weights)
