@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, S, cosh, exp, powsimp, sinh, tanh
+from sympy import Basic, Dummy, Expr, Mul, Poly, S, cosh, exp, powsimp, sinh, tanh
 
 from eqsolve.compile.lowering import lower
 from eqsolve.language.symbols import Function, Value
@@ -37,7 +37,8 @@ class CompiledEnsemble:
     functions,
     and derived integrals. ``slopes[k]`` gives the derivatives of signal k by every unknown; ``noise_slopes`` by
     every noise. ``targets`` are what is averaged in pairs, what responds, and what memory acts on: their mean
-    responses tell how the means react to the kernels.
+    responses tell how the means react to the kernels. ``degree`` is that of what is averaged, as a polynomial in the
+    noises and constants, when the unknowns are affine in them; None when they are not.
     """
 
     source: Ensemble
@@ -57,6 +58,7 @@ class CompiledEnsemble:
     targets: tuple[Expr, ...]
     target_values: Lowered
     target_slopes: Lowered
+    degree: int | None
 
 
 def stable(expr: Expr) -> Expr:
@@ -104,8 +106,32 @@ def compile_ensemble(ensemble: Ensemble) -> CompiledEnsemble:
         make(memory_signals, inputs), make(memory_slopes, inputs), means,
         make([expr for _, expr in ensemble.processes], full),
         make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
-        targets, make(list(targets), full), make(target_slopes, full),
+        targets, make(list(targets), full), make(target_slopes, full), _degree(ensemble, list(signals)),
     )  # fmt: skip
+
+
+def _degree(ensemble: Ensemble, signals: list[Expr]) -> int | None:
+    """Return the degree of what is averaged in the noises and constants, or None if unknowns are not affine in them."""
+    moving = [unknown.symbol for unknown in ensemble.unknowns] + [noise(ROW) for noise in ensemble.noises]
+    moving += [*ensemble.randoms, *(memory.symbol for memory in ensemble.memories)]
+    stand_ins = {item: Dummy(f"x{place}") for place, item in enumerate(moving)}
+
+    def degree(expr: Expr) -> int | None:
+        plain = expr.xreplace(stand_ins)
+        present = [item for item in stand_ins.values() if plain.has(item)]
+        if not present:
+            return 0
+        return int(Poly(plain, *present).total_degree()) if plain.is_polynomial(*present) else None
+
+    linear = [*signals, *(memory.signal for memory in ensemble.memories), *(unknown.start for unknown in ensemble.unknowns)]
+    if any(order is None or order > 1 for order in map(degree, linear)):
+        return None
+    orders = [
+        degree(Mul(*term[1:])) if mean.kind != "response" else 2 * (degree(mean.output) or 2)
+        for mean in ensemble.means
+        for term in mean.terms
+    ]
+    return None if None in orders else max((order for order in orders if order is not None), default=0)
 
 
 def _targets(ensemble: Ensemble) -> tuple[Expr, ...]:

@@ -52,15 +52,17 @@ class Level:
 
 @dataclass(frozen=True)
 class Layout:
-    """How points are spread: the levels of a sparse grid, one per mode, or a sample of all modes."""
+    """How points are spread: a sparse grid given by its levels, one per mode; a sample; or a cubic design.
 
-    levels: tuple[tuple[int, ...], ...]
-    crowded: bool
+    ``kind`` is "sparse", "sample" or "cubic"; the last is exact for polynomials of degree three in all modes together.
+    """
 
-    @property
-    def modes(self) -> int:
-        """The number of modes that have points at all."""
-        return max((len(entry) for entry in self.levels), default=0)
+    kind: str
+    levels: tuple[tuple[int, ...], ...] = ()
+
+    def modes(self, available: int) -> int:
+        """Return the number of modes that have points at all."""
+        return max((len(entry) for entry in self.levels), default=0) if self.kind == "sparse" else available
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,15 +146,22 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
         return True
 
     if not strengths:
-        return Layout(((),), False)
-    fits = grow((), 1.0, 1)
-    return Layout(tuple(chosen), False) if fits else Layout((), True)
+        return Layout("sparse", ((),))
+    return Layout("sparse", tuple(chosen)) if grow((), 1.0, 1) else Layout("sample")
 
 
 def make_points(modes: int, layout: Layout, laws: dict[Random, Law], level: Level) -> Points:
     """Return points for modes by decreasing strength and for the random constants, all independent."""
-    normals, weights = _crowded(modes, level) if layout.crowded else _sparse(modes, layout, level)
-    constants = make_paths(laws, [dict.fromkeys(laws, level.constants)])
+    match layout.kind:
+        case "sample":
+            normals, weights = _sample(modes, level)
+        case "cubic":
+            normals = _cubic(modes)
+            weights = np.full(normals.shape[1], 1 / normals.shape[1])
+        case _:
+            normals, weights = _sparse(modes, layout, level)
+    order = 2 if layout.kind == "cubic" else level.constants
+    constants = make_paths(laws, [dict.fromkeys(laws, order)])
     count = len(constants.weights)
     return Points(
         np.tile(normals, count),
@@ -163,7 +172,7 @@ def make_points(modes: int, layout: Layout, laws: dict[Random, Law], level: Leve
 
 def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     """Return the combination of product rules that a sparse grid is; shapes (modes, points) and (points,)."""
-    used = min(layout.modes, modes)
+    used = min(layout.modes(modes), modes)
     amounts = {entry[:used] + (0,) * (used - len(entry)): 1 for entry in layout.levels}
     for mode in range(used):
         amounts = {
@@ -191,7 +200,17 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     return normals, merged[keep] / merged[keep].sum()
 
 
-def _crowded(modes: int, level: Level) -> tuple[Array, Array]:
+def _cubic(modes: int) -> Array:
+    """Return ± patterns with zero first and third moments and unit covariance, shape (modes, points)."""
+    if modes == 0:
+        return np.zeros((0, 1))
+    matrix = np.ones((1, 1))
+    while len(matrix) < modes:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return np.hstack([matrix[:modes], -matrix[:modes]])
+
+
+def _sample(modes: int, level: Level) -> tuple[Array, Array]:
     """Many modes matter: a quasi-random sample of all of them, each point used with both signs."""
     half = level.most // 2
     sample = _kronecker(half, modes, level.seed)

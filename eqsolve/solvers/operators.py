@@ -110,6 +110,7 @@ class Closure:
         self.form = form
         self.order = [*form.kernels, *form.functions] if cyclic else self._sorted()
         self.lowered: dict[Any, Any] = {}
+        self.parts: dict[Expr, tuple[Expr, Expr]] = {}
 
     def _sorted(self) -> list[Equation]:
         equations = {eq.head: eq for eq in (*self.form.kernels, *self.form.functions)}
@@ -127,12 +128,67 @@ class Closure:
                 f"the kernels {cycle} define each other beside the means over paths; there is no solver yet"
             ) from None
 
+    def carried(self, term: Expr) -> tuple[Expr, Expr]:
+        """Return the causal factor of a term, and the rest."""
+        if term not in self.parts:
+            carriers = [factor for factor in Mul.make_args(term) if self.is_operator(factor)]
+            if len(carriers) != 1:
+                raise ModelError(f"`{term}` is not a response: it should hold exactly one causal factor")
+            self.parts[term] = (carriers[0], term / carriers[0])
+        return self.parts[term]
+
+    def is_operator(self, factor: Expr) -> bool:
+        if isinstance(factor, Value):
+            return isinstance(factor.head, Response)
+        if isinstance(factor, E):
+            return any(mean.node == factor and mean.kind == "response" for e in self.form.ensembles for mean in e.means)
+        return isinstance(factor, Int)
+
     def evaluate(self, grid: OperatorGrid, means: Mapping[E, Array]) -> Evaluation:
         """Return all kernels and functions for given means."""
         state = Evaluation(self, grid, dict(means))
         for equation in self.order:
             state.define(equation)
         return state
+
+
+@functools.lru_cache(maxsize=4096)
+def _move(expr: Expr, old: Basic, new: Basic) -> Expr:
+    """Return an expression at another time."""
+    return expr.xreplace({old: new})
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_causal(kernel: Expr) -> bool:
+    return any(isinstance(value.head, Response) for value in _outside_means(kernel))
+
+
+@functools.lru_cache(maxsize=1024)
+def _own_and_rest(equation: Equation) -> tuple[tuple[Expr, ...], Expr]:
+    """Return the terms of an equation that hold its own unknown, and the sum of the others."""
+    own: list[Expr] = []
+    rest: list[Expr] = []
+    for term in Add.make_args(equation.rhs):
+        (own if any(value.head == equation.head for value in _outside_means(term)) else rest).append(term)
+    return tuple(own), Add(*rest)
+
+
+@functools.lru_cache(maxsize=1024)
+def _split(node: Int) -> tuple[Expr, Expr, Expr]:
+    """Return an integrand as left factor in (ROW, MIDDLE), right factor in (MIDDLE, COLUMN), outer factor."""
+    integrand = node.integrand.xreplace({node.variable: MIDDLE})
+    left, right, outer = [], [], []
+    for factor in Mul.make_args(integrand):
+        moments = factor.free_symbols & {ROW, COLUMN, MIDDLE}
+        if MIDDLE not in moments:
+            outer.append(factor)
+        elif COLUMN not in moments:
+            left.append(factor)
+        elif ROW not in moments:
+            right.append(factor)
+        else:
+            raise ModelError(f"the integrand of `{node}` does not separate in its three times")
+    return Mul(*left), Mul(*right), Mul(*outer)
 
 
 def _outside_means(expr: Basic) -> list[Value]:
@@ -160,12 +216,9 @@ class Evaluation:
         if isinstance(head, Function):
             self.functions[head] = self.vector(equation.rhs)
             return
-        own: list[Expr] = []
-        rest: list[Expr] = []
-        for term in Add.make_args(equation.rhs):
-            (own if any(value.head == head for value in _outside_means(term)) else rest).append(term)
+        own, rest = _own_and_rest(equation)
         respond = isinstance(head, Response)
-        base = self.operator(Add(*rest)) if respond else self.table(Add(*rest))
+        base = self.operator(rest) if respond else self.table(rest)
         if own:
             left = sum((self.left_of(term, equation) for term in own), np.zeros((size, size)))
             base = np.linalg.solve(np.eye(size) - left, base)
@@ -180,19 +233,16 @@ class Evaluation:
         ``start`` is the value on the diagonal for a response, at the start for a correlation or a function.
         """
         head, size, integration = equation.head, self.grid.size, self.grid.integration
-        own: list[Expr] = []
-        rest: list[Expr] = []
-        for term in Add.make_args(equation.rhs):
-            (own if any(value.head == head for value in _outside_means(term)) else rest).append(term)
+        own, rest = _own_and_rest(equation)
         left = sum((self.left_of(term, equation) for term in own), np.zeros((size, size)))
         system = np.eye(size) - integration @ left
         if isinstance(head, Function):
-            self.functions[head] = np.linalg.solve(system, start + integration @ self.vector(Add(*rest)))
+            self.functions[head] = np.linalg.solve(system, start + integration @ self.vector(rest))
         elif isinstance(head, Response):
-            source = np.diag(np.broadcast_to(start, (size,))) + self.operator(Add(*rest))
+            source = np.diag(np.broadcast_to(start, (size,))) + self.operator(rest)
             self.operators[head] = np.linalg.solve(system, integration @ source)
         else:
-            source = self.table(Add(*rest))
+            source = self.table(rest)
             first = np.linalg.solve(system, start + integration @ source[:, 0])
             table = np.linalg.solve(system, first[None, :] + integration @ source)
             self.tables[head] = (table + table.T) / 2
@@ -207,7 +257,7 @@ class Evaluation:
                 return np.diag(self.vector(coefficient))
         coefficient, integral = term.as_independent(Int)
         if isinstance(integral, Int):
-            left, right, outer = self.split(integral)
+            left, right, outer = _split(integral)
             if isinstance(equation.head, Function):
                 left, right = self._function_factor(left, equation)
             own = isinstance(right, Value) and right.head == equation.head
@@ -281,21 +331,9 @@ class Evaluation:
         for term in Add.make_args(expr):
             if term == 0:
                 continue
-            carriers = [factor for factor in Mul.make_args(term) if self.is_operator(factor)]
-            if len(carriers) != 1:
-                raise ModelError(f"`{term}` is not a response: it should hold exactly one causal factor")
-            rest = term / carriers[0]
-            total += self.carrier(carriers[0]) * np.asarray(self.pointwise(rest), float)
+            carrier, rest = self.closure.carried(term)
+            total += self.carrier(carrier) * np.asarray(self.pointwise(rest), float)
         return total
-
-    def is_operator(self, factor: Expr) -> bool:
-        if isinstance(factor, Value):
-            return isinstance(factor.head, Response)
-        if isinstance(factor, E):
-            return any(
-                mean.node == factor and mean.kind == "response" for e in self.closure.form.ensembles for mean in e.means
-            )
-        return isinstance(factor, Int)
 
     def carrier(self, factor: Expr) -> Array:
         if isinstance(factor, Value):
@@ -303,47 +341,31 @@ class Evaluation:
         if isinstance(factor, E):
             return self.means[factor]
         assert isinstance(factor, Int)
-        left, right, outer = self.split(factor)
-        product = self.kernel_operator(left) @ self.kernel_operator(right.xreplace({MIDDLE: ROW}))
+        left, right, outer = _split(factor)
+        product = self.kernel_operator(left) @ self.kernel_operator(_move(right, MIDDLE, ROW))
         return np.asarray(self.pointwise(outer), float) * product
 
     def kernel_operator(self, expr: Expr) -> Array:
         """Return the operator of a kernel given in (ROW, MIDDLE) or (ROW, COLUMN)."""
-        kernel = expr.xreplace({MIDDLE: COLUMN})
-        if any(isinstance(value.head, Response) for value in _outside_means(kernel)):
+        kernel = _move(expr, MIDDLE, COLUMN)
+        if _is_causal(kernel):
             return self.operator(kernel)
         return self.grid.integration * np.asarray(self.pointwise(kernel), float)
 
     # --- integrals ----------------------------------------------------------------------------------------------------
-    def split(self, node: Int) -> tuple[Expr, Expr, Expr]:
-        """Return an integrand as left factor in (ROW, MIDDLE), right factor in (MIDDLE, COLUMN), outer factor."""
-        integrand = node.integrand.xreplace({node.variable: MIDDLE})
-        left, right, outer = [], [], []
-        for factor in Mul.make_args(integrand):
-            moments = factor.free_symbols & {ROW, COLUMN, MIDDLE}
-            if MIDDLE not in moments:
-                outer.append(factor)
-            elif COLUMN not in moments:
-                left.append(factor)
-            elif ROW not in moments:
-                right.append(factor)
-            else:
-                raise ModelError(f"the integrand of `{node}` does not separate in its three times")
-        return Mul(*left), Mul(*right), Mul(*outer)
-
     def integral(self, node: Int) -> Any:
         """Return an integral as a table (or a column vector when it depends on one time only)."""
-        left, right, outer = self.split(node)
+        left, right, outer = _split(node)
         scale = np.asarray(self.pointwise(outer), float)
         if node.high == ROW:
             operator = self.kernel_operator(left)
             if right == 1:
                 return scale * operator.sum(axis=1)[:, None]
-            return scale * (operator @ self.table(right.xreplace({MIDDLE: ROW})))
-        operator = self.kernel_operator(right.xreplace({COLUMN: ROW}))
+            return scale * (operator @ self.table(_move(right, MIDDLE, ROW)))
+        operator = self.kernel_operator(_move(right, COLUMN, ROW))
         if left == 1:
             return scale * operator.sum(axis=1)[None, :]
-        return scale * (self.table(left.xreplace({MIDDLE: COLUMN})) @ operator.T)
+        return scale * (self.table(_move(left, MIDDLE, COLUMN)) @ operator.T)
 
 
 def _leaves(expr: Basic) -> list[Basic]:

@@ -23,7 +23,8 @@ from eqsolve.solvers.operators import Evaluation
 
 __all__ = ["PathSolver"]
 
-_CHUNK = 40_000_000  # numbers held at once for the responses
+_CUBIC = 3  # degree to which the simplest design of points is exact
+_CHUNK = 3_000_000  # numbers held at once for the responses
 
 
 def _average(left: Array, tangents: Array) -> Array:
@@ -129,13 +130,13 @@ class PathSolver:
         if not self.frozen or self.points is None:
             flat = np.concatenate(strengths) if strengths else np.empty(0)
             self.order = np.argsort(-flat, kind="stable")
-            self.used = self.layout or lay_out(list(flat[self.order]), self.level)
+            simple = self.compiled.degree is not None and self.compiled.degree <= _CUBIC
+            self.used = Layout("cubic") if simple else self.layout or lay_out(list(flat[self.order]), self.level)
             self.points = make_points(len(flat), self.used, self.laws, self.level)
         coordinates = np.empty_like(self.points.normals)
         coordinates[self.order] = self.points.normals
         sampled = np.ones(len(self.order), dtype=bool)
-        if not self.used.crowded:
-            sampled[self.order[self.used.modes :]] = False
+        sampled[self.order[self.used.modes(len(self.order)) :]] = False
         self.rests: list[tuple[list[Any], Array]] = []  # modes without points, by group of noises
         made: dict[Any, Array] = {}
         position = 0
@@ -163,9 +164,12 @@ class PathSolver:
                 if entry.mean.kind == "response" and entry.mean.noise == noise
             ]
             effects = [matrix @ part for matrix in known if matrix.any()]
-            if not effects:
-                effects = [matrix @ part for drive, matrix in self.drives if drive.noise == noise]
-            rows += effects or [0.1 * part]
+            drives = [(drive, matrix) for drive, matrix in self.drives if drive.noise == noise]
+            integrated = [self.compiled.source.unknowns[drive.unknown].integrated for drive, _ in drives]
+            for (_, matrix), through in zip(drives, integrated, strict=True):
+                if not through or not any(matrix.any() for matrix in known):
+                    effects.append(matrix @ part)
+            rows += effects if drives else [*effects, 0.1 * part]
         return np.vstack(rows)
 
     def _arguments(self, part: slice, unknowns: list[Array], noises: list[Array]) -> list[Any]:
@@ -219,30 +223,42 @@ class PathSolver:
         unknowns = np.broadcast_to(guess, history.shape).copy()
         scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
         identity = np.eye(count * size)[:, :, None]
-        for _ in range(60):
+        own = {key: matrix[part, part] for key, matrix in self.operators.items() if matrix[part, part].any()}
+        settled, reach, step = unknowns, np.ones(unknowns.shape[2]), np.zeros_like(unknowns)
+        before = np.full(unknowns.shape[2], np.inf)
+        change = np.inf
+        for _ in range(100):
             signals, slopes = self._evaluate(part, unknowns)
             residual = unknowns - history
+            for (unknown, signal), matrix in own.items():
+                residual[unknown] -= matrix @ signals[signal]
+            norm = np.abs(residual / scale).max(axis=(0, 1))
+            if change < 1e-7 and np.isfinite(norm).all():  # what a further step would change is the square of this
+                break
+            worse = ~(norm <= np.maximum(before, 1e-9))
+            if worse.any():  # the step was too long for these paths
+                reach = np.where(worse, 0.2 * reach, reach)
+                if float(reach.min()) < 1e-8:
+                    break
+                unknowns = np.where(worse, settled - reach * step, unknowns)
+                change = np.inf
+                continue
             jacobian = np.zeros((count * size, count * size, history.shape[2])) + identity
-            for (unknown, signal), matrix in self.operators.items():
-                own = matrix[part, part]
-                if not own.any():
-                    continue
-                residual[unknown] -= own @ signals[signal]
+            for (unknown, signal), matrix in own.items():
                 for other in range(count):
                     rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
-                    jacobian[rows, columns] -= own[:, :, None] * slopes[signal, other][None]
+                    jacobian[rows, columns] -= matrix[:, :, None] * slopes[signal, other][None]
             step = eliminate(jacobian, residual.reshape(count * size, -1)).reshape(unknowns.shape)
-            unknowns -= step
-            if not np.isfinite(step).all():
-                raise SolverError(f"a path is not finite near t = {self.state.grid.nodes[part.stop - 1]:.6g}")
+            settled, before, reach = unknowns, norm, np.ones_like(norm)
+            unknowns = unknowns - step
             change = float((np.abs(step) / (scale + np.abs(unknowns).max(axis=(1, 2), keepdims=True))).max())
-            if change < 1e-7:  # what the next step would change is the square of this
+            if not np.isfinite(step).all():
                 break
-        if change > 1e-6:
+        if not change < 1e-6:
             here = f"t = {self.state.grid.nodes[part.stop - 1]:.6g}"
             raise SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
+        self.signals[:, part], self.slopes[:, :, part] = signals, slopes
         self.unknowns[:, part] = unknowns
-        self.signals[:, part], self.slopes[:, :, part] = self._evaluate(part, unknowns)
 
     # --- how the means react to the kernels ---------------------------------------------------------------------------
     @property
@@ -450,30 +466,45 @@ class PathSolver:
         return total
 
     def _tangents(self, source: Array, by_noise: Array | None, part: slice) -> Array:
-        """Solve the linearised path equations; returns (unknown, node, node of the noise, path)."""
+        """Solve the linearised path equations; returns (unknown, node, node of the noise, path).
+
+        The blocks are halved again and again: what the first half does to the second is one large matrix product.
+        """
         count, size, width = len(self.unknowns), self.state.grid.size, part.stop - part.start
         slopes = self.slopes[..., part]
         made = np.zeros((count, size, size, width))
+        made += source[..., None]
+        if by_noise is not None:
+            for (unknown, signal), matrix in self.operators.items():
+                made[unknown] += matrix[..., None] * by_noise[signal]
         effects = np.zeros((self.compiled.count, size, size, width))
-        for block in self.state.grid.blocks:
+        blocks = self.state.grid.blocks
+
+        def solve(first: int, last: int) -> None:
+            if last - first > 1:
+                middle = (first + last) // 2
+                solve(first, middle)
+                rows, begin, end = slice(blocks[middle].start, blocks[last - 1].stop), blocks[first].start, blocks[middle].start
+                for (unknown, signal), matrix in self.operators.items():
+                    past = effects[signal, begin:end, :end].reshape(end - begin, end * width)
+                    made[unknown, rows, :end] += (matrix[rows, begin:end] @ past).reshape(-1, end, width)
+                solve(middle, last)
+                return
+            block = blocks[first]
             rows, end = block.stop - block.start, block.stop
-            right = np.zeros((count, rows, end, width))
-            right += source[:, block, :end, None]
             jacobian = np.zeros((count * rows, count * rows, width)) + np.eye(count * rows)[:, :, None]
             for (unknown, signal), matrix in self.operators.items():
-                if block.start:
-                    past = effects[signal, : block.start, :end].reshape(block.start, end * width)
-                    right[unknown] += (matrix[block, : block.start] @ past).reshape(rows, end, width)
-                if by_noise is not None:
-                    right[unknown] += matrix[block, :end, None] * by_noise[signal, None, :end]
                 own = matrix[block, block]
                 if own.any():
                     for other in range(count):
                         place = slice(unknown * rows, (unknown + 1) * rows), slice(other * rows, (other + 1) * rows)
                         jacobian[place] -= own[:, :, None] * slopes[signal, other, block][None]
-            solved = eliminate(jacobian, right.reshape(count * rows, end, width)).reshape(count, rows, end, width)
+            right = made[:, block, :end].reshape(count * rows, end, width)
+            solved = eliminate(jacobian, right).reshape(count, rows, end, width)
             made[:, block, :end] = solved
             for signal in range(self.compiled.count):
                 for other in range(count):
                     effects[signal, block, :end] += slopes[signal, other, block, None] * solved[other]
+
+        solve(0, len(blocks))
         return made

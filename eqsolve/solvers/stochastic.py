@@ -91,7 +91,7 @@ class _Control:
 
     def __init__(self, binding: Binding, sweeper: Sweeper, options: Options, begin: float) -> None:
         self.binding, self.sweeper, self.options, self.begin = binding, sweeper, options, begin
-        self.rough = Level(3e-2, 1.0, 8, 500, options.seed)
+        self.rough = make_level(1e-2, options.seed)
         self.order = options.order or (4 if options.rtol > 3e-4 else 5 if options.rtol > 3e-6 else 6)
 
     def solve(self) -> Result:
@@ -99,7 +99,12 @@ class _Control:
         stop = 5e-3 * options.rtol
         self.level = make_level(min(1e-2, 10 * options.rtol), options.seed)
         grid = OperatorGrid.from_panels(self._first_panels(self.rough))
-        start = sweeper.start(grid, self.rough)
+        try:
+            start = sweeper.start(grid, self.rough)
+        except SolverError:
+            logger.info("the start fails with few points; trying more")
+            self.rough = make_level(1e-3, options.seed)
+            start = sweeper.start(grid, self.rough)
         options.report(0.2 * options.t_max, "start found")
         base = sweeper.iterate(grid, start.means, self.level, stop)
         solved, time_error, by_time = self._settle_panels(base, stop)
@@ -134,6 +139,7 @@ class _Control:
             by_points = self._worst(curves, errors)
             text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
+            logger.debug("points: %s", {name: f"{value:.2g}" for name, value in self._excesses(curves, errors).items()})
             options.report((0.5 + 0.06 * number) * options.t_max, f"{self._paths(solved)} paths")
             if by_points + by_time <= 1.0 or number == _ROUNDS:
                 break
@@ -169,11 +175,11 @@ class _Control:
 
     def _ways(self, solved: Solved) -> list[str]:
         """Return the ways in which there may be more points."""
-        layouts = solved.layouts
-        ways = ["sample"] if any(item.crowded for item in layouts) else []
-        if any(item.modes and not item.crowded for item in layouts):
+        rough = [solver for solver in solved.solvers if solver.used.kind != "cubic"]
+        ways = ["sample"] if any(solver.used.kind == "sample" for solver in rough) else []
+        if any(solver.used.kind == "sparse" and solver.used.levels != ((),) for solver in rough):
             ways += ["sharp", "modes"]
-        if any(law.has_density for law in self.sweeper.laws.values()):
+        if any(law.has_density for solver in rough for law in solver.laws.values()):
             ways.append("constants")
         return ways
 
@@ -248,14 +254,20 @@ class _Control:
         return errors
 
     def _worst(self, final: Curves, errors: dict[str, Array]) -> float:
+        """Return the largest error in units of the tolerance."""
+        return max(self._excesses(final, errors).values(), default=0.0)
+
+    def _excesses(self, final: Curves, errors: dict[str, Array]) -> dict[str, float]:
+        """Return the error in units of the tolerance of every observable, and of every kernel if asked for."""
         smooth = [name for name, expr in self.sweeper.form.observables if not expr.has(*_KINKS)]
         watched = smooth or list(final.single)
-        values = [
-            excess(final.single[name], errors[name], self.options, 0.1, scale=final.sizes.get(name, 0.0)) for name in watched
-        ]
+        values = {
+            name: excess(final.single[name], errors[name], self.options, 0.1, scale=final.sizes.get(name, 0.0))
+            for name in watched
+        }
         if self.options.kernels or not watched:
-            values += [excess(table, errors[name], self.options, 0.1) for name, table in final.tables.items()]
-        return max(values, default=0.0)
+            values |= {name: excess(table, errors[name], self.options, 0.1) for name, table in final.tables.items()}
+        return values
 
     def _paths(self, solved: Solved) -> int:
         return sum(len(solver.points.weights) for solver in solved.solvers if solver.points is not None)

@@ -8,6 +8,7 @@ at a time with few points; then sweeps over the whole window are combined by And
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from dataclasses import dataclass
@@ -128,9 +129,10 @@ class Sweeper:
         return any(m.node == node and m.kind == "response" for e in self.form.ensembles for m in e.means)
 
     # --- transfer between grids ---------------------------------------------------------------------------------------
-    def extend(self, means: Means, size: int) -> Means:
-        """Continue means to more nodes of the same grid: everything stays as it last was."""
+    def extend(self, means: Means, window: OperatorGrid) -> Means:
+        """Continue means to a longer window: everything stays as it last was, responses relative to the panels."""
         made: Means = {}
+        size = window.size
         for node, value in means.items():
             old = len(value)
             if value.ndim == 1:
@@ -138,7 +140,11 @@ class Sweeper:
             elif self._is_response(node):
                 larger = np.zeros((size, size))
                 larger[:old, :old] = value
-                larger[old:, :old] = value[-1]
+                for before, block in itertools.pairwise(window.blocks):
+                    if block.start >= old:
+                        shift = block.start - before.start
+                        larger[block, shift + 1 : block.stop] = larger[before, 1 : before.stop]
+                        larger[block, 0] = larger[before, 0]
                 made[node] = larger
             else:
                 made[node] = np.pad(value, ((0, size - old), (0, size - old)), mode="edge")
@@ -219,8 +225,16 @@ class Sweeper:
         secants: Secants | None = None
         again = [0.3, 1e-2]  # residuals at which modes and points are chosen anew
         left = residual = np.inf
+        good: Array | None = None
         for count in range(1, most + 1):
-            made = self.sweep(grid, means, solvers)
+            try:
+                made = self.sweep(grid, means, solvers)
+            except SolverError:
+                if good is None or np.array_equal(good, self.pack(means)):
+                    raise
+                means = self.unpack(good + 0.2 * (self.pack(means) - good), means)
+                secants = Secants(5)
+                continue
             weights = self.weigh(made)
             before, after = self.pack(means), self.pack(made)
             residual = float(np.abs((after - before) * weights).max(initial=0.0))
@@ -234,9 +248,11 @@ class Sweeper:
                 again = [entry for entry in again if entry < residual]
                 secants.interrupt()
             image = before + self.improve(grid, means, after - before, solvers, weights)
+            if residual > 0.1 and float(np.abs((image - before) * weights).max()) > 3 * residual:
+                image = after  # too far away for the mean responses to be trusted
             vector = secants.next(before, image, weights) if residual < 0.5 else image
             left = max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
-            means = self.unpack(vector, made)
+            good, means = before, self.unpack(vector, made)
             if left <= tolerance and not anew:
                 break
             for solver in solvers:
@@ -250,16 +266,24 @@ class Sweeper:
 
     def start(self, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
         """Grow the window from the first panels to the whole time; few points, loose tolerance."""
-        blocks = min(4, len(grid.blocks))
-        means: Means | None = None
+        blocks, done = min(4, len(grid.blocks)), 0
+        solved: Solved | None = None
         while True:
             window = grid.head(blocks)
-            guess = self.initial(window, level) if means is None else self.extend(means, window.size)
-            solved = self.iterate(window, guess, level, tolerance, most=25)
-            means = solved.means
+            guess = self.initial(window, level) if solved is None else self.extend(solved.means, window)
+            try:
+                found = self.iterate(window, guess, level, tolerance, most=12 if blocks - done > 1 else 60)
+                if found.left > 10 * tolerance and blocks - done > 1:
+                    raise SolverError("the iteration over the means does not settle")
+            except SolverError:
+                if blocks - done <= 1:
+                    raise
+                blocks = done + (blocks - done) // 2
+                continue
+            solved = found
             if blocks == len(grid.blocks):
                 return solved
-            blocks = min(len(grid.blocks), blocks + max(2, blocks // 4))
+            done, blocks = blocks, min(len(grid.blocks), blocks + max(2, blocks // 6))
 
 
 def interpolation_matrix(grid: PanelGrid, times: Array) -> Array:
