@@ -138,7 +138,9 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
                 gain = 1.0 if number == 0 else float(np.exp(-2 * np.sqrt(max(_count(number - 1, 1.0) - 1, 0))))
                 size = _count(number, level.sharp)
             else:
-                gain, size = (1.0 if number == 0 else ratios[place] ** (4 * number - 2)), 2 * number + 1
+                ratio, further = ratios[place], 2 * max(number - 1, 0)
+                gain = 1.0 if number == 0 else ratio**2 * min(ratio ** (2 * further), float(np.exp(-2 * np.sqrt(further))))
+                size = 2 * number + 1
             if weight * gain < level.accuracy:
                 break
             if not grow((*prefix, number), weight * gain, points * size):
@@ -197,7 +199,9 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     keep = np.abs(merged) > 1e-3 * level.accuracy * np.abs(merged).max()
     normals = np.zeros((modes, int(keep.sum())))
     normals[:used] = whole[:, first][:, keep]
-    return normals, merged[keep] / merged[keep].sum()
+    mass = merged[keep] / merged[keep].sum()
+    normals[:used] /= np.sqrt((normals[:used] ** 2) @ mass)[:, None]  # what was left out has no part in the variance
+    return normals, mass
 
 
 def _cubic(modes: int) -> Array:

@@ -103,7 +103,7 @@ class PathSolver:
         self.reactions = {}
         for noise in self.compiled.source.noises:
             asked = [m for m in self.compiled.means if m.mean.kind == "response" and m.mean.noise == noise]
-            if asked:
+            if asked or self.used.kind == "sparse":
                 made |= self._responses(noise, asked, arguments)
         rest = {m.mean.node: self._mean(m, arguments) for m in self.compiled.means if m.mean.kind != "response"}
         return {m.mean.node: made[m.mean.node] if m.mean.kind == "response" else rest[m.mean.node]
