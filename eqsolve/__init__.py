@@ -20,13 +20,15 @@ _HOMES = {
     "eqsolve.passes.check": "check",
     "eqsolve.passes.explain": "explain",
     "eqsolve.solving": "solve",
-    "eqsolve.result": "Result open",
+    "eqsolve.result": "Result",
+    "eqsolve.archive": "open",
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
+    from eqsolve.archive import open
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
     from eqsolve.language.equations import Eq, Equation
     from eqsolve.language.fixed_point import FixedPoint, Singularity
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from eqsolve.loading import load
     from eqsolve.passes.check import check
     from eqsolve.passes.explain import explain
-    from eqsolve.result import Result, open
+    from eqsolve.result import Result
     from eqsolve.solving import solve
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import platform
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -37,11 +36,16 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
     """
     if not isinstance(model, System):
         return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
+    if model.constraints:
+        from eqsolve.passes.constraints import reduce_constraints
+
+        model = reduce_constraints(model).system
     memory = any(equation.rhs.has(Int) for equation in model.equations)
+    implicit = any(eq.rhs.has(eq.target) for eq in model.equations if not eq.is_differential and eq.target is not None)
     if model.noises or (model.processes and (memory or model.kernels)):
         driven = f"driven by {', '.join(noise.name for noise in model.noises)}" if model.noises else "with memory"
         return Choice("stochastic", f"processes {driven}: sweeps over all paths on one grid, modes by quadrature")
-    if model.processes or not (memory or model.kernels):
+    if model.processes or not (memory or model.kernels or implicit):
         what = "random constants only" if model.processes else "no memory"
         return Choice("ode", f"ordinary differential equations with {what}: an adaptive integrator on quadrature nodes")
     if kernels is False:
@@ -100,7 +104,7 @@ def solve(
     """
     from eqsolve.loading import load
     from eqsolve.passes.check import RESERVED, check
-    from eqsolve.passes.signature import sign
+    from eqsolve.provenance import describe
 
     started = time.perf_counter()
     if isinstance(model, str):
@@ -110,6 +114,10 @@ def solve(
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
     binding = bind(model, {**(params or {}), **parameters})
+    if isinstance(model, System) and model.constraints:
+        from eqsolve.passes.constraints import without_constraints
+
+        binding = without_constraints(binding)
     options = Options.make(
         t_max=t_max,
         rtol=rtol,
@@ -132,11 +140,14 @@ def solve(
         name = "operators"
     if not name:
         raise UsageError(f"model `{model.name}`: {choice.reason}")
+    if solver is not None and (unfit := why_not(solver, model)):
+        hint = f"; its own solver is `{choice.name}`" if choice.name else ""
+        raise UsageError(f"solver `{solver}` cannot solve model `{model.name}`: {unfit}{hint}")
     logger.info("%s: solver %s (%s)", model.name, name, choice.reason if solver is None else "as asked for")
 
     def finish(result: Result) -> Result:
         stats = {"solver": name, "seconds": time.perf_counter() - started}
-        return result.with_provenance(stats, _provenance(model, sign(model), seed))
+        return result.with_provenance(stats, describe(model, seed))
 
     try:
         return finish(_run(name, binding, options))
@@ -145,6 +156,24 @@ def solve(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def why_not(name: str, model: Model) -> str:
+    """Return why a solver of dynamics cannot solve a model; nothing when it can, or when it is not one of them."""
+    if name not in ("ode", "two_time", "operators", "stochastic"):
+        return ""
+    if not isinstance(model, System):
+        return f"it solves a System, and this is a {model.kind}"
+    memory = bool(model.kernels) or any(equation.rhs.has(Int) for equation in model.equations)
+    if name == "stochastic":
+        return "" if model.processes else "there are no processes in it"
+    if model.processes and (memory or name != "ode"):
+        return f"it has the process `{model.processes[0].name}`" + (" and memory" if name == "ode" else "")
+    if name == "ode" and memory:
+        return "it has memory (integrals, or functions of two times)"
+    if name == "operators" and choose_solver(model, kernels=False).name != "operators":
+        return "its kernels do not enter through compositions only"
+    return ""
 
 
 def _run(name: str, binding: Binding, options: Options) -> Result:
@@ -166,23 +195,3 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         return solve_operators(binding, options)
     known = ("ode", "two_time", "operators", "stochastic")
     raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
-
-
-def _provenance(model: Model, signature: str, seed: int) -> dict[str, Any]:
-    import numpy
-    import scipy
-    import sympy
-
-    from eqsolve import __version__
-
-    return {
-        "version": __version__,
-        "signature": signature,
-        "seed": seed,
-        "file": model.file,
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "sympy": sympy.__version__,
-        "machine": platform.machine(),
-    }

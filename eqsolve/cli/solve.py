@@ -134,19 +134,21 @@ def _report(
     data: Path | None,
     picture: Path | None,
 ) -> None:
-    """Write the files that were asked for, then the numbers."""
-    if data is not None:
-        result.save(data)
-    if picture is not None:
-        from eqsolve.plotting.files import save_figure
+    """Give the numbers and write the files that were asked for; a file that cannot be written costs no numbers."""
+    try:
+        if data is not None:
+            result.save(data)
+        if picture is not None:
+            from eqsolve.plotting.files import save_figure
 
-        save_figure(result.plot().figure, picture)
-    if options.json:
-        write_json(result.json_object(at=asked.get("at"), at2=asked.get("at2")))
-        return
-    write(_text(model, result, asked))
+            save_figure(result.plot().figure, picture)
+    finally:
+        if options.json:
+            write_json(result.json_object(at=asked.get("at"), at2=asked.get("at2")))
+        else:
+            write(_text(model, result, asked))
     for path in (data, picture):
-        if path is not None and not options.quiet:
+        if path is not None and not options.quiet and not options.json:
             say(f"wrote {path}")
 
 
