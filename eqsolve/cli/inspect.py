@@ -101,6 +101,7 @@ def _facts(model: Model) -> list[str]:
     """Return how many there are of everything, in words."""
     counts = [
         ("equation", len(model.equations) + len(getattr(model, "drift", ()))),
+        ("constraint", len(getattr(model, "constraints", ()))),
         ("unknown", len(getattr(model, "unknowns", ()))),
         ("parameter", len(model.parameters)),
         ("random constant", len(model.randoms)),

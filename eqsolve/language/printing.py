@@ -189,6 +189,8 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
             (key(model.start) if not isinstance(key, Expr) else key, "~" if not isinstance(value, Expr) else "=", value)
             for key, value in model.init.items()
         ]
+        for head, constraint in model.constraints.items():
+            sections.append((f"{head.name} is such that", [(constraint.lhs, "=", constraint.rhs)]))
         sections.append(("start", begin))
         sections.append(("exact change of variables", [(key, "=", value) for key, value in model.substitute.items()]))
         sections.append(("closed form", list(_closed(model))))

@@ -27,6 +27,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.constraints import AuxiliaryResponse
 
 __all__ = ["COLUMN", "MIDDLE", "ROW", "Contraction", "SectorEquation", "TwoTimePlan", "split_sectors"]
 
@@ -125,6 +126,7 @@ def _equation(system: System, equation: Equation) -> SectorEquation:
         equation.is_differential,
         start,
         diagonal,
+        hidden=isinstance(equation.head, AuxiliaryResponse),
     )
 
 

@@ -234,7 +234,7 @@ def _package(
     coordinates: dict[str, Any] = {"t": grid.nodes}
     if solution.store is not None:
         coordinates |= {"row": solution.times, "column": solution.times}
-        for equation in compiled.kernels:
+        for equation in (item for item in compiled.kernels if not item.source.hidden):
             name = equation.name
             marks = {"symmetric": int(equation.source.symmetric)}
             data[name] = (("row", "column"), solution.tables[name], marks)
