@@ -22,6 +22,7 @@ _HOMES = {
     "eqsolve.solving": "solve",
     "eqsolve.result": "Result",
     "eqsolve.archive": "open",
+    "eqsolve.sweeping.run": "sweep",
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from eqsolve.passes.explain import explain
     from eqsolve.result import Result
     from eqsolve.solving import solve
+    from eqsolve.sweeping.run import sweep
 
 
 def __getattr__(name: str) -> Any:

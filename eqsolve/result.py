@@ -15,6 +15,8 @@ from eqsolve.solvers.rows import RowStore
 if TYPE_CHECKING:
     import xarray as xr
 
+    from eqsolve.distribution import Distribution
+
 __all__ = ["Result"]
 
 _ERROR = "_error"
@@ -51,7 +53,7 @@ class Result:
     dataset
         An ``xarray.Dataset``: every value under its name in the model, its error under ``name_error``.
     kind
-        ``"dynamics"``, ``"fixed point"`` or ``"singularity"``.
+        ``"dynamics"``, ``"fixed point"``, ``"singularity"`` or ``"sweep"``.
     status, message
         ``"ok"``, or what was not reached and why.
     params, stats, provenance
@@ -71,12 +73,13 @@ class Result:
         provenance: Mapping[str, Any] | None = None,
         grid: PanelGrid | None = None,
         rows: RowStore | None = None,
+        source: Any = None,
     ) -> None:
         values = {
             "dataset": dataset, "model": model, "kind": kind, "status": status, "message": message,
             "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}), "grid":
             grid,
-            "rows": rows,
+            "rows": rows, "source": source,
         }  # fmt: skip
         self.__dict__.update(values)
 
@@ -90,6 +93,7 @@ class Result:
     provenance: dict[str, Any]
     grid: PanelGrid | None
     rows: RowStore | None
+    source: Any  # what the solver kept to answer further questions: laws, derivatives; not saved
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a result is immutable")
@@ -132,6 +136,28 @@ class Result:
 
     def _of_dims(self, *dims: str) -> list[str]:
         return [name for name in self.names if self.dataset[name].dims == dims]
+
+    # --- further questions -----------------------------------------------------------------------------------------
+    def law(self, name: str, *moment: float) -> Distribution:
+        """Return the law of a random variable, jointly with the random constants; of a process, at a time."""
+        law: Distribution = self._asked("law")(name, *moment)
+        return law
+
+    def expect(self, expr: Any, **values: float) -> tuple[float, float]:
+        """Return the mean of an expression in the model's symbols over a fixed point's laws, and its error."""
+        found: tuple[float, float] = self._asked("expect")(expr, **values)
+        return found
+
+    def derivative(self, what: Any, parameter: str, **values: float) -> float:
+        """Return the total derivative of a value, or of an expectation, of a fixed point along a parameter."""
+        return float(self._asked("derivative")(what, parameter, **values))
+
+    def _asked(self, question: str) -> Any:
+        answer = getattr(self.source, question, None)
+        if answer is None:
+            why = "a result read from a file keeps numbers only; solve again" if self.source is None else "it has none"
+            raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
+        return answer
 
     # --- evaluation anywhere -------------------------------------------------------------------------------------
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
@@ -203,7 +229,9 @@ class Result:
         if self.message:
             made["message"] = self.message
         made["params"] = self.params
-        if self.grid is not None:
+        if self.kind == "sweep":
+            made |= self._sweep_object()
+        elif self.grid is not None:
             inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
             sampled = self.at(inside if inside is not None else self.grid.edges)
             made["t"] = sampled["t"].values.tolist()
@@ -226,6 +254,15 @@ class Result:
         made["stats"] = self.stats
         made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
+
+    def _sweep_object(self) -> dict[str, Any]:
+        dims = self.dataset["status"].dims
+        made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
+        if "t" in self.dataset.coords:
+            made["t"] = _plain(self.dataset["t"].values)
+        made["values"] = {name: _plain(self.dataset[name].values) for name in self.names}
+        made["errors"] = {name: _plain(self.error[name].values) for name in self.names}
+        return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
 
     def observe(self, expr: Any) -> xr.DataArray:
         """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``."""

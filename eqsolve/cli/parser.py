@@ -7,7 +7,7 @@ import re
 from typing import NoReturn
 
 from eqsolve import __version__
-from eqsolve.cli import cite, explain, inspect, new, solve
+from eqsolve.cli import cite, explain, inspect, new, solve, sweep
 from eqsolve.errors import UsageError, did_you_mean
 
 __all__ = ["parse"]
@@ -18,6 +18,7 @@ VERBS = {
     "check": inspect.CHECK,
     "explain": explain.EXPLAIN,
     "solve": solve.SOLVE,
+    "sweep": sweep.SWEEP,
     "new": new.NEW,
     "cite": cite.CITE,
 }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
-import time
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,7 @@ from eqsolve.cli.options import (
     read_whole,
 )
 from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.progress import Line
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
 
@@ -47,7 +46,7 @@ def run_solve(options: Namespace) -> int:
     asked = _read(options, model)
     from eqsolve.solving import solve
 
-    progress = _Progress(options.quiet)
+    progress = Line(options.quiet)
     try:
         result = solve(model, params=settings, progress=progress, **asked)
     except SolverError as error:
@@ -99,31 +98,6 @@ def _check_times(
             raise UsageError(f"{option} asks for the time {moment:g}, but --t-max is {t_max:g}")
     if t_max is not None and starts_at_zero and t_max <= 0:
         raise UsageError(f"--t-max: time starts at 0, so the last time must be positive, got {t_max:g}")
-
-
-class _Progress:
-    """One line on a terminal's stderr that says how far the solve is; silent elsewhere."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.shown = not quiet and sys.stderr.isatty()
-        self.started = self.last = time.monotonic()
-        self.length = 0
-
-    def __call__(self, done: float, total: float, text: str) -> None:
-        now = time.monotonic()
-        if not self.shown or now - self.last < 0.2:
-            return
-        self.last = now
-        line = f"t = {done:.4g} of {total:.4g}, {now - self.started:.0f} s  {text}"
-        line = line[: shutil.get_terminal_size().columns - 1]
-        sys.stderr.write(f"\r{line.ljust(self.length)}")
-        sys.stderr.flush()
-        self.length = len(line)
-
-    def clear(self) -> None:
-        if self.length:
-            sys.stderr.write(f"\r{' ' * self.length}\r")
-            sys.stderr.flush()
 
 
 def _report(
