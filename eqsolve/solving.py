@@ -10,6 +10,7 @@ from typing import Any
 
 from eqsolve.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
 from eqsolve.language.system import System
@@ -34,6 +35,8 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
 
     ``kernels=False`` says that only functions of one time are wanted, which a cheaper solver may give.
     """
+    if isinstance(model, FixedPoint):
+        return Choice("fixed_point", "scalar equations: a scan, then Newton's method, expectations split at kinks")
     if not isinstance(model, System):
         return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
     if model.constraints:
@@ -69,6 +72,7 @@ def solve(
     step: float | None = None,
     seed: int = 0,
     solver: str | None = None,
+    precision: int | None = None,
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -97,6 +101,8 @@ def solve(
         Seed of everything random.
     solver
         Name of a solver, to override the choice.
+    precision
+        Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
     progress
         Called with (done, total, text) while solving.
     params, **parameters
@@ -129,6 +135,7 @@ def solve(
         seed=seed,
         progress=progress,
         step=step,
+        precision=precision,
     )
     choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
@@ -159,14 +166,16 @@ def solve(
 
 
 def why_not(name: str, model: Model) -> str:
-    """Return why a solver of dynamics cannot solve a model; nothing when it can, or when it is not one of them."""
-    if name not in ("ode", "two_time", "operators", "stochastic"):
+    """Return why a solver cannot solve a model; nothing when it can, or when there is no such solver."""
+    if name not in ("ode", "two_time", "operators", "stochastic", "fixed_point"):
         return ""
+    if name == "fixed_point":
+        return "" if isinstance(model, FixedPoint) else f"it solves a FixedPoint, and this is a {model.kind}"
     if not isinstance(model, System):
         return f"it solves a System, and this is a {model.kind}"
     memory = bool(model.kernels) or any(equation.rhs.has(Int) for equation in model.equations)
     if name == "stochastic":
-        return "" if model.processes else "there are no processes in it"
+        return "" if model.noises or (model.processes and memory) else "there is neither noise nor memory of paths in it"
     if model.processes and (memory or name != "ode"):
         return f"it has the process `{model.processes[0].name}`" + (" and memory" if name == "ode" else "")
     if name == "ode" and memory:
@@ -193,5 +202,9 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         from eqsolve.solvers.operator_solver import solve_operators
 
         return solve_operators(binding, options)
-    known = ("ode", "two_time", "operators", "stochastic")
+    if name == "fixed_point":
+        from eqsolve.solvers.fixed_point import solve_fixed_point
+
+        return solve_fixed_point(binding, options)
+    known = ("ode", "two_time", "operators", "stochastic", "fixed_point")
     raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
