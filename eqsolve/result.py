@@ -288,8 +288,8 @@ class Result:
         return pd.DataFrame([{str(key): self.dataset[key].item() for key in kept if not self.dataset[key].dims}])
 
     def plot(self, *names: str, axes: Any = None) -> Any:
-        """Draw the observables against time with their error bands; return the matplotlib axes."""
-        from eqsolve.plotting.curves import plot_result
+        """Draw the result as its kind asks for: curves, a heat map, a law over time, lines or a map of a sweep."""
+        from eqsolve.plotting.choose import plot_result
 
         return plot_result(self, names, axes)
 
