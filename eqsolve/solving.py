@@ -11,6 +11,7 @@ from typing import Any
 from eqsolve.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
 from eqsolve.language.system import System
@@ -82,7 +83,7 @@ def solve(
     Parameters
     ----------
     model
-        A model, its name, or the path of its file.
+        A model, its name, or the path of its file; of a flow, the mean-field equations are solved.
     t_max
         Last time; the largest time asked for by default.
     rtol, atol
@@ -96,7 +97,7 @@ def solve(
         Nodes per panel; chosen from the tolerance by default.
     step
         Solve the discrete-time system with this step exactly (gradient descent instead of gradient flow), not the
-        continuous one.
+        continuous one; the model's own step by default.
     seed
         Seed of everything random.
     solver
@@ -119,7 +120,12 @@ def solve(
     for word in parameters:
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
-    binding = bind(model, {**(params or {}), **parameters})
+    settings = {**(params or {}), **parameters}
+    if isinstance(model, Flow):
+        model, settings = _mean_field(model, settings)
+    binding = bind(model, settings)
+    if step is None and isinstance(model, System) and model.step is not None:
+        step = binding.number(model.step)
     if isinstance(model, System) and model.constraints:
         from eqsolve.passes.constraints import without_constraints
 
@@ -163,6 +169,16 @@ def solve(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _mean_field(flow: Flow, settings: dict[str, Any]) -> tuple[Model, dict[str, Any]]:
+    """Return the mean-field system of a flow under its settings; laws go in first, since moments are taken of them."""
+    from eqsolve.binding import bind_some
+
+    names = {item.name for item in flow.randoms}
+    laws = {name: value for name, value in settings.items() if name in names}
+    system = (flow.subs(bind_some(flow, laws)) if laws else flow).dmft()
+    return system, {name: value for name, value in settings.items() if name not in names}
 
 
 def why_not(name: str, model: Model) -> str:

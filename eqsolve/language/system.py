@@ -45,6 +45,8 @@ class System(Model):
         Inequalities the parameters must satisfy.
     start
         The first time; 0 unless given.
+    step
+        Length of the step of a system in discrete time (gradient descent); none for one in continuous time.
     flow
         Name of the microscopic model this system describes.
     cite
@@ -54,7 +56,7 @@ class System(Model):
     kind: ClassVar[str] = "System"
     content: ClassVar[tuple[str, ...]] = (
         "name", "equations", "laws", "init", "defaults", "observables", "constraints", "substitute", "exact",
-        "conditions", "start", "flow", "cite",
+        "conditions", "start", "step", "flow", "cite",
     )  # fmt: skip
     laws: Table
     init: Table
@@ -62,6 +64,7 @@ class System(Model):
     substitute: Table
     exact: Table
     start: Expr
+    step: Expr | None
     flow: str | None
 
     def __init__(
@@ -78,12 +81,14 @@ class System(Model):
         exact: Mapping[Any, Any] | None = None,
         conditions: Iterable[Any] = (),
         start: Any = 0,
+        step: Any = None,
         flow: str | None = None,
         cite: str | None = None,
     ) -> None:
         self._declare(
             name, eqs, start=start, laws=laws, init=init, defaults=defaults, observables=observables,
-            constraints=constraints, substitute=substitute, exact=exact, conditions=conditions, flow=flow, cite=cite,
+            constraints=constraints, substitute=substitute, exact=exact, conditions=conditions, step=step, flow=flow,
+            cite=cite,
         )  # fmt: skip
 
     def _normalise(self, field: str, value: Any) -> Any:
@@ -107,6 +112,8 @@ class System(Model):
                 return relations(value, where)
             case "start":
                 return exact_value(value)
+            case "step":
+                return None if value is None else exact_value(value)
         return value
 
     @property
