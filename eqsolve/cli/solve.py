@@ -19,7 +19,7 @@ from eqsolve.cli.options import (
     read_times,
     read_whole,
 )
-from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.progress import Line
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
@@ -58,7 +58,7 @@ def run_solve(options: Namespace) -> int:
     _report(options, model, result, asked, data, picture)
     if result.status == "ok":
         return 0
-    say(f"error: {result.message or result.status}")
+    complain(f"{result.message or result.status}")
     return 1
 
 

@@ -18,7 +18,7 @@ from eqsolve.cli.options import (
     read_times,
     read_whole,
 )
-from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.progress import Bar, clock
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
@@ -60,7 +60,7 @@ def run_sweep(options: Namespace) -> int:
     _report(options, result, data, picture)
     if result.status == "ok":
         return 0
-    say(f"error: {result.status}; {result.message}")
+    complain(f"{result.status}; {result.message}")
     return 1
 
 
@@ -168,7 +168,7 @@ SWEEP = Verb(
         "A sweep that was interrupted or killed goes on when the same command is given again. Exit code 0: all\n"
         "points are solved; 1: some were not solved as asked, the file tells which and why; 2: bad input."
     ),
-    example="sweep {model} --grid NAME=0.1:10:20:log --out sweep.nc --workers 2",
+    example="sweep {model} --grid {parameter}=0.1:10:20:log --out sweep.nc --workers 2",
     add_arguments=_arguments,
     run=run_sweep,
 )
