@@ -16,7 +16,7 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Process, Random, Time
 
-__all__ = ["FlowParts", "slope", "take_apart"]
+__all__ = ["FlowParts", "is_function", "slope", "take_apart"]
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,15 @@ def _weights(
     return tuple(made), tuple(names), tuple(definitions)
 
 
+def is_function(expr: Expr) -> bool:
+    """Whether a derivative came out as an ordinary function."""
+    return not (expr.has(DiracDelta) or expr.atoms(Derivative, Subs))
+
+
 def slope(flow: Flow, expr: Expr, variable: Basic, what: str) -> Expr:
     """Return ∂expr/∂variable; raise when it is no ordinary function."""
     made = expr.diff(variable)
-    if made.has(DiracDelta) or made.atoms(Derivative, Subs):
+    if not is_function(made):
         raise ModelError(
             f"flow `{flow.name}` ({flow.location}): {what}, `{expr}`, has no derivative in `{variable}` that is a function "
             f"(it is `{made}`), but the mean-field equations need one; make it smooth, for instance by tanh(k*x) "

@@ -96,11 +96,35 @@ def test_noise_enters_through_its_second_moment() -> None:
         assert moment in made["C_f"].rhs.args
 
 
-@pytest.mark.parametrize("loss", [sign(f - f_star), f * Heaviside(f_star - 1)])
+@pytest.mark.parametrize("loss", [sign(f - f_star), f * Heaviside(f)])
 def test_a_loss_without_a_derivative_is_refused(loss) -> None:
-    with pytest.raises(ModelError, match=r"some_flow.*test_flow\.py:\d+.*no derivative in `f.*smooth"):
-        flow_of(loss).dmft()
+    with pytest.raises(ModelError, match=r"some_flow.*test_flow\.py:\d+.*no derivative in `f`.*smooth"):
+        flow_of(loss * (1 + sign(f_star - f)) if loss.has(Heaviside) else loss).dmft()
     flow_of(Max(0, f - f_star)).dmft()  # a kink is fine
+
+
+def test_a_teacher_without_a_derivative_is_conditioned_on() -> None:
+    made = flow_of(tanh(f) - sign(f_star)).dmft()
+    assert "R_l_f_star" not in made
+    assert [noise.name for noise in made.noises] == ["z_g", "z_f"]
+    assert list(made)[4:7] == ["m_w", "Gamma_f", "Gamma_f_star"]
+    eqsolve.check(made)
+    m = made["m_w"].lhs
+    assert made.laws[made.noises[1]].covariance == made["C_w"].lhs - m * m.xreplace({t: tp})  # E[w*²] = 1
+
+
+@pytest.mark.slow
+def test_both_ways_to_treat_a_teacher_agree() -> None:
+    # a smooth loss can be treated both ways
+    from eqsolve.passes.flow_dmft import _General
+    from eqsolve.passes.flow_parts import take_apart
+
+    smooth = flow_of(tanh(f) - tanh(f_star), observables={"m": E(w * w_star), "q": E(w**2)}, state={w: 0})
+    at = [0.5, 2.0]
+    direct = eqsolve.solve(smooth.dmft(), at=at, rtol=1e-3).at(at)
+    conditioned = eqsolve.solve(_General(take_apart(smooth), 1).system(), at=at, rtol=1e-3).at(at)
+    for name in ("m", "q"):  # each to 1e-3
+        assert conditioned[name].values == pytest.approx(direct[name].values, rel=2e-3)
 
 
 def test_wrong_flows_are_refused() -> None:
