@@ -14,12 +14,13 @@ _HOMES = {
     "eqsolve.language.nodes": "E GP Int Inverse Resp",
     "eqsolve.language.equations": "Eq Equation",
     "eqsolve.language.system": "System",
-    "eqsolve.language.fixed_point": "FixedPoint Singularity",
+    "eqsolve.language.fixed_point": "Cases FixedPoint Minimiser Singularity",
     "eqsolve.language.flow": "Flow",
     "eqsolve.loading": "load",
     "eqsolve.passes.check": "check",
     "eqsolve.passes.explain": "explain",
     "eqsolve.solving": "solve",
+    "eqsolve.solvers.fixed_point_follow": "follow",
     "eqsolve.result": "Result",
     "eqsolve.archive": "open",
     "eqsolve.sweeping.run": "sweep",
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from eqsolve.archive import open
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
     from eqsolve.language.equations import Eq, Equation
-    from eqsolve.language.fixed_point import FixedPoint, Singularity
+    from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
     from eqsolve.language.flow import Flow
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
     from eqsolve.language.symbols import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from eqsolve.passes.check import check
     from eqsolve.passes.explain import explain
     from eqsolve.result import Result
+    from eqsolve.solvers.fixed_point_follow import follow
     from eqsolve.solving import solve
     from eqsolve.sweeping.run import sweep
 

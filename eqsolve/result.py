@@ -103,6 +103,11 @@ class Result:
         fields = {**self.__dict__, "stats": {**self.stats, **stats}, "provenance": dict(provenance)}
         return Result(fields.pop("dataset"), **fields)
 
+    def renamed(self, model: str, message: str, case: str) -> Result:
+        """Return the same result under the name of the model that chose among several, with its reason."""
+        fields = {**self.__dict__, "model": model, "message": message, "stats": {**self.stats, "case": case}}
+        return Result(fields.pop("dataset"), **fields)
+
     def stopped(self, status: str, message: str) -> Result:
         """Return the same result, marked as ending early."""
         fields = {**self.__dict__, "status": status, "message": message}

@@ -10,7 +10,7 @@ from typing import Any
 
 from eqsolve.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
-from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
@@ -38,6 +38,10 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
     """
     if isinstance(model, FixedPoint):
         return Choice("fixed_point", "scalar equations: a scan, then Newton's method, expectations split at kinks")
+    if isinstance(model, Cases):
+        return Choice("that of the case", f"one of {', '.join(name for _, name in model.cases)}, by the parameters")
+    if isinstance(model, Singularity):
+        return Choice("singularity", "a transform: followed from the right to its first singularity, then certified")
     if not isinstance(model, System):
         return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
     if model.constraints:
@@ -74,6 +78,7 @@ def solve(
     seed: int = 0,
     solver: str | None = None,
     precision: int | None = None,
+    start: Mapping[str, float] | None = None,
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -104,6 +109,8 @@ def solve(
         Name of a solver, to override the choice.
     precision
         Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
+    start
+        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter.
     progress
         Called with (done, total, text) while solving.
     params, **parameters
@@ -117,13 +124,23 @@ def solve(
     if isinstance(model, str):
         model = load(model)
     check(model)
+    if isinstance(model, Cases):
+        return _solve_case(model, {**(params or {}), **parameters}, {
+            "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order,
+            "step": step, "seed": seed, "solver": solver, "precision": precision, "start": start, "progress": progress,
+        })  # fmt: skip
     for word in parameters:
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
     settings = {**(params or {}), **parameters}
     if isinstance(model, Flow):
         model, settings = _mean_field(model, settings)
-    binding = bind(model, settings)
+    if isinstance(model, Singularity):
+        from eqsolve.solvers.singularity_law import bind_singularity
+
+        binding: Binding = bind_singularity(model, settings)
+    else:
+        binding = bind(model, settings)
     if step is None and isinstance(model, System) and model.step is not None:
         step = binding.number(model.step)
     if isinstance(model, System) and model.constraints:
@@ -142,6 +159,7 @@ def solve(
         progress=progress,
         step=step,
         precision=precision,
+        start=start,
     )
     choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
@@ -181,10 +199,21 @@ def _mean_field(flow: Flow, settings: dict[str, Any]) -> tuple[Model, dict[str, 
     return system, {name: value for name, value in settings.items() if name not in names}
 
 
+def _solve_case(model: Cases, settings: Mapping[str, Any], how: Mapping[str, Any]) -> Result:
+    """Solve the model that the parameters select, and say which it was."""
+    from eqsolve.passes.cases import select_case
+
+    chosen = select_case(model, settings)
+    logger.info("%s: %s", model.name, chosen.reason)
+    return solve(chosen.model, params=chosen.settings, **how).renamed(model.name, chosen.reason, chosen.model.name)
+
+
 def why_not(name: str, model: Model) -> str:
     """Return why a solver cannot solve a model; nothing when it can, or when there is no such solver."""
-    if name not in ("ode", "two_time", "operators", "stochastic", "fixed_point"):
+    if name not in ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity"):
         return ""
+    if name == "singularity":
+        return "" if isinstance(model, Singularity) else f"it finds the rate of a Singularity, and this is a {model.kind}"
     if name == "fixed_point":
         return "" if isinstance(model, FixedPoint) else f"it solves a FixedPoint, and this is a {model.kind}"
     if not isinstance(model, System):
@@ -222,5 +251,9 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         from eqsolve.solvers.fixed_point import solve_fixed_point
 
         return solve_fixed_point(binding, options)
-    known = ("ode", "two_time", "operators", "stochastic", "fixed_point")
+    if name == "singularity":
+        from eqsolve.solvers.singularity import solve_singularity
+
+        return solve_singularity(binding, options)  # type: ignore[arg-type]
+    known = ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity")
     raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")

@@ -30,6 +30,7 @@ Lowered = Callable[..., list[Any]]
 
 _PLANS: dict[Any, Plan] = {}
 _KEPT = 64
+_REMEMBERED = 20_000  # nodes whose roots are kept as starts
 
 
 def compile_fixed_point(
@@ -169,8 +170,17 @@ class Plan:
         return (*self.parameters, *self.unknowns, *self.means)
 
     # --- stages ------------------------------------------------------------------------------------------------
-    def run_stages(self, arguments: list[Any], size: int, signs: Sequence[Array] | None = None) -> list[Any]:
-        """Return all arguments with the values of the stages appended; switches are ``signs`` where given."""
+    def run_stages(
+        self,
+        arguments: list[Any],
+        size: int,
+        signs: Sequence[Array] | None = None,
+        guesses: dict[Any, Array] | None = None,
+    ) -> list[Any]:
+        """Return all arguments with the values of the stages appended; switches are ``signs`` where given.
+
+        Roots start from ``guesses`` of the same number of nodes, and leave theirs there.
+        """
         full = [*arguments, *([0.0] * len(self.stages))]
         first, count = len(arguments), 0
         for place, stage in enumerate(self.stages):
@@ -182,10 +192,13 @@ class Plan:
                     full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
                 count += 1
             else:
-                full[first + place] = self._root(stage, full, size)
+                start = guesses.get((place, size)) if guesses is not None else None
+                full[first + place] = root = self._root(stage, full, size, start)
+                if guesses is not None and size <= _REMEMBERED:
+                    guesses[place, size] = root
         return full
 
-    def _root(self, stage: Root, full: list[Any], size: int) -> Array:
+    def _root(self, stage: Root, full: list[Any], size: int, start: Array | None) -> Array:
         y = stage.variable
         pair = self.lowered(
             ("root", stage), lambda: [stage.expression, stage.expression.diff(y)], (y, *self.arguments)
@@ -202,7 +215,7 @@ class Plan:
             return value, slope
 
         wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
-        return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high))
+        return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), start)
 
     def switch_combinations(self, switch: Switch) -> list[tuple[int, ...]]:
         """Return the values that the switches inside a switch may take."""

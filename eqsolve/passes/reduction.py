@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,7 @@ def branch_key(model: FixedPoint, values: Mapping[Parameter, Expr]) -> tuple[Any
     return (whole, tuple(bool(c.subs(values)) for c in _conditions(model)))
 
 
+@functools.lru_cache(maxsize=128)
 def _conditions(model: FixedPoint) -> list[Basic]:
     """Return the conditions of branches that involve parameters only, in a fixed order."""
     found: set[Basic] = set()

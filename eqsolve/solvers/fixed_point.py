@@ -80,7 +80,7 @@ class Solution:
 
 def solve_fixed_point(binding: Binding, options: Options) -> Result:
     """Solve a bound fixed point and report every unknown and observable with its error."""
-    solution = solve_problem(binding)
+    solution = solve_problem(binding, options.start)
     result = to_result(solution)
     if options.precision is not None:
         from eqsolve.solvers.fixed_point_precise import refine
@@ -98,7 +98,7 @@ def make_problem(
     given = frozenset(
         item.name
         for item, law in binding.laws.items()
-        if item.law is None or law != item.law.subs(binding.values)
+        if item.law is None or (law != item.law and law != item.law.subs(binding.values))
     )
     more = dict(symbols or {})
     plan = compile_fixed_point(model, binding.values, given, extra, tuple(more))
@@ -109,13 +109,13 @@ def make_problem(
     return Problem(plan, parameters, tuple(branches(plan.constants, binding.laws, _RULE)))
 
 
-def solve_problem(binding: Binding, start: Array | None = None) -> Solution:
+def solve_problem(binding: Binding, start: Mapping[str, float] | None = None) -> Solution:
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it."""
     problem = make_problem(binding)
     plan = problem.plan
     points: list[Point] = []
-    if start is not None:
-        point = polish(problem, start)
+    if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
+        point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
         points = [point] if point.converged else []
     if not points:
         for near in find_solutions(problem):

@@ -110,7 +110,7 @@ class FixedPointLaw(Distribution):
         The function takes arrays, and may return several rows; its arguments are matched by name.
         """
         lines = _FunctionLines(self, function)
-        found = expectations(lines, adapt(lines, self._rows, rounds=45))[:, 0]
+        found = expectations(lines, adapt(lines, self._rows))[:, 0]
         return float(found[0]) if len(found) == 1 else found
 
     def mean(self, name: str | None = None) -> float:

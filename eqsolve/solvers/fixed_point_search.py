@@ -8,7 +8,7 @@ that move with the unknowns contribute their own terms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -25,6 +25,8 @@ __all__ = ["Linearised", "Point", "Problem", "find_solutions", "newton", "polish
 
 _SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a positive unknown, one after the other
 _POINTS = {1: (49, 91, 171), 2: (13, 31, 58), 3: (9, 13, 18)}
+_SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
+_CUTS = 4  # of a cell of the scan, per axis
 _OUTER = 96
 
 
@@ -36,12 +38,16 @@ class Problem:
     parameters: tuple[float, ...]
     parts: tuple[Branch, ...]
     outer: int = _OUTER
+    guesses: dict[Any, Array] = field(default_factory=dict, compare=False, repr=False)
 
     def lines(self, unknowns: Array) -> Lines:
-        return Lines(self.plan, self.parameters, unknowns if unknowns.ndim == 2 else unknowns[:, None])
+        table = unknowns if unknowns.ndim == 2 else unknowns[:, None]
+        return Lines(self.plan, self.parameters, table, self.guesses)
 
     def values(self, points: Array) -> Array:
         """Return unknowns from the variables searched in."""
+        if not self.plan.unknowns:
+            return np.asarray(points)
         return np.stack([_value(item, row) for item, row in zip(self.plan.unknowns, points, strict=True)])
 
     def points(self, values: Sequence[float]) -> Array:
@@ -51,7 +57,7 @@ class Problem:
 
     def jacobian_scale(self, values: Array) -> Array:
         """Return d unknown / d search variable."""
-        return np.array([v if _sign(item) else 1.0 for item, v in zip(self.plan.unknowns, values, strict=True)])
+        return np.array([_scale(item, v) for item, v in zip(self.plan.unknowns, values, strict=True)])
 
     def adapted(self, values: Array, **how: Any) -> Mesh:
         lines = self.lines(values)
@@ -85,14 +91,32 @@ def _sign(item: Basic) -> int:
     return 1 if item.is_nonnegative else -1 if item.is_nonpositive else 0
 
 
+def _interval(item: Basic) -> tuple[float, float] | None:
+    low, high = item.bounds
+    return None if low is None or high is None else (float(low), float(high))
+
+
 def _value(item: Basic, point: Array) -> Array:
-    sign = _sign(item)
-    return sign * np.exp(point) if sign else np.asarray(point)
+    """Return an unknown from its search variable: a logistic map onto an interval, an exponential, or itself."""
+    interval, sign = _interval(item), _sign(item)
+    with np.errstate(over="ignore"):
+        if interval is not None:
+            return interval[0] + (interval[1] - interval[0]) / (1 + np.exp(-np.asarray(point)))
+        return sign * np.exp(point) if sign else np.asarray(point)
 
 
 def _point(item: Basic, value: float) -> float:
-    sign = _sign(item)
+    interval, sign = _interval(item), _sign(item)
+    if interval is not None:
+        return float(np.log(max(value - interval[0], 1e-300)) - np.log(max(interval[1] - value, 1e-300)))
     return float(np.log(max(sign * value, 1e-300))) if sign else float(value)
+
+
+def _scale(item: Basic, value: float) -> float:
+    interval = _interval(item)
+    if interval is not None:
+        return (value - interval[0]) * (interval[1] - value) / (interval[1] - interval[0])
+    return value if _sign(item) else 1.0
 
 
 def residuals(problem: Problem, values: Array, means: Array) -> Array:
@@ -137,7 +161,7 @@ def newton(
     mesh: Mesh | None,
     *,
     rounds: int = 40,
-    stop: float = 1e-13,
+    stop: float = 1e-14,
     box: list[tuple[float, float]] | None = None,
 ) -> Point:
     """Newton's method with limited steps; on ``mesh`` if given, else on coarse meshes made anew at every step.
@@ -182,7 +206,10 @@ def newton(
 
 def _reach(problem: Problem, point: Array) -> Array:
     """Return the longest step of each search variable: a factor e², or the size of the variable."""
-    return np.array([2.0 if _sign(item) else 1 + abs(x) for item, x in zip(problem.plan.unknowns, point, strict=True)])
+    return np.array([
+        2.0 if _sign(item) or _interval(item) is not None else 1 + abs(x)
+        for item, x in zip(problem.plan.unknowns, point, strict=True)
+    ])  # fmt: skip
 
 
 def _inside(point: Array, box: list[tuple[float, float]]) -> bool:
@@ -212,7 +239,7 @@ def polish(problem: Problem, start: Array, *, mesh: Mesh | None = None) -> Point
         steps += found.steps
         values = found.values
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
-        if found.converged and moved < 0.02:
+        if found.converged and moved < (1e-8 if found.mesh.rows.turned else 0.02):
             return Point(values, found.mesh, found.linear, steps, True)
         if not np.isfinite(values).all():
             break
@@ -230,16 +257,20 @@ def find_solutions(problem: Problem) -> list[Array]:
         axes = [_axis(item, decades, dims, level) for item in plan.unknowns]
         cell = np.array([axis[1] - axis[0] for axis in axes])
         box = [(axis[0] - 1.5 * width, axis[-1] + 1.5 * width) for axis, width in zip(axes, cell, strict=True)]
+        ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
+        spacing = ends[1] - ends[0]
         found: list[Array] = []
         tried: list[Array] = []
-        for start in _candidates(problem, axes):
-            here = problem.points(list(start))
-            if any((np.abs(here - other) < 1.6 * cell).all() for other in tried):
+        for far, start in _candidates(problem, axes):
+            here = _spread(problem, start)
+            if found and far > 1:
+                break  # the linear interpolants of such cells have no zero in them
+            if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
                 continue  # this neighbourhood has been searched
             point = newton(problem, start, None, rounds=14 if found else 30, stop=1e-6, box=box)
             if not point.converged:
                 continue
-            tried += [here, problem.points(list(point.values))]
+            tried += [here, _spread(problem, point.values)]
             if not any(_same(problem, point.values, other, 1e-3) for other in found):
                 found.append(point.values)
         if found:
@@ -247,13 +278,23 @@ def find_solutions(problem: Problem) -> list[Array]:
     return []
 
 
+def _spread(problem: Problem, values: Array) -> Array:
+    """Return unknowns in coordinates in which the scan's cells are equally wide."""
+    return np.array([
+        point if _sign(item) or _interval(item) is not None else np.arcsinh(point / _SMALL)
+        for item, point in zip(problem.plan.unknowns, problem.points(list(values)), strict=True)
+    ])  # fmt: skip
+
+
 def searched(plan: Plan) -> str:
     """Return the domain of the widest scan in words."""
     low, high = _SCANS[-1]
     words = []
     for item in plan.unknowns:
-        sign = _sign(item)
-        if sign:
+        sign, interval = _sign(item), _interval(item)
+        if interval is not None:
+            ends = (f"{interval[0]:g}", f"{interval[1]:g}")
+        elif sign:
             ends = (f"1e{low:g}", f"1e{high:g}") if sign > 0 else (f"-1e{high:g}", f"-1e{low:g}")
         else:
             ends = (f"-1e{_real_decades(2):g}", f"1e{_real_decades(2):g}")
@@ -267,47 +308,64 @@ def _real_decades(level: int) -> float:
 
 def _axis(item: Basic, decades: tuple[float, float], dims: int, level: int) -> Array:
     count = _POINTS.get(dims, (5, 7, 9))[level]
+    if _interval(item) is not None:
+        return np.linspace(-1, 1, count) * (9.0, 18.0, 30.0)[level]
     if _sign(item):
         return np.linspace(*decades, count) * np.log(10)
-    half = np.arcsinh(10 ** _real_decades(level) / 0.01)
-    return 0.01 * np.sinh(np.linspace(-half, half, count) + 1e-9)
+    half = np.arcsinh(10 ** _real_decades(level) / _SMALL)
+    return _SMALL * np.sinh(np.linspace(-half, half, count) + 1e-9)
 
 
-def _candidates(problem: Problem, axes: list[Array], most: int = 10) -> list[Array]:
-    """Return the centres of cells in which every residual changes sign, the smallest residuals first."""
+def _candidates(problem: Problem, axes: list[Array], most: int = 10) -> list[tuple[float, Array]]:
+    """Return starts in the cells in which every residual changes sign, found on two levels, the likeliest first.
+
+    The number with each is how far the zero of the cell's linear interpolant lies from its centre, in cells.
+    """
+    dims = len(axes)
     shape = tuple(len(axis) for axis in axes)
     grid = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")])
-    values = problem.values(grid)
-    table = np.concatenate([_scan(problem, part) for part in np.array_split(values, _pieces(values), axis=1)], axis=1)
-    table = table.reshape(len(axes), *shape)
-    corners = [
-        table[(slice(None), *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))]
-        for corner in product((0, 1), repeat=len(axes))
+    table = _scan_all(problem, grid).reshape(dims, *shape)
+    cells = np.argwhere(_crossing(table))
+    widths = np.array([[axis[k + 1] - axis[k] for axis, k in zip(axes, cell, strict=True)] for cell in cells])
+    lows = np.array([[axis[k] for axis, k in zip(axes, cell, strict=True)] for cell in cells])
+    near: list[tuple[float, tuple[float, ...]]] = []
+    if len(cells):
+        cuts = np.array(list(product(np.linspace(0, 1, _CUTS + 1), repeat=dims)))
+        inner = (lows[:, None] + widths[:, None] * cuts).reshape(-1, dims).T
+        fine = _scan_all(problem, inner).reshape(dims, len(cells), *(_CUTS + 1,) * dims)
+        for low, width, part in zip(lows, widths / _CUTS, fine.swapaxes(0, 1), strict=True):
+            for cell in np.argwhere(_crossing(part)):
+                block = part[(slice(None), *(slice(k, k + 2) for k in cell))]
+                size, offset = _distance(block)
+                inside = low + width * (cell + 0.5 + np.clip(offset, -0.5, 0.5))
+                near.append((size, tuple(inside.tolist())))
+    near.sort()
+    starts = [
+        (size, problem.values(np.array(inside)[:, None])[:, 0]) for size, inside in near[:most] if np.isfinite(size)
     ]
-    block = np.stack(corners)
-    with np.errstate(all="ignore"):
-        low, high = np.fmin.reduce(block), np.fmax.reduce(block)
-        crossing = ((low <= 0) & (high >= 0)).all(axis=0)
-    cells = [tuple(cell) for cell in np.argwhere(crossing)]
-    near = sorted((_distance(block[(slice(None), slice(None), *cell)]), cell) for cell in cells)
-    starts = []
-    for (_, offset), cell in ((place, cell) for place, cell in near[:most] if place[0] < 1.5):
-        ends = [(axis[k], axis[k + 1]) for axis, k in zip(axes, cell, strict=True)]
-        inside = [(a + b) / 2 + max(-0.5, min(0.5, x)) * (b - a) for (a, b), x in zip(ends, offset, strict=True)]
-        starts.append(problem.values(np.array(inside)[:, None])[:, 0])
-    if not starts:  # no cell: the smallest residual is the best guess
+    if not starts:  # no cell: the smallest residuals are the best guesses
         sizes = np.where(np.isfinite(table).all(axis=0), np.abs(table).max(axis=0), np.inf).ravel()
-        for place in np.argsort(sizes)[:3]:
-            if np.isfinite(sizes[place]):
-                starts.append(values[:, place])
+        best = [place for place in np.argsort(sizes)[:3] if np.isfinite(sizes[place])]
+        starts = [(float("inf"), problem.values(grid[:, [place]])[:, 0]) for place in best]
     return starts
+
+
+def _crossing(table: Array) -> Array:
+    """Return the cells of a table on whose corners every residual takes both signs."""
+    dims, shape = len(table), table.shape[1:]
+    corners = np.stack([
+        table[(slice(None), *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))]
+        for corner in product((0, 1), repeat=dims)
+    ])  # fmt: skip
+    with np.errstate(all="ignore"):
+        low, high = np.fmin.reduce(corners), np.fmax.reduce(corners)
+        return np.asarray(((low <= 0) & (high >= 0)).all(axis=0))
 
 
 def _distance(corners: Array) -> tuple[float, tuple[float, ...]]:
     """Return how far the zero of a cell's linear interpolant lies from its centre, in cell widths, and where."""
-    dims = corners.shape[1]
+    dims, cube = len(corners), corners
     with np.errstate(all="ignore"):
-        cube = corners.T.reshape(dims, *(2,) * dims)
         mean = cube.reshape(dims, -1).mean(axis=1)
         slopes = np.stack([np.diff(cube, axis=k + 1).reshape(dims, -1).mean(axis=1) for k in range(dims)], axis=1)
         try:
@@ -318,8 +376,11 @@ def _distance(corners: Array) -> tuple[float, tuple[float, ...]]:
     return (size if np.isfinite(size) else float("inf")), tuple(offset.tolist())
 
 
-def _pieces(values: Array) -> int:
-    return max(1, values.shape[1] // 2000)
+def _scan_all(problem: Problem, points: Array) -> Array:
+    """Return the residuals at many points, a few thousand at a time."""
+    pieces = max(1, points.shape[1] // 2000)
+    values = problem.values(points)
+    return np.concatenate([_scan(problem, part) for part in np.array_split(values, pieces, axis=1)], axis=1)
 
 
 def _scan(problem: Problem, values: Array) -> Array:

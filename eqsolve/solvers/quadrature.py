@@ -26,6 +26,7 @@ __all__ = ["Lines", "Mesh", "Rows", "adapt", "coarse_mesh", "expectations", "gra
 _REACH = 38.0  # the normal density is 1e-314 there
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
+_SNAP = 0.05
 _EXACT_OUTER = 6
 _CURVED = 4  # zeros looked for of a switch that is not linear
 
@@ -59,6 +60,11 @@ class Rows:
     direction: Array
     owner: Array
     exact: bool
+
+    @property
+    def turned(self) -> bool:
+        """Whether directions depend on the unknowns: with several Gaussians they follow the integrands' own."""
+        return bool(self.base.any())
 
     @property
     def is_point(self) -> Array:
@@ -190,12 +196,15 @@ class Mesh:
 class Lines:
     """One model at given numbers: kinks on rows, signs at points, integrands at nodes."""
 
-    def __init__(self, plan: Plan, parameters: Sequence[float], unknowns: Array) -> None:
-        self.plan, self.parameters, self.unknowns = plan, parameters, unknowns
+    def __init__(
+        self, plan: Plan, parameters: Sequence[float], unknowns: Array, guesses: dict[Any, Array] | None = None
+    ) -> None:
+        self.plan, self.parameters, self.unknowns, self.guesses = plan, parameters, unknowns, guesses
+        self._kinks: tuple[Rows, Array] | None = None
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
         given = node_arguments(self.plan, self.parameters, self.unknowns, rows, at, x)
-        return self.plan.run_stages(given, len(x), signs)
+        return self.plan.run_stages(given, len(x), signs, self.guesses)
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)
@@ -213,27 +222,32 @@ class Lines:
 
     def kinks(self, rows: Rows) -> Array:
         """Return where the switches change sign on each row (out of reach where they do not)."""
+        if self._kinks is None or self._kinks[0] is not rows:
+            self._kinks = (rows, self._find_kinks(rows))
+        return self._kinks[1]
+
+    def _find_kinks(self, rows: Rows) -> Array:
         plan = self.plan
         lines = np.arange(len(rows.weight))
+        if not plan.switches:
+            return np.zeros((len(lines), 0))
+        ends = [
+            node_arguments(plan, self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)
+        ]
         found = []
         for switch in plan.switches:
             if plan.is_linear(switch):
-                found += self._linear_kinks(switch, rows, lines)
+                found += self._linear_kinks(switch, lines, ends)
             else:
                 found += self._curved_kinks(switch, rows, lines)
-        if not found:
-            return np.zeros((len(lines), 0))
         kinks = np.stack(found, axis=1)
         kinks = np.where(np.isfinite(kinks), kinks, _REACH)
         return np.clip(kinks, -_REACH, _REACH)
 
-    def _linear_kinks(self, switch: Any, rows: Rows, lines: Array) -> list[Array]:
+    def _linear_kinks(self, switch: Any, lines: Array, ends: list[list[Any]]) -> list[Array]:
         plan = self.plan
         function = plan.lowered(switch, lambda: [switch.expression])
         found = []
-        ends = [
-            node_arguments(plan, self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)
-        ]
         for signs in plan.switch_combinations(switch):
             stages, given = [], iter(signs)
             for stage in plan.stages:
@@ -275,11 +289,19 @@ def stacked(entries: Sequence[Any], size: int) -> Array:
 def first_panels(rows: Rows, kinks: Array, edges: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Return (row, left, right, left kink, right kink) of the panels between given edges and kinks."""
     lines = np.flatnonzero(~rows.is_point)
-    ends = np.concatenate([np.broadcast_to(edges, (len(lines), len(edges))), kinks[lines]], axis=1)
-    names = np.concatenate([np.full(len(edges), -1), np.arange(kinks.shape[1])])
-    ends = np.clip(ends, edges[0], edges[-1])
+    count, kinked = len(lines), kinks.shape[1]
+    fixed = np.array(np.broadcast_to(edges, (count, len(edges))))
+    labels = np.full((count, len(edges)), -1)
+    if kinked and count:  # an edge beside a kink would be left behind when the kink moves: it becomes the kink
+        gaps = np.abs(edges[None, 1:-1, None] - kinks[lines][:, None, :])
+        nearest = gaps.argmin(axis=2)
+        row, place = np.nonzero(gaps.min(axis=2) < _SNAP)
+        fixed[row, place + 1] = kinks[lines[row], nearest[row, place]]
+        labels[row, place + 1] = nearest[row, place]
+    ends = np.clip(np.concatenate([fixed, kinks[lines]], axis=1), edges[0], edges[-1])
+    labels = np.concatenate([labels, np.broadcast_to(np.arange(kinked), (count, kinked))], axis=1)
     order = np.argsort(ends, axis=1, kind="stable")
-    ends, labels = np.take_along_axis(ends, order, axis=1), names[order]
+    ends, labels = np.take_along_axis(ends, order, axis=1), np.take_along_axis(labels, order, axis=1)
     row = np.repeat(lines, ends.shape[1] - 1)
     parts = [ends[:, :-1].ravel(), ends[:, 1:].ravel(), labels[:, :-1].ravel(), labels[:, 1:].ravel()]
     keep = parts[1] - parts[0] > 1e-13 * (1 + np.abs(parts[0]))
@@ -302,7 +324,7 @@ def adapt(
     *,
     order: int = 16,
     tolerance: float = 1e-16,
-    rounds: int = 14,
+    rounds: int = 45,
     dropped: float = 1e-19,
     reach: float = _REACH,
 ) -> Mesh:
@@ -370,6 +392,8 @@ def expectations(lines: Lines, mesh: Mesh) -> Array:
 def _sums(values: Array, owner: Array, count: int) -> Array:
     if count == 1:
         return values.sum(axis=1)[:, None]
+    if not len(values):
+        return np.zeros((0, count))
     return np.stack([np.bincount(owner, weights=row, minlength=count) for row in values])
 
 
