@@ -21,7 +21,7 @@ from eqsolve.cli.options import (
 from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.progress import Bar, clock
 from eqsolve.cli.verb import Verb
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, quote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,9 +71,9 @@ def read_grid(words: Iterable[str]) -> dict[str, str]:
         name, sign, text = word.partition("=")
         name = name.strip()
         if not sign or not name or not text.strip():
-            raise UsageError(f"--grid takes NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2, got {word!r}")
+            raise UsageError(f"--grid takes NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2, got {quote(word)}")
         if name in axes:
-            raise UsageError(f"--grid gives `{name}` twice: {axes[name]} and {text}")
+            raise UsageError(f"--grid gives `{name}` twice: {quote(axes[name])} and {quote(text)}")
         axes[name] = text
     if not axes:
         raise UsageError("--grid names at least one axis, such as alpha=0.01:10:40:log")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.binding import bind_some, read_value
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, quote
 from eqsolve.language.law import Law
 from eqsolve.language.model import Model
 
@@ -59,7 +59,7 @@ def _axis(model: Model, name: str, given: list[float | str]) -> Axis:
         bind_some(model, {name: value})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise UsageError(f"axis `{name}` has the value {twice} twice")
+        raise UsageError(f"axis `{name}` has the value {quote(str(twice))} twice")
     if len({type(label) for label in labels}) > 1:
         labels = [str(label) for label in labels]
     return Axis(name, tuple(given), tuple(labels))
@@ -80,16 +80,16 @@ def _read_text(name: str, text: str) -> list[float | str]:
     if len(parts) == 1:
         entries = [entry.strip() for entry in _split(text, ",")]
         if not all(entries):
-            raise UsageError(f"axis `{name}`: cannot read {text!r}; expected {_EXAMPLE}")
+            raise UsageError(f"axis `{name}`: cannot read {quote(text)}; expected {_EXAMPLE}")
         return list(entries)
     if len(parts) not in (3, 4):
-        raise UsageError(f"axis `{name}`: cannot read {text!r}; expected {_EXAMPLE}")
+        raise UsageError(f"axis `{name}`: cannot read {quote(text)}; expected {_EXAMPLE}")
     try:
         first, last = (float(read_value(part, what=f"axis `{name}`")) for part in parts[:2])
     except TypeError:  # a law
-        raise UsageError(f"axis `{name}`: a range goes from a number to a number, got {text!r}") from None
+        raise UsageError(f"axis `{name}`: a range goes from a number to a number, got {quote(text)}") from None
     if not (math.isfinite(first) and math.isfinite(last)):
-        raise UsageError(f"axis `{name}`: a range needs finite ends, got {text!r}")
+        raise UsageError(f"axis `{name}`: a range needs finite ends, got {quote(text)}")
     return [float(value) for value in _range(name, text, first, last, parts[2:])]
 
 
@@ -99,16 +99,16 @@ def _range(name: str, text: str, first: float, last: float, rest: list[str]) -> 
     except ValueError:
         count = 0
     if not 1 <= count <= _MOST_POINTS:
-        raise UsageError(f"axis `{name}`: the COUNT in {text!r} must be a whole number from 1 to {_MOST_POINTS}")
+        raise UsageError(f"axis `{name}`: the COUNT in {quote(text)} must be a whole number from 1 to {_MOST_POINTS}")
     scale = rest[1].strip() if len(rest) == 2 else "lin"
     if scale not in ("log", "lin"):
-        raise UsageError(f"axis `{name}`: a range ends in :log or :lin, got {text!r}")
+        raise UsageError(f"axis `{name}`: a range ends in :log or :lin, got {quote(text)}")
     if count == 1 and first != last:
         raise UsageError(f"axis `{name}`: one value cannot reach from {first:g} to {last:g}; raise the COUNT")
     if scale == "lin":
         return np.linspace(first, last, count)
     if first * last <= 0:
-        raise UsageError(f"axis `{name}`: a logarithmic range needs ends of one sign and not 0, got {text!r}")
+        raise UsageError(f"axis `{name}`: a logarithmic range needs ends of one sign and not 0, got {quote(text)}")
     return np.geomspace(first, last, count)
 
 

@@ -68,8 +68,7 @@ def solve_point(
         status, message = result.status, result.message
     except EqsolveError as error:
         result, status, message = getattr(error, "partial", None), "failed", str(error)
-    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, MemoryError) as error:
-        # a defect at one point must not cost the others
+    except Exception as error:  # a defect at one point must not cost the others
         result, status, message = None, "failed", f"unexpected {type(error).__name__}: {error}"
     values, errors = ({}, {}) if result is None else _numbers(result, options.get("at"))
     seconds = time.perf_counter() - began
