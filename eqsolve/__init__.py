@@ -12,6 +12,7 @@ _HOMES = {
         "correlation field function gradient normal param process random response state symbol times unknown"
     ),
     "eqsolve.language.nodes": "E GP Int Inverse Resp",
+    "eqsolve.language.proximal": "proximal",
     "eqsolve.language.equations": "Eq Equation",
     "eqsolve.language.system": "System",
     "eqsolve.language.fixed_point": "Cases FixedPoint Minimiser Singularity",
@@ -20,10 +21,13 @@ _HOMES = {
     "eqsolve.passes.check": "check",
     "eqsolve.passes.explain": "explain",
     "eqsolve.solving": "solve",
+    "eqsolve.validation": "Validation validate",
     "eqsolve.solvers.fixed_point_follow": "follow",
+    "eqsolve.solvers.fixed_point_iterate": "iterate",
     "eqsolve.result": "Result",
     "eqsolve.archive": "open",
     "eqsolve.sweeping.run": "sweep",
+    "eqsolve.rates": "fit_rate rate_curve",
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
     from eqsolve.language.flow import Flow
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
+    from eqsolve.language.proximal import proximal
     from eqsolve.language.symbols import (
         correlation,
         field,
@@ -55,10 +60,13 @@ if TYPE_CHECKING:
     from eqsolve.loading import load
     from eqsolve.passes.check import check
     from eqsolve.passes.explain import explain
+    from eqsolve.rates import fit_rate, rate_curve
     from eqsolve.result import Result
     from eqsolve.solvers.fixed_point_follow import follow
+    from eqsolve.solvers.fixed_point_iterate import iterate
     from eqsolve.solving import solve
     from eqsolve.sweeping.run import sweep
+    from eqsolve.validation import Validation, validate
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from eqsolve import __version__
-from eqsolve.cli import cite, completion, doctor, explain, inspect, new, solve, sweep
+from eqsolve.cli import cite, completion, doctor, explain, inspect, new, solve, sweep, validate
 from eqsolve.errors import UsageError, did_you_mean
 
 __all__ = ["commands", "parse"]
@@ -19,6 +19,7 @@ VERBS = {
     "check": inspect.CHECK,
     "explain": explain.EXPLAIN,
     "solve": solve.SOLVE,
+    "validate": validate.VALIDATE,
     "sweep": sweep.SWEEP,
     "new": new.NEW,
     "cite": cite.CITE,
