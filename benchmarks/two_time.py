@@ -50,10 +50,11 @@ try:
                           soln_init_value=0.0, time_step=10 / (n - 1), coll_divs=divs, show_warnings=False)
     name = "compiled"
 except ImportError:  # its library is built for x86-64 and macOS only; its other solver is compiled by numba
-    import importlib.machinery, importlib.util
+    import importlib.machinery, importlib.util, sys
     [folder] = importlib.util.find_spec("voles").submodule_search_locations
-    loader = importlib.machinery.SourceFileLoader("voles_numba", folder + "/_numba_solvers.py")
-    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec("voles_numba", loader))
+    loader = importlib.machinery.SourceFileLoader("numba_solvers", folder + "/_numba_solvers.py")
+    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec("numba_solvers", loader))
+    sys.modules["numba_solvers"] = module
     loader.exec_module(module)
     def run(n, divs):
         return module.solve_VIDE_jit(np.ones(n), np.full(n, -5.0), np.full(n, -2.0), 0.0, 10 / (n - 1), divs,
