@@ -7,9 +7,9 @@ solved for θ, an increasing function of w: θ = q for two layers, tanh θ = ½(
 and x are explicit and nothing cancels at any α. The error w − w* is written as the equation of w gives it.
 """
 
-from sympy import Piecewise, cosh, exp, sinh, tanh
+from sympy import Piecewise, atanh, cosh, exp, sinh, tanh
 
-from eqsolve import E, Eq, FixedPoint, Inverse, normal, param, random, symbol, unknown
+from eqsolve import E, Eq, FixedPoint, Inverse, Minimiser, normal, param, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
 alpha, delta = param("alpha delta", positive=True)
@@ -30,6 +30,11 @@ def u(t):
 def slope(t):
     """Return Q'(w) = −∫g dt at θ = t."""
     return Piecewise((t, L < 3), (2 * tanh(t) / ((L - 2) * alpha**(L - 2)), True))
+
+
+def angle(s):
+    """Return θ where Q'(w) = s."""
+    return Piecewise((s, L < 3), (atanh((L - 2) * alpha**(L - 2) * s / 2), True))
 
 
 def weight(t):
@@ -60,5 +65,9 @@ model = FixedPoint(
     observables={"E_test": C_w + sigma2},
     variables={"w": w, "x": x, "u": u(theta), "v": u(-theta), "q": q, "error": error, "theta": theta},
     flow="dln_flow",
+    minimises=Minimiser(
+        y, inverse_slope=weight(angle(y)), target=w_star, ratio=delta, noise=sigma2,
+        measures={"C_w": "error", "E_test": "prediction error"},
+    ),
     cite="nishiyama2026precise",
 )

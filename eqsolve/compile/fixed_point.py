@@ -39,20 +39,23 @@ def compile_fixed_point(
     given: frozenset[str],
     extra: tuple[Expr, ...] = (),
     symbols: tuple[Parameter, ...] = (),
+    *,
+    eliminate: bool = True,
 ) -> Plan:
     """Return the plan of a model for the branches its parameters select, made once.
 
     ``given`` names random constants whose law the user replaced; ``extra`` are further integrands, which may
-    contain further ``symbols``, to be given as parameters.
+    contain further ``symbols``, to be given as parameters. Without ``eliminate`` every unknown stays one.
     """
     declared = frozenset(
         item.name for item in model.randoms if isinstance(item.law, Normal) and item.name not in given
     )
-    key = (model, branch_key(model, values), declared, extra, symbols)
+    key = (model, branch_key(model, values), declared, extra, symbols, eliminate)
     if key not in _PLANS:
         while len(_PLANS) >= _KEPT:
             _PLANS.pop(next(iter(_PLANS)))
-        _PLANS[key] = Plan(model, reduce_fixed_point(model, values, declared), extra, symbols)
+        reduced = reduce_fixed_point(model, values, declared, eliminate=eliminate)
+        _PLANS[key] = Plan(model, reduced, extra, symbols)
     return _PLANS[key]
 
 

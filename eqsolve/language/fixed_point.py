@@ -8,74 +8,112 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from sympy import Basic, Expr, S
+from sympy import Basic, Expr, S, Tuple
+from sympy.core.symbol import Str
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.law import exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import user_location
-from eqsolve.language.symbols import Plain, Unknown, as_expression
+from eqsolve.language.symbols import Plain, Random, Unknown, as_expression
 
 __all__ = ["Cases", "FixedPoint", "Singularity"]
+
+
+MEASURES = ("error", "prediction error", "residual", "zeros")
 
 
 class Minimiser(Basic):
     """The regression estimator that a fixed point describes, at finite size.
 
-    ``argmin (1/2δ)|y − Xw|² + strength Σ J(w)`` over n = δd observations; with strength 0, the limit of a vanishing one:
-    the interpolator of least Σ J(w) for δ < 1, least squares for δ > 1.
+    ``argmin (1/2δ)|y − Xw|² + strength Σ J(w)`` over n = δd observations y = Xw* + ξ, where X has independent entries of
+    variance 1/d; with strength 0, the limit of a vanishing one: the interpolator of least Σ J(w) for δ < 1, least squares
+    for δ > 1.
 
     Parameters
     ----------
     variable
         A ``symbol()`` that stands for one weight.
     penalty
-        J as an expression in the variable; or None when only its slope is known.
-    strength
-        λ, an expression in the parameters.
-    slope, inverse_slope
-        J' where J is not given; or the weight as a function of J' (in the same variable), where that is explicit.
+        J as an expression in the variable.
+    inverse_slope
+        Instead of J: the weight as a function of J'(w), written in the same variable.
+    strength, ratio, noise
+        λ, δ and the variance of ξ, expressions in the parameters.
+    target
+        The random constant w*.
+    measures
+        What the values of the fixed point are at finite size, by name: ``"error"`` is |w − w*|²/d, ``"prediction error"``
+        adds the noise, ``"residual"`` is |y − Xw|²/n, ``"zeros"`` the fraction of zero weights.
     """
 
     def __new__(
-        cls, variable: Any, *, penalty: Any = None, strength: Any = 0, slope: Any = None, inverse_slope: Any = None
+        cls,
+        variable: Any,
+        *,
+        target: Any,
+        ratio: Any,
+        noise: Any = 0,
+        strength: Any = 0,
+        penalty: Any = None,
+        inverse_slope: Any = None,
+        measures: Mapping[str, str] | None = None,
     ) -> Minimiser:
-        given = [None if part is None else as_expression(part, "Minimiser") for part in (penalty, slope, inverse_slope)]
-        if sum(part is not None for part in given) != 1:
-            raise ModelError(f"{user_location()}: Minimiser takes one of penalty=, slope= and inverse_slope=")
+        where = user_location()
+        if (penalty is None) == (inverse_slope is None):
+            raise ModelError(f"{where}: Minimiser takes one of penalty= and inverse_slope=")
         if not isinstance(variable, Plain):
-            raise ModelError(f"{user_location()}: Minimiser needs a symbol() for one weight, got `{variable}`")
-        parts = [S.NaN if part is None else part for part in given]
-        obj: Minimiser = Basic.__new__(cls, variable, as_expression(strength, "strength="), *parts)
+            raise ModelError(f"{where}: Minimiser needs a symbol() for one weight, got `{variable}`")
+        if not isinstance(target, Random):
+            raise ModelError(f"{where}: target= takes the random constant that is estimated, got `{target}`")
+        for name, kind in (measures or {}).items():
+            if kind not in MEASURES:
+                raise ModelError(f"{where}: measures= maps `{name}` to {kind!r}; expected one of {', '.join(MEASURES)}")
+        parts = [as_expression(part, "Minimiser") for part in (ratio, noise, strength)]
+        parts += [S.NaN if part is None else as_expression(part, "Minimiser") for part in (penalty, inverse_slope)]
+        table = Tuple(*(Tuple(Str(name), Str(kind)) for name, kind in (measures or {}).items()))
+        obj: Minimiser = Basic.__new__(cls, variable, target, *parts, table)
         return obj
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (_restore_minimiser, tuple(self.args))
+
+    @property
+    def func(self) -> Any:
+        return _restore_minimiser
 
     @property
     def variable(self) -> Plain:
         return self.args[0]
 
     @property
-    def strength(self) -> Expr:
+    def target(self) -> Random:
         return self.args[1]
 
     @property
-    def penalty(self) -> Expr | None:
-        return None if self.args[2] is S.NaN else self.args[2]
+    def ratio(self) -> Expr:
+        return self.args[2]
 
     @property
-    def slope(self) -> Expr | None:
-        return None if self.args[3] is S.NaN else self.args[3]
+    def noise(self) -> Expr:
+        return self.args[3]
+
+    @property
+    def strength(self) -> Expr:
+        return self.args[4]
+
+    @property
+    def penalty(self) -> Expr | None:
+        return None if self.args[5] is S.NaN else self.args[5]
 
     @property
     def inverse_slope(self) -> Expr | None:
-        return None if self.args[4] is S.NaN else self.args[4]
+        return None if self.args[6] is S.NaN else self.args[6]
 
     @property
-    def func(self) -> Any:
-        return lambda *args: Basic.__new__(Minimiser, *args)
-
-    def __reduce__(self) -> Any:
-        return (_restore_minimiser, self.args)
+    def measures(self) -> dict[str, str]:
+        return {str(name): str(kind) for name, kind in self.args[7]}
 
 
 def _restore_minimiser(*args: Any) -> Minimiser:

@@ -92,7 +92,7 @@ def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
 
 
 def reduce_fixed_point(
-    model: FixedPoint, values: Mapping[Parameter, Expr], declared: frozenset[str]
+    model: FixedPoint, values: Mapping[Parameter, Expr], declared: frozenset[str], *, eliminate: bool = True
 ) -> Reduced:
     """Return the reduced system; ``declared`` names the Gaussian variables that keep the law of the model file."""
     resolve = _resolver(model, values)
@@ -115,7 +115,7 @@ def reduce_fixed_point(
     observables = {name: prepare(expr) for name, expr in model.observables.items()}
     variables = {name: prepare(expr) for name, expr in model.variables.items()}
     eliminated: list[tuple[Unknown, Expr]] = []
-    while found := _explicit(equations):
+    while eliminate and (found := _explicit(equations)):
         index, item, expr = found
         equations.pop(index)
         swap = {item: expr}

@@ -90,7 +90,11 @@ def solve_fixed_point(binding: Binding, options: Options) -> Result:
 
 
 def make_problem(
-    binding: Binding, extra: tuple[Expr, ...] = (), symbols: Mapping[Parameter, float] | None = None
+    binding: Binding,
+    extra: tuple[Expr, ...] = (),
+    symbols: Mapping[Parameter, float] | None = None,
+    *,
+    eliminate: bool = True,
 ) -> Problem:
     """Return a bound model in compiled form, with the numbers it is to be solved at."""
     model = binding.model
@@ -101,7 +105,7 @@ def make_problem(
         if item.law is None or (law != item.law and law != item.law.subs(binding.values))
     )
     more = dict(symbols or {})
-    plan = compile_fixed_point(model, binding.values, given, extra, tuple(more))
+    plan = compile_fixed_point(model, binding.values, given, extra, tuple(more), eliminate=eliminate)
     for item in plan.constants:
         demand_second_moment(item.name, binding.laws[item])
     parameters = tuple(float(binding.values[item]) for item in model.parameters)
