@@ -103,7 +103,7 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
     low = -4 * scale if low is None else low
     largest, points = abs(R), [(R, p)]
     last: dict[str, float] = {}
-    resolved = np.inf
+    resolved, first = np.inf, 0.0
     for _ in range(_STEPS):
         d = prepared(R, p)
         F, slope = d.h_R, d.slope
@@ -120,7 +120,8 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
             _ratio(largest, slope),
             near / closing if closing > 0 else np.inf,
         ]
-        if (crossed := _cross(prepared, d, R, p, scale)) is not None:
+        first = F if len(points) == 1 else first
+        if abs(F) < 1e-2 * abs(first) and (crossed := _cross(prepared, d, R, p, scale)) is not None:
             R, p = crossed
             last = {}
             points.append((R, p))
@@ -194,7 +195,8 @@ def _advance(prepared: Prepared, R: float, p: float, slope: float, step: float) 
         new, good = newton_R(prepared, guess, p - step, 12)
         if good:
             moved = abs(new - guess)
-            if moved <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + 1e-300:
+            near = moved <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + 1e-300
+            if near and prepared.same_side((R, p), (float(new), p - step)):
                 return float(new), p - step
         step /= 2
     raise SolverError(f"the transform cannot be followed along the real axis beyond p = {p:.6g}")

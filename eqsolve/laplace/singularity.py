@@ -21,6 +21,7 @@ from eqsolve.laplace.real_axis import (
     first_real_singularity,
     fold_newton,
     follow_to_fold,
+    newton_R,
 )
 
 __all__ = ["Candidate", "SingularPoint", "find_singularity", "rightmost_singularity"]
@@ -164,15 +165,17 @@ def find_singularity(
     start: float | None = None,
     precision: int | None = None,
     certify: bool = True,
-    near: tuple[float, float] | None = None,
+    near: SingularPoint | None = None,
 ) -> SingularPoint:
     """As ``rightmost_singularity``, of a transform that is compiled already.
 
-    ``near`` is a branch point (R, p) of a neighbouring problem; the search along the axis is skipped if Newton's method
-    from there ends at a point that the walk from the right confirms.
+    ``near`` is the branch point of a neighbouring problem: the walk along the axis is then left out, if Newton's method
+    from there ends at a point with the same bracket around it. Not together with ``certify``.
     """
     with np.errstate(all="ignore"):
-        track = _real_axis(prepared, start, region)
+        track = None if near is None or certify else _nearby(prepared, near)
+        if track is None:
+            track = _real_axis(prepared, start, region)
         R0, p0 = track.points[0]
         if track.kind:
             low, height = track.p, 3 * track.scale if region is None else float(region[1])
@@ -286,6 +289,27 @@ def _quickly(prepared: Prepared, quick: Prepared, start: float | None, low: floa
     points = [(float(r), float(q)) for r, q in zip(exact, at, strict=True)]
     bracket = follow_to_fold(prepared, *points[-1], R, p)
     return None if bracket is None else replace(track, R=R, p=p, points=tuple(points), bracket=bracket)
+
+
+def _nearby(prepared: Prepared, near: SingularPoint) -> RealTrack | None:
+    """Move the branch point of a neighbouring problem to this one."""
+    if near.kind != "branch point" or not isinstance(near.p, float) or not np.isreal(near.amplitude):
+        return None
+    first = fold_newton(prepared, float(near.R), near.p)
+    made = None if first is None or abs(first[1] / near.p - 1) > 0.5 else _settled(prepared, float(first[0]), float(first[1]))
+    if made is None:
+        return None
+    R, p = made
+    d = prepared(R, p)
+    offset = 0.3 * abs(p)
+    side = -float(np.sign(near.amplitude))  # the amplitude is −c/(2√π) with R ≈ R_c + c √(p − p_c)
+    value, good = newton_R(prepared, R + side * abs(2 * d.h_p / d.h_RR * offset) ** 0.5, p + offset)
+    if not good or not prepared.same_side((float(value), p + offset), (R, p)):
+        return None
+    bracket = follow_to_fold(prepared, float(value), p + offset, R, p)
+    if bracket is None:
+        return None
+    return RealTrack("branch point", R, p, near.region.high, ((float(value), p + offset),), bracket)
 
 
 def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | None:

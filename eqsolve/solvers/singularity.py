@@ -8,6 +8,7 @@ does to it. Cost: some ten milliseconds once compiled, most of it for the certif
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +118,7 @@ class SingularitySolution:
 
     def _along(self, expr: Expr, symbol: Parameter, fixed_law: bool) -> float:
         """Return the derivative of an expression with expectations along a parameter, R and p held."""
-        if fixed_law or self.fixed_point is None:
+        if fixed_law or self.fixed_point is None or not self._law_has(symbol.name):
             if not fixed_law and any(symbol in law.free_symbols for law in self._declared_laws()):
                 raise UsageError(f"a declared law depends on `{symbol.name}`; only fixed_law=True is known")
             return self._evaluate([expr.diff(symbol)])[0]
@@ -148,20 +149,29 @@ class SingularitySolution:
 
 def solve_singularity(binding: SingularityBinding, options: Options, certify: bool = True) -> Result:
     """Find the rightmost singularity of a bound model and report its observables with their errors."""
-    return to_result(find(binding, options.precision, certify), options.precision)
+    return to_result(find(binding, options.precision, certify, options.start), options.precision)
 
 
-def find(binding: SingularityBinding, precision: int | None = None, certify: bool = True) -> SingularitySolution:
-    """Return the singular point of a bound model, with what is needed to ask more of it."""
+def find(
+    binding: SingularityBinding,
+    precision: int | None = None,
+    certify: bool = True,
+    start: Mapping[str, float] | None = None,
+    near: SingularPoint | None = None,
+) -> SingularitySolution:
+    """Return the singular point of a bound model.
+
+    ``start`` are values of the fixed point's unknowns nearby, ``near`` the singular point of a neighbouring problem.
+    """
     model = binding.model
     assert isinstance(model, Singularity)
     whole = tuple((item, value) for item, value in binding.values.items() if item.is_integer)
     compiled = compile_singularity(model, whole)
     names = tuple(item.name for item in compiled.transform.randoms)
-    source, fixed_point = law_source(binding, names, precision)
+    source, fixed_point = law_source(binding, names, precision, start)
     prepared = compiled.transform.prepare(source, binding.values)
     try:
-        point = find_singularity(prepared, precision=precision, certify=certify)
+        point = find_singularity(prepared, precision=precision, certify=certify, near=near)
     except SolverError as error:
         raise SolverError(f"model `{model.name}`: {model.equations[0].label}: {error}") from None
     values, errors = _observables(compiled, prepared, point, fixed_point, precision)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from eqsolve.errors import ModelError, ParameterError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.model import Model
 from eqsolve.laplace.expectation import Array, LawSource, Probe, Rule, Source
-from eqsolve.solvers.quadrature import Lines, adapt
+from eqsolve.solvers.quadrature import Lines, Rows, adapt
 
 __all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
 
@@ -88,6 +89,12 @@ def _loaded(path: str, stamp: int) -> Model:
     return load(path)
 
 
+def _general(values: Mapping[str, Array]) -> Array:
+    """What a rule for no integrand in particular must resolve."""
+    v = next(iter(values.values()))
+    return np.stack([np.ones_like(v), v, np.sqrt(1 + v * v)])
+
+
 class _ProbeLines(Lines):
     """Evaluates the integrands of a transform instead of the fixed point's own."""
 
@@ -99,6 +106,39 @@ class _ProbeLines(Lines):
     def values(self, rows: Any, at: Array, x: Array, signs: Any) -> Array:
         columns = self.law.at(self, rows, at, x, signs)
         return self.probe(dict(zip(self.law.names, columns, strict=True)))
+
+
+def turned_rows(law: Any, rows: Rows, problem: Any) -> Rows:
+    """Return lines along the gradient of a variable that is linear in the Gaussians, with few nodes across it."""
+    plan = problem.plan
+    normals = len(plan.normals)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+    table: list[tuple[Any, ...]] = []
+    for part in problem.parts:
+        probability, means, deviations = part.numbers
+        mean, scale = np.concatenate([np.zeros(normals), means]), np.concatenate([np.ones(normals), deviations])
+        active = np.flatnonzero(scale > 0)
+        if len(active) < 2:
+            direction = np.zeros(len(mean))
+            direction[active] = 1.0
+            table.append((probability, mean, scale, np.zeros(len(mean)), direction))
+            continue
+        single = _rows_of([(1.0, mean, scale, 0 * mean, 0 * mean)])
+        full = law._lines.arguments(single, np.zeros(1, int), np.zeros(1), None)
+        slopes = np.array([float(np.ravel(entry)[0]) for entry in plan.variable_slopes(law.names[0])(*full)])
+        gradient = (slopes * scale)[active]
+        frame = np.linalg.svd(gradient[None] / np.linalg.norm(gradient))[2]
+        for places in product(range(len(nodes)), repeat=len(active) - 1):
+            base, direction = np.zeros(len(mean)), np.zeros(len(mean))
+            base[active] = nodes[list(places)] @ frame[1:]
+            direction[active] = frame[0]
+            table.append((probability * np.prod(weights[list(places)] / weights.sum()), mean, scale, base, direction))
+    return _rows_of(table)
+
+
+def _rows_of(table: list[tuple[Any, ...]]) -> Rows:
+    weight, mean, scale, base, direction = (np.array(column) for column in zip(*table, strict=True))
+    return Rows(weight, mean, scale, base, direction, np.zeros(len(table), int), True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +153,22 @@ class SolutionSource:
         law = self.solution.law(self.names[0])
         if digits is not None:
             return self._precise()
-        if probe is None:
+        rows = self._rows
+        if probe is None and rows is law._rows:
             return Rule({name: law[name] for name in self.names}, law.weights)
-
-        lines, rows = _ProbeLines(law, probe), law._rows
+        lines = _ProbeLines(law, probe or _general)
         at, x, share, signs = adapt(lines, rows, tolerance=1e-15, rounds=40).nodes()
         values = law.at(lines, rows, at, x, signs)
         return Rule({name: values[law.names.index(name)] for name in self.names}, share)
+
+    @functools.cached_property
+    def _rows(self) -> Any:
+        """Lines along which the variable moves: where it is linear in several Gaussians, turned into its direction."""
+        law, problem = self.solution.law(self.names[0]), self.solution.problem
+        rows = law._rows
+        if rows.weight.size <= len(problem.parts) or problem.plan.carriers:
+            return rows
+        return turned_rows(law, rows, problem)
 
     def _precise(self) -> Rule:
         law = self.precise_solution.law(self.names[0])
@@ -130,7 +179,12 @@ class SolutionSource:
         return Rule(columns, np.array(weights, dtype=object))
 
 
-def law_source(binding: SingularityBinding, names: tuple[str, ...], precision: int | None) -> tuple[Source, Any]:
+def law_source(
+    binding: SingularityBinding,
+    names: tuple[str, ...],
+    precision: int | None = None,
+    start: Mapping[str, float] | None = None,
+) -> tuple[Source, Any]:
     """Return the source of the expectations, and the solved fixed point behind it (None for declared laws)."""
     own = {item.name: law for item, law in binding.laws.items() if item.name in names}
     if binding.law is None or set(names) <= set(own):
@@ -143,7 +197,7 @@ def law_source(binding: SingularityBinding, names: tuple[str, ...], precision: i
         )
     from eqsolve.solvers.fixed_point import solve_problem, to_result
 
-    solution = solve_problem(binding.law)
+    solution = solve_problem(binding.law, start)
     missing = [name for name in names if name not in model.variables and name not in {r.name for r in model.randoms}]
     if missing:
         raise ModelError(
