@@ -129,7 +129,7 @@ def solve(
             "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order,
             "step": step, "seed": seed, "solver": solver, "precision": precision, "start": start, "progress": progress,
         })  # fmt: skip
-    for word in parameters:
+    for word in parameters if not isinstance(model, Singularity) else ():  # whose law may know further names
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
     settings = {**(params or {}), **parameters}
