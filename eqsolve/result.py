@@ -292,11 +292,14 @@ class Result:
             return self.dataset[[key for key in kept if self.dataset[key].dims == ("t",)]].to_dataframe()
         return pd.DataFrame([{str(key): self.dataset[key].item() for key in kept if not self.dataset[key].dims}])
 
-    def plot(self, *names: str, axes: Any = None) -> Any:
-        """Draw the result as its kind asks for: curves, a heat map, a law over time, lines or a map of a sweep."""
+    def plot(self, *names: str, axes: Any = None, label: str | None = None) -> Any:
+        """Draw the result as its kind asks for: curves, a heat map, a law over time, lines or a map of a sweep.
+
+        Curves of several results can share ``axes``; ``label`` tells them apart.
+        """
         from eqsolve.plotting.choose import plot_result
 
-        return plot_result(self, names, axes)
+        return plot_result(self, names, axes, label)
 
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")

@@ -15,8 +15,10 @@ _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
 _WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process", (): "a number"}
 
 
-def plot_result(result: Result, names: tuple[str, ...], axes: Any = None) -> Any:
+def plot_result(result: Result, names: tuple[str, ...], axes: Any = None, label: str | None = None) -> Any:
     """Draw what was asked for, or what the result is about; return the axes."""
+    if len(names) == 1 and names[0] not in result.names and names[0] in getattr(result.source, "variables", ()):
+        return result.law(names[0]).plot(names[0], axes=axes)
     for name in names:
         if name not in result.names:
             has = ", ".join(result.names)
@@ -25,7 +27,7 @@ def plot_result(result: Result, names: tuple[str, ...], axes: Any = None) -> Any
         from eqsolve.plotting.sweeps import plot_sweep
 
         return plot_sweep(result, names, axes)
-    return _plot(result, names or _default(result), axes)
+    return _plot(result, names or _default(result), axes, label)
 
 
 def _default(result: Result) -> tuple[str, ...]:
@@ -35,7 +37,7 @@ def _default(result: Result) -> tuple[str, ...]:
     return tuple(name for name in result.names if not result.dataset[name].dims)
 
 
-def _plot(result: Result, names: tuple[str, ...], axes: Any) -> Any:
+def _plot(result: Result, names: tuple[str, ...], axes: Any, label: str | None) -> Any:
     kinds = {result.dataset[name].dims for name in names}
     if not kinds:
         raise UsageError(f"the result of `{result.model}` has nothing to draw")
@@ -46,7 +48,7 @@ def _plot(result: Result, names: tuple[str, ...], axes: Any) -> Any:
     if dims == _CURVE:
         from eqsolve.plotting.curves import plot_curves
 
-        return plot_curves(result, names, axes)
+        return plot_curves(result, names, axes, label)
     if dims == ():
         from eqsolve.plotting.numbers import plot_numbers
 

@@ -17,7 +17,7 @@ __all__ = ["COLOURS", "edges_between", "is_geometric", "new_axes", "plain", "sha
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe & Ito
 SEQUENTIAL, DIVERGING = "viridis", "PuOr"
 LINE, BAND = 1.6, 0.25  # width of a line, opacity of its error band
-_TITLE_SIZE = 8
+TITLE_SIZE = 8
 _SIZE = (5.2, 3.6)
 
 
@@ -36,13 +36,13 @@ def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
         beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if legend > 3 else {}
         axes.legend(frameon=False, **beside)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title(result, axes), fontsize=_TITLE_SIZE)
+    axes.set_title(title(result, axes), fontsize=TITLE_SIZE)
 
 
 def title(result: Result, axes: Any) -> str:
     """Return the model's name and its settings, broken into lines as wide as the axes."""
     inches = axes.get_position().width * axes.figure.get_figwidth()
-    longest = max(24, int(inches * 72 / (0.55 * _TITLE_SIZE)))  # a letter is about 0.55 of its size wide
+    longest = max(24, int(inches * 72 / (0.55 * TITLE_SIZE)))  # a letter is about 0.55 of its size wide
     lines = [result.model]
     for name, value in result.params.items():
         setting = f"{name}={value:g}" if isinstance(value, float) else f"{name}~{value}"

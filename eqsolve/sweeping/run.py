@@ -242,7 +242,10 @@ class _Run:
                 future.cancel()
 
     def _arguments(self, point: Point, before: Record | None) -> tuple[Any, ...]:
-        start = before["values"] if before is not None and before["status"] == "ok" and before["values"] else None
+        start = None
+        if before is not None and before["status"] == "ok":
+            unknowns = {item.name for item in getattr(self.model, "unknowns", ())}
+            start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start
 
     def _finish(self, point: Point, record: Record) -> None:

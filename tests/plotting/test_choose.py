@@ -108,9 +108,13 @@ def test_what_cannot_be_drawn_is_explained(lazy: eqsolve.Result) -> None:
         eqsolve.Result(xr.Dataset(), model="m", kind="fixed point").plot()
 
 
-def test_axes_given_are_used(lazy: eqsolve.Result) -> None:
+def test_axes_given_are_used_and_shared(lazy: eqsolve.Result) -> None:
     _, axes = plt.subplots()
-    assert lazy.plot(axes=axes) is axes
+    assert lazy.plot("E_test", axes=axes, label="one") is axes
+    lazy.plot("E_test", axes=axes, label="two")
+    assert [line.get_label() for line in axes.lines] == ["one", "two"]
+    assert len({line.get_color() for line in axes.lines}) == 2
+    assert axes.get_title() == "dln_lazy"  # not the settings of the last
 
 
 def test_scales() -> None:
