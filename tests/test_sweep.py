@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import eqsolve
-from eqsolve import Eq, System, function, param, times
+from eqsolve import Eq, FixedPoint, System, function, param, times, unknown
 from eqsolve.sweeping.axes import read_axes
-from eqsolve.sweeping.points import lay_out_points
+from eqsolve.sweeping.points import lay_out_points, takes_start
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
 ROOT = Path(eqsolve.__file__).resolve().parents[1]
@@ -104,6 +104,20 @@ def test_chains_are_rows_of_neighbours() -> None:
     assert [len(chain) for chain in chains] == [16, 16, 8, 16, 16, 8]
     assert [point.index for chain in chains for point in chain] == list(range(80))
     assert all(len({point.settings["c"] for point in chain}) == 1 for chain in chains)
+
+
+def test_a_fixed_point_starts_from_its_neighbour() -> None:
+    """x² = a from the solution at the last a; the numbers do not depend on where a point started, within errors."""
+    a = param("a", positive=True)
+    x = unknown("x", positive=True)
+    model = FixedPoint("root", eqs=[Eq(x**2, a)], defaults={a: 2})
+    assert takes_start(model)
+    res = eqsolve.sweep(model, {"a": "1:4:20"}, rtol=1e-6)
+    assert res.status == "ok"
+    assert (np.abs(res["x"] - np.sqrt(res["a"])) <= res.error["x"] + 1e-15).all()
+    with ThreadPoolExecutor(2) as executor:
+        spread = eqsolve.sweep(model, {"a": "1:4:20"}, rtol=1e-6, executor=executor)
+    assert np.array_equal(res["x"], spread["x"])  # the same starts, whoever solves
 
 
 @pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(2), lambda: Workers(2)])

@@ -68,7 +68,7 @@ def _read(options: Namespace, model: Model) -> dict[str, Any]:
     t_max = (
         None if options.t_max is None else read_number(options.t_max, "--t-max", "a time such as 20 or 1e3")
     )
-    of_time = {"--at": at, "--at2": at2, "--t-max": t_max, "--plot": options.plot}
+    of_time = {"--at": at, "--at2": at2, "--t-max": t_max}
     timed = [name for name, value in of_time.items() if value is not None]
     if timed and model.kind in ("FixedPoint", "Singularity"):
         raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")

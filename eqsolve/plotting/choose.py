@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.plotting.style import new_axes, plain
 
 if TYPE_CHECKING:
     from eqsolve.result import Result
@@ -17,8 +18,8 @@ _WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PAT
 
 def plot_result(result: Result, names: tuple[str, ...], axes: Any = None, label: str | None = None) -> Any:
     """Draw what was asked for, or what the result is about; return the axes."""
-    if len(names) == 1 and names[0] not in result.names and names[0] in getattr(result.source, "variables", ()):
-        return result.law(names[0]).plot(names[0], axes=axes)
+    if len(names) == 1 and names[0] not in result.names and hasattr(result.source, "law"):
+        return _law(result, names[0], axes)
     for name in names:
         if name not in result.names:
             has = ", ".join(result.names)
@@ -28,6 +29,13 @@ def plot_result(result: Result, names: tuple[str, ...], axes: Any = None, label:
 
         return plot_sweep(result, names, axes)
     return _plot(result, names or _default(result), axes, label)
+
+
+def _law(result: Result, name: str, axes: Any) -> Any:
+    """Draw the law of a random variable of a fixed point: its density, its atoms as stems."""
+    axes = result.law(name).plot(name, axes=new_axes(axes))
+    plain(axes, result)
+    return axes
 
 
 def _default(result: Result) -> tuple[str, ...]:

@@ -99,6 +99,15 @@ def test_numbers() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["q", "r"]
 
 
+def test_the_law_of_a_fixed_point() -> None:
+    res = eqsolve.solve("dln_fixed_point_min_norm")
+    axes = res.plot("w")
+    where, density = axes.lines[0].get_data()
+    assert np.trapezoid(density, where) == pytest.approx(1, abs=0.02)
+    with pytest.raises(eqsolve.UsageError, match="no random variable `nothing`"):
+        res.plot("nothing")
+
+
 def test_what_cannot_be_drawn_is_explained(lazy: eqsolve.Result) -> None:
     with pytest.raises(eqsolve.UsageError, match="one drawing shows one kind of thing"):
         lazy.plot("E_test", "C_w")
