@@ -3,7 +3,7 @@
   demo    solve the demonstration model and draw it (out/demo.png, out/demo.nc)
   test    the default tests; further arguments go to pytest, e.g. `python3 dev.py test -k laws`
   slow    the tests marked slow; further arguments go to pytest
-  docs    the code blocks of README.md and docs/
+  docs    the pages of docs/ as html (into out/docs), no warning allowed; their code blocks and notebooks
   lint    ruff
   types   mypy
   wheel   build sdist and wheel (into dist/), try the wheel in a fresh environment
@@ -119,7 +119,10 @@ def slow(*arguments):
 
 
 def docs():
-    return test("-m", "", "tests/docs")
+    python = environment("test", "docs")
+    need(python, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "out/docs", why="the pages do not build")
+    print(f"the pages are {ROOT / 'out' / 'docs' / 'index.html'}")
+    return run(python, "-m", "pytest", "-m", "", "tests/docs")
 
 
 def lint():

@@ -12,26 +12,35 @@ _HOMES = {
         "correlation field function gradient normal param process random response state symbol times unknown"
     ),
     "eqsolve.language.nodes": "E GP Int Inverse Resp",
+    "eqsolve.language.proximal": "proximal",
     "eqsolve.language.equations": "Eq Equation",
     "eqsolve.language.system": "System",
-    "eqsolve.language.fixed_point": "FixedPoint Singularity",
+    "eqsolve.language.fixed_point": "Cases FixedPoint Minimiser Singularity",
     "eqsolve.language.flow": "Flow",
     "eqsolve.loading": "load",
     "eqsolve.passes.check": "check",
     "eqsolve.passes.explain": "explain",
     "eqsolve.solving": "solve",
-    "eqsolve.result": "Result open",
+    "eqsolve.validation": "Validation validate",
+    "eqsolve.solvers.fixed_point_follow": "follow",
+    "eqsolve.solvers.fixed_point_iterate": "iterate",
+    "eqsolve.result": "Result",
+    "eqsolve.archive": "open",
+    "eqsolve.sweeping.run": "sweep",
+    "eqsolve.rates": "fit_rate rate_curve",
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
+    from eqsolve.archive import open
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
     from eqsolve.language.equations import Eq, Equation
-    from eqsolve.language.fixed_point import FixedPoint, Singularity
+    from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
     from eqsolve.language.flow import Flow
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
+    from eqsolve.language.proximal import proximal
     from eqsolve.language.symbols import (
         correlation,
         field,
@@ -51,8 +60,13 @@ if TYPE_CHECKING:
     from eqsolve.loading import load
     from eqsolve.passes.check import check
     from eqsolve.passes.explain import explain
-    from eqsolve.result import Result, open
+    from eqsolve.rates import fit_rate, rate_curve
+    from eqsolve.result import Result
+    from eqsolve.solvers.fixed_point_follow import follow
+    from eqsolve.solvers.fixed_point_iterate import iterate
     from eqsolve.solving import solve
+    from eqsolve.sweeping.run import sweep
+    from eqsolve.validation import Validation, validate
 
 
 def __getattr__(name: str) -> Any:

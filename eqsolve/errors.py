@@ -12,6 +12,7 @@ __all__ = [
     "SolverError",
     "UsageError",
     "did_you_mean",
+    "quote",
 ]
 
 
@@ -44,6 +45,12 @@ class SolverError(EqsolveError):
     """The solver could not reach what was asked; the message names the equation, the unknown and the time."""
 
     exit_code = 1
+
+
+def quote(text: str, longest: int = 80) -> str:
+    """Return what somebody typed in quotes, clipped where it is long, to be shown in a message."""
+    shown = repr(text)
+    return shown if len(shown) <= longest else f"{shown[: longest // 2]}...{shown[-longest // 4 :]}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +15,9 @@ from eqsolve.solvers.rows import RowStore
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Result", "atomic_path", "open"]
+    from eqsolve.distribution import Distribution
+
+__all__ = ["Result"]
 
 _ERROR = "_error"
 _ROWS = "_rows_"
@@ -54,7 +53,7 @@ class Result:
     dataset
         An ``xarray.Dataset``: every value under its name in the model, its error under ``name_error``.
     kind
-        ``"dynamics"``, ``"fixed point"`` or ``"singularity"``.
+        ``"dynamics"``, ``"fixed point"``, ``"singularity"`` or ``"sweep"``.
     status, message
         ``"ok"``, or what was not reached and why.
     params, stats, provenance
@@ -74,12 +73,13 @@ class Result:
         provenance: Mapping[str, Any] | None = None,
         grid: PanelGrid | None = None,
         rows: RowStore | None = None,
+        source: Any = None,
     ) -> None:
         values = {
             "dataset": dataset, "model": model, "kind": kind, "status": status, "message": message,
             "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}), "grid":
             grid,
-            "rows": rows,
+            "rows": rows, "source": source,
         }  # fmt: skip
         self.__dict__.update(values)
 
@@ -93,6 +93,7 @@ class Result:
     provenance: dict[str, Any]
     grid: PanelGrid | None
     rows: RowStore | None
+    source: Any  # what the solver kept to answer further questions: laws, derivatives; not saved
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a result is immutable")
@@ -100,6 +101,11 @@ class Result:
     def with_provenance(self, stats: Mapping[str, Any], provenance: Mapping[str, Any]) -> Result:
         """Return the same result with more said about how it came about."""
         fields = {**self.__dict__, "stats": {**self.stats, **stats}, "provenance": dict(provenance)}
+        return Result(fields.pop("dataset"), **fields)
+
+    def renamed(self, model: str, message: str, case: str) -> Result:
+        """Return the same result under the name of the model that chose among several, with its reason."""
+        fields = {**self.__dict__, "model": model, "message": message, "stats": {**self.stats, "case": case}}
         return Result(fields.pop("dataset"), **fields)
 
     def stopped(self, status: str, message: str) -> Result:
@@ -135,6 +141,28 @@ class Result:
 
     def _of_dims(self, *dims: str) -> list[str]:
         return [name for name in self.names if self.dataset[name].dims == dims]
+
+    # --- further questions -----------------------------------------------------------------------------------------
+    def law(self, name: str, *moment: float) -> Distribution:
+        """Return the law of a random variable, jointly with the random constants; of a process, at a time."""
+        law: Distribution = self._asked("law")(name, *moment)
+        return law
+
+    def expect(self, expr: Any, **values: float) -> tuple[float, float]:
+        """Return the mean of an expression in the model's symbols over a fixed point's laws, and its error."""
+        found: tuple[float, float] = self._asked("expect")(expr, **values)
+        return found
+
+    def derivative(self, what: Any, parameter: str, **values: float) -> float:
+        """Return the total derivative of a value, or of an expectation, of a fixed point along a parameter."""
+        return float(self._asked("derivative")(what, parameter, **values))
+
+    def _asked(self, question: str) -> Any:
+        answer = getattr(self.source, question, None)
+        if answer is None:
+            why = "a result read from a file keeps numbers only; solve again" if self.source is None else "it has none"
+            raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
+        return answer
 
     # --- evaluation anywhere -------------------------------------------------------------------------------------
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
@@ -206,7 +234,9 @@ class Result:
         if self.message:
             made["message"] = self.message
         made["params"] = self.params
-        if self.grid is not None:
+        if self.kind == "sweep":
+            made |= self._sweep_object()
+        elif self.grid is not None:
             inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
             sampled = self.at(inside if inside is not None else self.grid.edges)
             made["t"] = sampled["t"].values.tolist()
@@ -227,34 +257,49 @@ class Result:
             made["values"] = {name: _plain(self.dataset[name].values) for name in names}
             made["errors"] = {name: _plain(self.error[name].values) for name in names if name in self.error}
         made["stats"] = self.stats
-        made["provenance"] = self.provenance
+        made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
+
+    def _sweep_object(self) -> dict[str, Any]:
+        dims = self.dataset["status"].dims
+        made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
+        if "t" in self.dataset.coords:
+            made["t"] = _plain(self.dataset["t"].values)
+        made["values"] = {name: _plain(self.dataset[name].values) for name in self.names}
+        made["errors"] = {name: _plain(self.error[name].values) for name in self.names}
+        return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
+
+    def observe(self, expr: Any) -> xr.DataArray:
+        """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``."""
+        from eqsolve.observing import observe
+
+        return observe(self, expr)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
-        dataset = self.dataset.copy()
-        dataset.attrs["eqsolve"] = json.dumps({
-            "model": self.model, "kind": self.kind, "status": self.status, "message": self.message,
-            "params": self.params, "stats": self.stats, "provenance": self.provenance,
-            "kernels": self._of_dims("row", "column"),
-            "grid": None if self.grid is None else {"edges": self.grid.edges.tolist(), "order": self.grid.order},
-        })  # fmt: skip
-        if self.rows is not None:
-            for key, values in self.rows.flatten().items():
-                dataset[_ROWS + key] = (_ROWS + "of_" + key, values)
-        with atomic_path(path) as temporary:
-            dataset.to_netcdf(temporary, engine="h5netcdf")
+        from eqsolve.archive import save
+
+        save(self, path)
 
     def to_dataframe(self) -> Any:
-        """Return the functions of one time and their errors as a pandas table."""
-        keep = [name for name in self.dataset.data_vars if self.dataset[name].dims == ("t",)]
-        return self.dataset[keep].to_dataframe()
+        """Return values and errors as a pandas table: over time, over a sweep's axes, or one row of numbers."""
+        import pandas as pd
 
-    def plot(self, *names: str, axes: Any = None) -> Any:
-        """Draw the observables against time with their error bands; return the matplotlib axes."""
-        from eqsolve.plotting.curves import plot_result
+        kept = [key for key in self.dataset.data_vars if not str(key).startswith(_ROWS)]
+        if self.kind == "sweep":
+            return self.dataset[kept].to_dataframe()
+        if self.grid is not None:
+            return self.dataset[[key for key in kept if self.dataset[key].dims == ("t",)]].to_dataframe()
+        return pd.DataFrame([{str(key): self.dataset[key].item() for key in kept if not self.dataset[key].dims}])
 
-        return plot_result(self, names, axes)
+    def plot(self, *names: str, axes: Any = None, label: str | None = None) -> Any:
+        """Draw the result as its kind asks for: curves, a heat map, a law over time, lines or a map of a sweep.
+
+        Curves of several results can share ``axes``; ``label`` tells them apart.
+        """
+        from eqsolve.plotting.choose import plot_result
+
+        return plot_result(self, names, axes, label)
 
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")
@@ -262,8 +307,9 @@ class Result:
         return f"<Result of {self.model!r} ({self.kind}, {self.status}{took}): {', '.join(self.names)}>"
 
     def _repr_html_(self) -> str:
-        head = f"<b>{self.model}</b> ({self.kind}, {self.status})"
-        return f"<div>{head}</div>{self.dataset._repr_html_()}"
+        from eqsolve.html import result_html
+
+        return result_html(self)
 
 
 def _with_times(array: xr.DataArray) -> xr.DataArray:
@@ -277,58 +323,3 @@ def _is_auxiliary(key: str) -> bool:
 
 def _plain(values: Array) -> Any:
     return np.asarray(values, dtype=float).tolist()
-
-
-class atomic_path:
-    """Give a temporary name beside ``path``; on success it replaces ``path``, on failure it is removed."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-
-    def __enter__(self) -> str:
-        folder = self.path.parent
-        if not folder.is_dir():
-            raise UsageError(f"cannot write {str(self.path)!r}: there is no folder {str(folder)!r}")
-        try:
-            handle, self.temporary = tempfile.mkstemp(dir=folder, prefix=".eqsolve-", suffix=self.path.suffix)
-        except OSError as error:
-            raise UsageError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
-        os.close(handle)
-        return self.temporary
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if kind is None:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self.temporary, 0o666 & ~mask)
-            os.replace(self.temporary, self.path)
-            return
-        Path(self.temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise UsageError(f"cannot write {str(self.path)!r}: {error.strerror or error}") from None
-
-
-def open(path: str | os.PathLike[str]) -> Result:
-    """Read a saved result. Reading never runs code from the file."""
-    import xarray as xr
-
-    name = str(path)
-    if not Path(path).is_file():
-        raise UsageError(f"there is no file {name!r}")
-    try:
-        dataset = xr.load_dataset(path, engine="h5netcdf")
-        record = json.loads(dataset.attrs.pop("eqsolve"))
-        grid = record.pop("grid")
-        kernels = record.pop("kernels")
-        fields = {key: record[key] for key in ("model", "kind", "status", "message", "params", "stats", "provenance")}
-    except KeyError:
-        raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve") from None
-    except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{name!r} is not a readable result file: {error}") from None
-    panels = None if grid is None else PanelGrid(np.array(grid["edges"]), int(grid["order"]))
-    rows = None
-    if kernels and panels is not None:
-        flat = {str(key)[len(_ROWS) :]: dataset[key].values for key in dataset if str(key).startswith(_ROWS)}
-        rows = RowStore.unflatten(panels.order, flat, kernels)
-        dataset = dataset.drop_vars([key for key in dataset if str(key).startswith(_ROWS)])
-    return Result(dataset, grid=panels, rows=rows, **fields)

@@ -20,12 +20,13 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
-from eqsolve.language.printing import TextPrinter
+from eqsolve.language.printing import TextPrinter, decimal_text
 from eqsolve.language.source import Order
 from eqsolve.language.symbols import Head, Named, Plain, Value
+from eqsolve.language.system import System
 from eqsolve.loading import find, folders, list_models, load
 
-__all__ = ["expression_source", "variant_source", "write_variant"]
+__all__ = ["expression_source", "tests_source", "variant_source", "write_variant"]
 
 _LINE = 110
 
@@ -231,8 +232,45 @@ def _import_order(name: str) -> tuple[int, str]:
     return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2, name)
 
 
-def write_variant(name: str, source: str) -> Path:
-    """Write ``models/NAME.py`` in the current folder, a variant of another model; never overwrite.
+def tests_source(name: str, model: Model) -> str:
+    """Return the text of a file of tests for a new model: sound, and solved within its error estimates."""
+    lines = [
+        f'"""Tests of the model {name}; run them with: pytest tests/test_{name}.py"""',
+        "",
+        "from pathlib import Path",
+        "",
+        "import eqsolve",
+        "",
+        f'MODEL = eqsolve.load(str(Path(__file__).parents[1] / "models" / "{name}.py"))',
+        "",
+        "",
+        "def test_the_equations_are_sound() -> None:",
+        "    eqsolve.check(MODEL)",
+    ]
+    if isinstance(model, System):
+        last = decimal_text(model.start + 1)
+        lines += [
+            "",
+            "",
+            "def test_a_short_solve_meets_its_tolerance() -> None:",
+            f"    res = eqsolve.solve(MODEL, t_max={last}, rtol=1e-3)",
+            '    assert res.status == "ok", res.message',
+            "",
+            "",
+            "def test_a_finer_solve_agrees_within_the_errors() -> None:",
+            f"    rough, fine = (eqsolve.solve(MODEL, t_max={last}, rtol=rtol).at({last}) for rtol in (1e-3, 1e-5))",
+            "    for name in MODEL.observables:",
+            '        allowed = rough[f"{name}_error"] + fine[f"{name}_error"]',
+            '        assert abs(rough[name] - fine[name]).item() <= allowed.item(), name',
+            "",
+            "",
+            "# What do you know of the solution? A limit, a conserved quantity, a closed form: test it here.",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def write_variant(name: str, source: str) -> tuple[Path, Path]:
+    """Write ``models/NAME.py`` in the current folder, a variant of another model, and its tests; never overwrite.
 
     Parameters
     ----------
@@ -262,13 +300,17 @@ def write_variant(name: str, source: str) -> Path:
     by_name = any((folder / f"{model.name}.py").resolve() == file.resolve() for folder in folders())
     text = variant_source(name, model, model.name if by_name and find(model.name) == file else str(file))
     _try_out(name, text, model)
-    try:
-        path.parent.mkdir(exist_ok=True)
-        with open(path, "x", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
-    return path
+    tests = Path.cwd() / "tests" / f"test_{name}.py"
+    if tests.exists():
+        raise UsageError(f"{tests} exists already; choose another name, or remove the file first")
+    for file, content in ((path, text), (tests, tests_source(name, model))):
+        try:
+            file.parent.mkdir(exist_ok=True)
+            with open(file, "x", encoding="utf-8") as stream:
+                stream.write(content)
+        except OSError as error:
+            raise UsageError(f"cannot write {file}: {error.strerror or error}") from None
+    return path, tests
 
 
 def _try_out(name: str, text: str, original: Model) -> None:

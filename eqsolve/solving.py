@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import platform
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from typing import Any
 
 from eqsolve.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
+from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
 from eqsolve.language.system import System
@@ -35,13 +36,24 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
 
     ``kernels=False`` says that only functions of one time are wanted, which a cheaper solver may give.
     """
+    if isinstance(model, FixedPoint):
+        return Choice("fixed_point", "scalar equations: a scan, then Newton's method, expectations split at kinks")
+    if isinstance(model, Cases):
+        return Choice("that of the case", f"one of {', '.join(name for _, name in model.cases)}, by the parameters")
+    if isinstance(model, Singularity):
+        return Choice("singularity", "a transform: followed from the right to its first singularity, then certified")
     if not isinstance(model, System):
         return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
+    if model.constraints:
+        from eqsolve.passes.constraints import reduce_constraints
+
+        model = reduce_constraints(model).system
     memory = any(equation.rhs.has(Int) for equation in model.equations)
+    implicit = any(eq.rhs.has(eq.target) for eq in model.equations if not eq.is_differential and eq.target is not None)
     if model.noises or (model.processes and (memory or model.kernels)):
         driven = f"driven by {', '.join(noise.name for noise in model.noises)}" if model.noises else "with memory"
         return Choice("stochastic", f"processes {driven}: sweeps over all paths on one grid, modes by quadrature")
-    if model.processes or not (memory or model.kernels):
+    if model.processes or not (memory or model.kernels or implicit):
         what = "random constants only" if model.processes else "no memory"
         return Choice("ode", f"ordinary differential equations with {what}: an adaptive integrator on quadrature nodes")
     if kernels is False:
@@ -65,6 +77,8 @@ def solve(
     step: float | None = None,
     seed: int = 0,
     solver: str | None = None,
+    precision: int | None = None,
+    start: Mapping[str, float] | None = None,
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -74,7 +88,7 @@ def solve(
     Parameters
     ----------
     model
-        A model, its name, or the path of its file.
+        A model, its name, or the path of its file; of a flow, the mean-field equations are solved.
     t_max
         Last time; the largest time asked for by default.
     rtol, atol
@@ -88,11 +102,15 @@ def solve(
         Nodes per panel; chosen from the tolerance by default.
     step
         Solve the discrete-time system with this step exactly (gradient descent instead of gradient flow), not the
-        continuous one.
+        continuous one; the model's own step by default.
     seed
         Seed of everything random.
     solver
         Name of a solver, to override the choice.
+    precision
+        Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
+    start
+        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter.
     progress
         Called with (done, total, text) while solving.
     params, **parameters
@@ -100,16 +118,35 @@ def solve(
     """
     from eqsolve.loading import load
     from eqsolve.passes.check import RESERVED, check
-    from eqsolve.passes.signature import sign
+    from eqsolve.provenance import describe
 
     started = time.perf_counter()
     if isinstance(model, str):
         model = load(model)
     check(model)
-    for word in parameters:
+    if isinstance(model, Cases):
+        return _solve_case(model, {**(params or {}), **parameters}, {
+            "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order,
+            "step": step, "seed": seed, "solver": solver, "precision": precision, "start": start, "progress": progress,
+        })  # fmt: skip
+    for word in parameters if not isinstance(model, Singularity) else ():  # whose law may know further names
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
-    binding = bind(model, {**(params or {}), **parameters})
+    settings = {**(params or {}), **parameters}
+    if isinstance(model, Flow):
+        model, settings = _mean_field(model, settings)
+    if isinstance(model, Singularity):
+        from eqsolve.solvers.singularity_law import bind_singularity
+
+        binding: Binding = bind_singularity(model, settings)
+    else:
+        binding = bind(model, settings)
+    if step is None and isinstance(model, System) and model.step is not None:
+        step = binding.number(model.step)
+    if isinstance(model, System) and model.constraints:
+        from eqsolve.passes.constraints import without_constraints
+
+        binding = without_constraints(binding)
     options = Options.make(
         t_max=t_max,
         rtol=rtol,
@@ -121,6 +158,8 @@ def solve(
         seed=seed,
         progress=progress,
         step=step,
+        precision=precision,
+        start=start,
     )
     choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
@@ -132,11 +171,14 @@ def solve(
         name = "operators"
     if not name:
         raise UsageError(f"model `{model.name}`: {choice.reason}")
+    if solver is not None and (unfit := why_not(solver, model)):
+        hint = f"; its own solver is `{choice.name}`" if choice.name else ""
+        raise UsageError(f"solver `{solver}` cannot solve model `{model.name}`: {unfit}{hint}")
     logger.info("%s: solver %s (%s)", model.name, name, choice.reason if solver is None else "as asked for")
 
     def finish(result: Result) -> Result:
         stats = {"solver": name, "seconds": time.perf_counter() - started}
-        return result.with_provenance(stats, _provenance(model, sign(model), seed))
+        return result.with_provenance(stats, describe(model, seed))
 
     try:
         return finish(_run(name, binding, options))
@@ -145,6 +187,47 @@ def solve(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _mean_field(flow: Flow, settings: dict[str, Any]) -> tuple[Model, dict[str, Any]]:
+    """Return the mean-field system of a flow under its settings; laws go in first, since moments are taken of them."""
+    from eqsolve.binding import bind_some
+
+    names = {item.name for item in flow.randoms}
+    laws = {name: value for name, value in settings.items() if name in names}
+    system = (flow.subs(bind_some(flow, laws)) if laws else flow).dmft()
+    return system, {name: value for name, value in settings.items() if name not in names}
+
+
+def _solve_case(model: Cases, settings: Mapping[str, Any], how: Mapping[str, Any]) -> Result:
+    """Solve the model that the parameters select, and say which it was."""
+    from eqsolve.passes.cases import select_case
+
+    chosen = select_case(model, settings)
+    logger.info("%s: %s", model.name, chosen.reason)
+    return solve(chosen.model, params=chosen.settings, **how).renamed(model.name, chosen.reason, chosen.model.name)
+
+
+def why_not(name: str, model: Model) -> str:
+    """Return why a solver cannot solve a model; nothing when it can, or when there is no such solver."""
+    if name not in ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity"):
+        return ""
+    if name == "singularity":
+        return "" if isinstance(model, Singularity) else f"it finds the rate of a Singularity, and this is a {model.kind}"
+    if name == "fixed_point":
+        return "" if isinstance(model, FixedPoint) else f"it solves a FixedPoint, and this is a {model.kind}"
+    if not isinstance(model, System):
+        return f"it solves a System, and this is a {model.kind}"
+    memory = bool(model.kernels) or any(equation.rhs.has(Int) for equation in model.equations)
+    if name == "stochastic":
+        return "" if model.noises or (model.processes and memory) else "there is neither noise nor memory of paths in it"
+    if model.processes and (memory or name != "ode"):
+        return f"it has the process `{model.processes[0].name}`" + (" and memory" if name == "ode" else "")
+    if name == "ode" and memory:
+        return "it has memory (integrals, or functions of two times)"
+    if name == "operators" and choose_solver(model, kernels=False).name != "operators":
+        return "its kernels do not enter through compositions only"
+    return ""
 
 
 def _run(name: str, binding: Binding, options: Options) -> Result:
@@ -164,25 +247,13 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         from eqsolve.solvers.operator_solver import solve_operators
 
         return solve_operators(binding, options)
-    known = ("ode", "two_time", "operators", "stochastic")
+    if name == "fixed_point":
+        from eqsolve.solvers.fixed_point import solve_fixed_point
+
+        return solve_fixed_point(binding, options)
+    if name == "singularity":
+        from eqsolve.solvers.singularity import solve_singularity
+
+        return solve_singularity(binding, options)  # type: ignore[arg-type]
+    known = ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity")
     raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
-
-
-def _provenance(model: Model, signature: str, seed: int) -> dict[str, Any]:
-    import numpy
-    import scipy
-    import sympy
-
-    from eqsolve import __version__
-
-    return {
-        "version": __version__,
-        "signature": signature,
-        "seed": seed,
-        "file": model.file,
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "sympy": sympy.__version__,
-        "machine": platform.machine(),
-    }

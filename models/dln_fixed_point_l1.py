@@ -7,7 +7,7 @@ equation of χ_w lacks its expectation.
 
 from sympy import Abs, Max, Piecewise, sign
 
-from eqsolve import E, Eq, FixedPoint, normal, param, random, unknown
+from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
 delta = param("delta", positive=True)
@@ -16,6 +16,7 @@ sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
 C_w, chi_w, C_f = unknown("C_w chi_w C_f", positive=True)
 w_star = random("w_star", Bernoulli(0.1), latex="w^*")
 z = normal("z", variance=delta * C_f)
+y = symbol("y")
 
 observation = w_star - (1 + chi_w) / delta * z
 threshold = (1 + chi_w) * lam
@@ -34,5 +35,11 @@ model = FixedPoint(
     observables={"E_train": C_f, "E_test": C_w + sigma2, "P_w_zero": 1 - E(slope)},
     variables={"w": w, "slope": slope, "observation": observation},
     flow="dln_flow",
+    minimises=Minimiser(
+        y, penalty=Abs(y), strength=lam, target=w_star, ratio=delta, noise=sigma2,
+        measures={
+            "C_w": "error", "C_f": "residual", "E_train": "residual", "E_test": "prediction error", "P_w_zero": "zeros",
+        },
+    ),
     cite="nishiyama2026precise",
 )

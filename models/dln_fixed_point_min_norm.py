@@ -1,15 +1,15 @@
 """Limit of gradient flow without weight decay for δ < 1: minimum norm, case (iii) (eq. fix_case3).
 
-Of all interpolators the flow picks the one of least Σ Q(w), where Q'(w) = −∫g dt. It is solved for q = Q'(w),
-of which u, v and w are explicit functions, w an increasing one. For two layers u = α e^{q/2} and
-w = α² sinh q, so that q = asinh(w/α²) and x = 1/Q''(w) = √(w² + α⁴), as printed; the print holds for L = 2
-only. For L ≥ 3 layers, integrating u' = −½ u^{L−1} g gives u^{−(L−2)} = α^{−(L−2)} − (L−2) q/2, and v is u
-at −q.
+Of all interpolators the flow picks the one of least Σ Q(w), where q = Q'(w) = −∫g dt. For two layers u = α e^{q/2}
+and w = α² sinh q, so that q = asinh(w/α²) and x = 1/Q''(w) = √(w² + α⁴), as printed; the print holds for L = 2 only.
+For L ≥ 3 layers, integrating u' = −½ u^{L−1} g gives u^{−(L−2)} = α^{−(L−2)} − (L−2) q/2, and v is u at −q. It is
+solved for θ, an increasing function of w: θ = q for two layers, tanh θ = ½(L−2) α^{L−2} q for more, so that u, v, w
+and x are explicit and nothing cancels at any α. The error w − w* is written as the equation of w gives it.
 """
 
-from sympy import Piecewise, exp, oo
+from sympy import Piecewise, atanh, cosh, exp, sinh, tanh
 
-from eqsolve import E, Eq, FixedPoint, Inverse, normal, param, random, symbol, unknown
+from eqsolve import E, Eq, FixedPoint, Inverse, Minimiser, normal, param, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
 alpha, delta = param("alpha delta", positive=True)
@@ -22,33 +22,52 @@ z = normal("z", variance=delta * Cf_tilde, latex=r"\tilde z")
 y = symbol("y")
 
 
-def u(q):
-    """Return u where −∫g dt = q; v is u(−q)."""
-    deep = (1 - (L - 2) * alpha**(L - 2) * q / 2)**(-1 / (L - 2))
-    return alpha * Piecewise((exp(q / 2), L < 3), (deep, True))
+def u(t):
+    """Return u at θ = t; v is u(−t)."""
+    return Piecewise((alpha * exp(t / 2), L < 3), (alpha * ((1 + exp(2 * t)) / 2)**(1 / (L - 2)), True))
 
 
-def weight(q):
-    """Return w = (u^L − v^L)/L, increasing in q."""
-    return (u(q)**L - u(-q)**L) / L
+def slope(t):
+    """Return Q'(w) = −∫g dt at θ = t."""
+    return Piecewise((t, L < 3), (2 * tanh(t) / ((L - 2) * alpha**(L - 2)), True))
 
 
-q_max = Piecewise((oo, L < 3), (2 / ((L - 2) * alpha**(L - 2)), True))
-q = Inverse(weight(y) + R_w * y, y, domain=(-q_max, q_max))(w_star - R_w / delta * z)
-w = weight(q)
-x = (u(q)**(2 * L - 2) + u(-q)**(2 * L - 2)) / 2
+def angle(s):
+    """Return θ where Q'(w) = s."""
+    return Piecewise((s, L < 3), (atanh((L - 2) * alpha**(L - 2) * s / 2), True))
+
+
+def weight(t):
+    """Return w = (u^L − v^L)/L at θ = t, increasing."""
+    k = L / (L - 2)
+    return Piecewise((alpha**2 * sinh(t), L < 3), (2 * alpha**L / L * cosh(t)**k * sinh(k * t), True))
+
+
+def speed(t):
+    """Return x = 1/Q''(w) = ½(u^{2L−2} + v^{2L−2}) at θ = t."""
+    m = (2 * L - 2) / (L - 2)
+    return Piecewise((alpha**2 * cosh(t), L < 3), (alpha**(2 * L - 2) * cosh(t)**m * cosh(m * t), True))
+
+
+theta = Inverse(weight(y) + R_w * slope(y), y)(w_star - R_w / delta * z)  # w + R_w Q'(w) = w* − (R_w/δ) z
+w, q, x = weight(theta), slope(theta), speed(theta)
+error = -R_w * (q + z / delta)  # w − w*
 
 model = FixedPoint(
     "dln_fixed_point_min_norm",
     eqs=[
-        Eq(C_w, E((w - w_star)**2)),
-        Eq(delta, E(1 / (1 + R_w / x))),
+        Eq(C_w, E(error**2)),
+        Eq(delta, E(x / (x + R_w))),
         Eq(Cf_tilde, (C_w + sigma2) / R_w**2),
     ],
     defaults={alpha: 0.1, delta: 0.5, sigma2: 0, L: 2},
     conditions=[delta < 1],
     observables={"E_test": C_w + sigma2},
-    variables={"w": w, "x": x, "u": u(q), "v": u(-q), "q": q},
+    variables={"w": w, "x": x, "u": u(theta), "v": u(-theta), "q": q, "error": error, "theta": theta},
     flow="dln_flow",
+    minimises=Minimiser(
+        y, inverse_slope=weight(angle(y)), target=w_star, ratio=delta, noise=sigma2,
+        measures={"C_w": "error", "E_test": "prediction error"},
+    ),
     cite="nishiyama2026precise",
 )

@@ -6,7 +6,7 @@ printed. The fraction of zero coordinates is that of the target for σ² = 0, an
 
 from sympy import Abs, Piecewise
 
-from eqsolve import E, Eq, FixedPoint, normal, param, random, unknown
+from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
 delta = param("delta", positive=True)
@@ -14,6 +14,7 @@ sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
 C_w, chi_w, C_f = unknown("C_w chi_w C_f", nonnegative=True)
 w_star = random("w_star", Bernoulli(0.1), latex="w^*")
 z = normal("z", variance=delta * C_f)
+y = symbol("y")
 
 w = w_star - z / (delta - 1)
 P_target_zero = 1 - E(Piecewise((1, Abs(w_star) > 0), (0, True)))
@@ -35,5 +36,9 @@ model = FixedPoint(
     },
     variables={"w": w},
     flow="dln_flow",
+    minimises=Minimiser(
+        y, penalty=y**2 / 2, target=w_star, ratio=delta, noise=sigma2,
+        measures={"C_w": "error", "C_f": "residual", "E_train": "residual", "E_test": "prediction error"},
+    ),
     cite="nishiyama2026precise",
 )

@@ -40,7 +40,13 @@ model = Flow(
         v: -(lam * v - v**(L - 1) * g * slope_v) / 2,
     },
     defaults={alpha: 0.3, delta: 0.5, lam: 0, sigma2: 0, L: 2, M: oo},
-    observables={"E_train": E((f - f_star - xi)**2), "E_test": E((w - w_star)**2) + sigma2},
+    observables={
+        "E_train": E((f - f_star - xi)**2),
+        "E_test": E((w - w_star)**2) + sigma2,
+        "loss": E((f - f_star - xi)**2) / 2 + lam / 2 * E(u**2 + v**2),
+        "overlap": E(w * w_star),
+        "l1": E(Abs(w)),
+    },
     variables={"w": w, "slope_u": slope_u, "slope_v": slope_v},
     cite="nishiyama2026precise",
 )

@@ -54,4 +54,5 @@ model = System(
         R_f: E(x * exp(-(x + lam) * (t - tp))) / delta,
     },
     observables={"E_train": C_f(t, t), "E_test": C_w(t, t) + sigma2},
+    flow="linear_flow",
 )

@@ -1,25 +1,29 @@
-"""State evolution of approximate message passing with the ℓ1 penalty, at its fixed point (eq. fix_se).
+"""State evolution of approximate message passing at its fixed point, for a convex penalty J (eq. fix_se).
 
-The penalty J(w) = |w| makes the proximal operator η the soft threshold. As printed. The observables map the
+J(w) = |w| here, whose proximal operator η is the soft threshold. Any convex J may stand in its place (a kink at 0
+allowed): η and η' are derived from it, in closed form or as an implicit function. As printed. The observables map the
 fixed point to the quantities of case (i) (eq. map_se_dmft), which describe the same minimizer.
 """
 
-from sympy import Abs, Max, Piecewise, sign, sqrt
+from sympy import Abs, sqrt
 
-from eqsolve import E, Eq, FixedPoint, normal, param, random, unknown
+from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, proximal, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
 delta = param("delta", positive=True)
 lam = param("lam", nonnegative=True, latex=r"\lambda")
 sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-b_star, t_star = unknown("b_star t_star", positive=True)
+b_star = unknown("b_star", domain=(0, 1))
+t_star = unknown("t_star", positive=True)
 sigma2_star = unknown("sigma2_star", latex=r"\sigma_*^2", positive=True)
 w_star = random("w_star", Bernoulli(0.1), latex="W^*")
 G = normal("G")
+y = symbol("y")
 
+J = Abs(y)
 observation = w_star + sqrt(sigma2_star) * G
-w = sign(observation) * Max(Abs(observation) - t_star, 0)  # η(observation; t_*)
-slope = Piecewise((1, Abs(observation) > t_star), (0, True))  # η'
+w, slope = proximal(J, y, observation, t_star)  # η(observation; t_*) and η'
+active = proximal(Abs(y), y, observation, t_star)[1]  # 1 where w is not zero
 
 model = FixedPoint(
     "state_evolution",
@@ -36,8 +40,12 @@ model = FixedPoint(
         "C_f": delta * sigma2_star * (1 - b_star)**2,
         "E_train": delta * sigma2_star * (1 - b_star)**2,
         "E_test": delta * sigma2_star,
-        "P_w_zero": 1 - E(slope),
+        "P_w_zero": 1 - E(active),
     },
     variables={"w": w, "slope": slope, "observation": observation},
+    minimises=Minimiser(
+        y, penalty=J, strength=lam, target=w_star, ratio=delta, noise=sigma2,
+        measures={"C_w": "error", "E_train": "residual", "E_test": "prediction error", "P_w_zero": "zeros"},
+    ),
     cite="nishiyama2026precise",
 )

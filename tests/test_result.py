@@ -35,8 +35,8 @@ def test_wrong_names_are_answered_elsewhere_too(result: eqsolve.Result) -> None:
         result.error["E_tset"]
     with pytest.raises(eqsolve.UsageError, match="`E_tset` is not in the result; did you mean `E_test`"):
         result.plot("E_tset")
-    with pytest.raises(eqsolve.UsageError, match="`w` is no function of one time"):
-        result.plot("w")
+    with pytest.raises(eqsolve.UsageError, match="`E_test` is a function of time, `w` is a random process"):
+        result.plot("E_test", "w")
     with pytest.raises(eqsolve.UsageError, match=r"no option `tmax`, .*; did you mean `t_max`"):
         eqsolve.solve("dln_rich_infinite_data", tmax=5)
 

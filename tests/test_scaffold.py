@@ -67,7 +67,7 @@ def test_names_hide_nothing_a_file_imports():
 @pytest.mark.parametrize("name", [item.name for item in list_models()])
 def test_every_model_has_a_variant(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    made = load(str(write_variant("a_variant", name)))
+    made = load(str(write_variant("a_variant", name)[0]))
     original = load(name)
     eqsolve.check(made)
     assert made.equations == original.equations

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from eqsolve.cli.output import OutputClosed, close_output, flush, say
+from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
 from eqsolve.cli.parser import parse
 from eqsolve.errors import EqsolveError
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except EqsolveError as error:
         _trace(debug)
-        say(f"error: {error}")
+        complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         _trace(debug)
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return READER_GONE
     except Exception as error:
         _trace(debug)
-        say(f"error: eqsolve stopped on an unexpected {type(error).__name__}: {str(error) or 'no message'}")
+        complain(f"eqsolve stopped on an unexpected {type(error).__name__}: {str(error) or 'no message'}")
         say("This is a bug in eqsolve, please report it; the option --debug shows where it happened.")
         return INTERNAL_ERROR
 

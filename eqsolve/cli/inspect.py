@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.cli.options import add_json, add_model, add_set, apply_settings, read_settings
-from eqsolve.cli.output import lay_out, say, write, write_json
+from eqsolve.cli.output import complain, lay_out, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import EqsolveError, UsageError
 
@@ -22,6 +22,9 @@ def run_list(options: Namespace) -> int:
     from eqsolve.loading import folders, list_models
 
     models = list_models()
+    if options.names:
+        write("\n".join(item.name for item in models))
+        return 0
     if options.json:
         entries = [
             {"name": item.name, "kind": item.kind, "summary": item.summary, "path": str(item.path)}
@@ -70,7 +73,7 @@ def run_check(options: Namespace) -> int:
             facts = "".join(f", {fact}" for fact in report["facts"])
             write(f"{head}ok{facts.replace(', ', ': ', 1)}, checked in {report['milliseconds']:.0f} ms")
         for problem in report["problems"]:
-            say(f"error: {head}{problem}")
+            complain(f"{head}{problem}")
     return 0 if sound else 2
 
 
@@ -101,6 +104,7 @@ def _facts(model: Model) -> list[str]:
     """Return how many there are of everything, in words."""
     counts = [
         ("equation", len(model.equations) + len(getattr(model, "drift", ()))),
+        ("constraint", len(getattr(model, "constraints", ()))),
         ("unknown", len(getattr(model, "unknowns", ()))),
         ("parameter", len(model.parameters)),
         ("random constant", len(model.randoms)),
@@ -116,6 +120,7 @@ def _plural(word: str, count: int) -> str:
 
 
 def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--names", action="store_true", help="print only the names, one per line")
     add_json(parser)
 
 

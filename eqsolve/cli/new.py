@@ -12,12 +12,13 @@ __all__ = ["NEW"]
 
 
 def run_new(options: Namespace) -> int:
-    """Write models/NAME.py in the current folder, a variant of a model; nothing is ever overwritten."""
+    """Write models/NAME.py, a variant of a model, and tests/test_NAME.py; nothing is ever overwritten."""
     from eqsolve.scaffold import write_variant
 
-    path = write_variant(options.name, options.source)
+    path, tests = write_variant(options.name, options.source)
     write(f"wrote {os.path.relpath(path)}: a variant of {options.source}, ready to be changed")
-    write(f"next: edit it, then `eqsolve check {options.name}` and `eqsolve show {options.name}`")
+    write(f"wrote {os.path.relpath(tests)}: its tests, run by pytest")
+    write(f"next: edit the model, then `eqsolve check {options.name}` and `eqsolve show {options.name}`")
     return 0
 
 
@@ -36,7 +37,8 @@ NEW = Verb(
     summary="start a new model from an existing one",
     description=(
         "Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled\n"
-        "out to be changed. The new file passes `eqsolve check` as it stands. Existing files are left alone."
+        "out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are\n"
+        "written too. Existing files are left alone."
     ),
     example="new my_variant --from {model}",
     add_arguments=_arguments,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.errors import ParameterError, UsageError, did_you_mean
+from eqsolve.errors import ParameterError, UsageError, did_you_mean, quote
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -59,10 +59,10 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
         if not sign or not name:
             hint = f"; did you mean {word}=...?" if word.isidentifier() else ""
             raise UsageError(
-                f"--set takes NAME=VALUE such as alpha=0.3, got {word!r}{hint} (the model comes before --set)"
+                f"--set takes NAME=VALUE such as alpha=0.3, got {quote(word)}{hint} (the model comes before --set)"
             )
         if name in settings:
-            raise UsageError(f"--set gives `{name}` twice: {settings[name]} and {text}")
+            raise UsageError(f"--set gives `{name}` twice: {quote(settings[name])} and {quote(text)}")
         settings[name] = text
     return settings
 
@@ -82,9 +82,9 @@ def read_number(text: str, option: str, example: str) -> float:
         value = read_value(text)
         number = float(value)
     except (ParameterError, TypeError):
-        raise UsageError(f"{option}: cannot read {text.strip()!r} as a number; expected {example}") from None
+        raise UsageError(f"{option}: cannot read {quote(text.strip())} as a number; expected {example}") from None
     if number - number != 0:
-        raise UsageError(f"{option}: expected a finite number, got {text.strip()!r}")
+        raise UsageError(f"{option}: expected a finite number, got {quote(text.strip())}")
     return number
 
 
@@ -95,7 +95,7 @@ def read_whole(text: str | None, option: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"{option}: expected a whole number, got {text!r}") from None
+        raise UsageError(f"{option}: expected a whole number, got {quote(text)}") from None
 
 
 def read_times(text: str | None) -> list[float] | None:
@@ -117,7 +117,7 @@ def read_pairs(text: str | None) -> list[tuple[float, float]] | None:
     for entry in text.split(";"):
         moments = entry.split(",")
         if len(moments) != 2:
-            raise UsageError(f"--at2: cannot read {entry.strip()!r} as a pair of times; expected {example}")
+            raise UsageError(f"--at2: cannot read {quote(entry.strip())} as a pair of times; expected {example}")
         first, second = (read_number(moment, "--at2", example) for moment in moments)
         pairs.append((first, second))
     return pairs

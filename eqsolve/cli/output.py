@@ -15,6 +15,7 @@ from eqsolve.errors import UsageError
 __all__ = [
     "OutputClosed",
     "close_output",
+    "complain",
     "flush",
     "lay_out",
     "number_with_error",
@@ -43,6 +44,13 @@ def say(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # a closed stderr is no reason to fail
         _safe(sys.stderr)
         print(text, file=sys.stderr, flush=True)
+
+
+def complain(text: str) -> None:
+    """Write an error to stderr; on a terminal that shows colours, its first word is red."""
+    colours = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    head = "\033[1;31merror:\033[0m" if colours and not os.environ.get("NO_COLOR") else "error:"
+    say(f"{head} {text}")
 
 
 def _put(text: str) -> None:

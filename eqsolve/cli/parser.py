@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 from typing import NoReturn
 
 from eqsolve import __version__
-from eqsolve.cli import cite, explain, inspect, new, solve
+from eqsolve.cli import cite, completion, doctor, explain, inspect, new, solve, sweep, validate
 from eqsolve.errors import UsageError, did_you_mean
 
-__all__ = ["parse"]
+__all__ = ["commands", "parse"]
 
 VERBS = {
     "list": inspect.LIST,
@@ -18,8 +19,12 @@ VERBS = {
     "check": inspect.CHECK,
     "explain": explain.EXPLAIN,
     "solve": solve.SOLVE,
+    "validate": validate.VALIDATE,
+    "sweep": sweep.SWEEP,
     "new": new.NEW,
     "cite": cite.CITE,
+    "doctor": doctor.DOCTOR,
+    "completion": completion.COMPLETION,
 }
 
 
@@ -61,6 +66,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             f"(see `eqsolve {options.verb} --help`)"
         )
     return options
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of every command by its name."""
+    return dict(_build()[1])
 
 
 def _build() -> tuple[_Parser, dict[str, _Parser]]:
@@ -107,5 +117,15 @@ def _examples(lines: tuple[str, ...]) -> str | None:
     models = list_models()
     if not lines or not models:
         return None
-    model = next((item.name for item in models if item.kind == "System"), models[0].name)
-    return "examples:\n" + "\n".join(f"  eqsolve {line.format(model=model)}" for line in lines)
+    model = next((item for item in models if item.kind == "System"), models[0])
+    words = {"model": model.name, "parameter": _a_parameter(model.path)}
+    return "examples:\n" + "\n".join(f"  eqsolve {line.format(**words)}" for line in lines)
+
+
+def _a_parameter(path: Path) -> str:
+    """Return a parameter of a model file, which is read, not run."""
+    try:
+        found = re.search(r'\bparam\(\s*"(\w+)', path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        found = None
+    return found[1] if found else "NAME"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
-import time
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,8 @@ from eqsolve.cli.options import (
     read_times,
     read_whole,
 )
-from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.progress import Line
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
 
@@ -47,7 +46,7 @@ def run_solve(options: Namespace) -> int:
     asked = _read(options, model)
     from eqsolve.solving import solve
 
-    progress = _Progress(options.quiet)
+    progress = Line(options.quiet)
     try:
         result = solve(model, params=settings, progress=progress, **asked)
     except SolverError as error:
@@ -59,7 +58,7 @@ def run_solve(options: Namespace) -> int:
     _report(options, model, result, asked, data, picture)
     if result.status == "ok":
         return 0
-    say(f"error: {result.message or result.status}")
+    complain(f"{result.message or result.status}")
     return 1
 
 
@@ -69,7 +68,7 @@ def _read(options: Namespace, model: Model) -> dict[str, Any]:
     t_max = (
         None if options.t_max is None else read_number(options.t_max, "--t-max", "a time such as 20 or 1e3")
     )
-    of_time = {"--at": at, "--at2": at2, "--t-max": t_max, "--plot": options.plot}
+    of_time = {"--at": at, "--at2": at2, "--t-max": t_max}
     timed = [name for name, value in of_time.items() if value is not None]
     if timed and model.kind in ("FixedPoint", "Singularity"):
         raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")
@@ -101,31 +100,6 @@ def _check_times(
         raise UsageError(f"--t-max: time starts at 0, so the last time must be positive, got {t_max:g}")
 
 
-class _Progress:
-    """One line on a terminal's stderr that says how far the solve is; silent elsewhere."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.shown = not quiet and sys.stderr.isatty()
-        self.started = self.last = time.monotonic()
-        self.length = 0
-
-    def __call__(self, done: float, total: float, text: str) -> None:
-        now = time.monotonic()
-        if not self.shown or now - self.last < 0.2:
-            return
-        self.last = now
-        line = f"t = {done:.4g} of {total:.4g}, {now - self.started:.0f} s  {text}"
-        line = line[: shutil.get_terminal_size().columns - 1]
-        sys.stderr.write(f"\r{line.ljust(self.length)}")
-        sys.stderr.flush()
-        self.length = len(line)
-
-    def clear(self) -> None:
-        if self.length:
-            sys.stderr.write(f"\r{' ' * self.length}\r")
-            sys.stderr.flush()
-
-
 def _report(
     options: Namespace,
     model: Model,
@@ -134,19 +108,21 @@ def _report(
     data: Path | None,
     picture: Path | None,
 ) -> None:
-    """Write the files that were asked for, then the numbers."""
-    if data is not None:
-        result.save(data)
-    if picture is not None:
-        from eqsolve.plotting.files import save_figure
+    """Give the numbers and write the files that were asked for; a file that cannot be written costs no numbers."""
+    try:
+        if data is not None:
+            result.save(data)
+        if picture is not None:
+            from eqsolve.plotting.files import save_figure
 
-        save_figure(result.plot().figure, picture)
-    if options.json:
-        write_json(result.json_object(at=asked.get("at"), at2=asked.get("at2")))
-        return
-    write(_text(model, result, asked))
+            save_figure(result.plot().figure, picture)
+    finally:
+        if options.json:
+            write_json(result.json_object(at=asked.get("at"), at2=asked.get("at2")))
+        else:
+            write(_text(model, result, asked))
     for path in (data, picture):
-        if path is not None and not options.quiet:
+        if path is not None and not options.quiet and not options.json:
             say(f"wrote {path}")
 
 

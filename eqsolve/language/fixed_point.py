@@ -1,18 +1,124 @@
-"""`FixedPoint`: scalar unknowns, expectations, implicit functions. `Singularity`: an implicit transform equation."""
+"""`FixedPoint`: scalar unknowns, expectations, implicit functions. `Singularity`: an implicit transform equation.
+
+`Cases`: one name for several models, chosen by conditions on the parameters.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from sympy import Basic, Expr, S, Tuple
+from sympy.core.symbol import Str
+
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.law import exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import user_location
-from eqsolve.language.symbols import Unknown, as_expression
+from eqsolve.language.symbols import Plain, Random, Unknown, as_expression
 
-__all__ = ["FixedPoint", "Singularity"]
+__all__ = ["Cases", "FixedPoint", "Singularity"]
+
+
+MEASURES = ("error", "prediction error", "residual", "zeros")
+
+
+class Minimiser(Basic):
+    """The regression estimator that a fixed point describes, at finite size.
+
+    ``argmin (1/2δ)|y − Xw|² + strength Σ J(w)`` over n = δd observations y = Xw* + ξ, where X has independent entries of
+    variance 1/d; with strength 0, the limit of a vanishing one: the interpolator of least Σ J(w) for δ < 1, least squares
+    for δ > 1.
+
+    Parameters
+    ----------
+    variable
+        A ``symbol()`` that stands for one weight.
+    penalty
+        J as an expression in the variable.
+    inverse_slope
+        Instead of J: the weight as a function of J'(w), written in the same variable.
+    strength, ratio, noise
+        λ, δ and the variance of ξ, expressions in the parameters.
+    target
+        The random constant w*.
+    measures
+        What the values of the fixed point are at finite size, by name: ``"error"`` is |w − w*|²/d, ``"prediction error"``
+        adds the noise, ``"residual"`` is |y − Xw|²/n, ``"zeros"`` the fraction of zero weights.
+    """
+
+    def __new__(
+        cls,
+        variable: Any,
+        *,
+        target: Any,
+        ratio: Any,
+        noise: Any = 0,
+        strength: Any = 0,
+        penalty: Any = None,
+        inverse_slope: Any = None,
+        measures: Mapping[str, str] | None = None,
+    ) -> Minimiser:
+        where = user_location()
+        if (penalty is None) == (inverse_slope is None):
+            raise ModelError(f"{where}: Minimiser takes one of penalty= and inverse_slope=")
+        if not isinstance(variable, Plain):
+            raise ModelError(f"{where}: Minimiser needs a symbol() for one weight, got `{variable}`")
+        if not isinstance(target, Random):
+            raise ModelError(f"{where}: target= takes the random constant that is estimated, got `{target}`")
+        for name, kind in (measures or {}).items():
+            if kind not in MEASURES:
+                raise ModelError(f"{where}: measures= maps `{name}` to {kind!r}; expected one of {', '.join(MEASURES)}")
+        parts = [as_expression(part, "Minimiser") for part in (ratio, noise, strength)]
+        parts += [S.NaN if part is None else as_expression(part, "Minimiser") for part in (penalty, inverse_slope)]
+        table = Tuple(*(Tuple(Str(name), Str(kind)) for name, kind in (measures or {}).items()))
+        obj: Minimiser = Basic.__new__(cls, variable, target, *parts, table)
+        return obj
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (_restore_minimiser, tuple(self.args))
+
+    @property
+    def func(self) -> Any:
+        return _restore_minimiser
+
+    @property
+    def variable(self) -> Plain:
+        return self.args[0]
+
+    @property
+    def target(self) -> Random:
+        return self.args[1]
+
+    @property
+    def ratio(self) -> Expr:
+        return self.args[2]
+
+    @property
+    def noise(self) -> Expr:
+        return self.args[3]
+
+    @property
+    def strength(self) -> Expr:
+        return self.args[4]
+
+    @property
+    def penalty(self) -> Expr | None:
+        return None if self.args[5] is S.NaN else self.args[5]
+
+    @property
+    def inverse_slope(self) -> Expr | None:
+        return None if self.args[6] is S.NaN else self.args[6]
+
+    @property
+    def measures(self) -> dict[str, str]:
+        return {str(name): str(kind) for name, kind in self.args[7]}
+
+
+def _restore_minimiser(*args: Any) -> Minimiser:
+    obj: Minimiser = Basic.__new__(Minimiser, *args)
+    return obj
 
 
 class FixedPoint(Model):
@@ -26,15 +132,18 @@ class FixedPoint(Model):
         Random quantities of interest, by name, whose law ``res.law(name)`` reports.
     exact
         Closed forms known for unknowns.
+    minimises
+        A ``Minimiser``: the estimator at finite size whose limit this is, so that it can be validated.
     """
 
     kind: ClassVar[str] = "FixedPoint"
     content: ClassVar[tuple[str, ...]] = (
-        "name", "equations", "defaults", "observables", "variables", "exact", "conditions", "flow", "cite",
+        "name", "equations", "defaults", "observables", "variables", "exact", "conditions", "flow", "minimises", "cite",
     )  # fmt: skip
     variables: Table
     exact: Table
     flow: str | None
+    minimises: Minimiser | None
 
     def __init__(
         self,
@@ -47,11 +156,12 @@ class FixedPoint(Model):
         exact: Mapping[Any, Any] | None = None,
         conditions: Iterable[Any] = (),
         flow: str | None = None,
+        minimises: Minimiser | None = None,
         cite: str | None = None,
     ) -> None:
         self._declare(
             name, eqs, defaults=defaults, observables=observables, variables=variables, exact=exact,
-            conditions=conditions, flow=flow, cite=cite,
+            conditions=conditions, flow=flow, minimises=minimises, cite=cite,
         )  # fmt: skip
 
     def _normalise(self, field: str, value: Any) -> Any:
@@ -61,6 +171,40 @@ class FixedPoint(Model):
     def unknowns(self) -> tuple[Unknown, ...]:
         """The scalar unknowns in order of their names."""
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Unknown))
+
+
+class Cases(Model):
+    """One name for several models: the first whose condition on the parameters holds is solved.
+
+    Parameters
+    ----------
+    cases
+        Pairs (condition, model's name); conditions are inequalities between parameters, joined by ``&`` or ``|``.
+    defaults
+        Values of parameters, handed on to the model that is chosen.
+    """
+
+    kind: ClassVar[str] = "Cases"
+    content: ClassVar[tuple[str, ...]] = ("name", "equations", "cases", "defaults", "conditions", "cite")
+    cases: tuple[tuple[Any, str], ...]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cases: Any,
+        defaults: Mapping[Any, Any] | None = None,
+        conditions: Iterable[Any] = (),
+        cite: str | None = None,
+    ) -> None:
+        self._declare(name, [], cases=cases, defaults=defaults, conditions=conditions, cite=cite)
+
+    def _normalise(self, field: str, value: Any) -> Any:
+        return normalise_scalar(field, value)
+
+    @property
+    def observables(self) -> Table:  # type: ignore[override]
+        return Table()
 
 
 class Singularity(Model):
@@ -129,14 +273,17 @@ def normalise_scalar(field: str, value: Any) -> Any:
             return parameter_values(value, where)
         case "conditions":
             return relations(value, where)
-        case "law_of":
+        case "minimises":
+            if value is not None and not isinstance(value, Minimiser):
+                raise ModelError(f"{where}: minimises= takes a Minimiser(...), got {value!r}")
+        case "law_of" | "cases":
             pairs = [(True, value)] if isinstance(value, str) else list(value)
             for pair in pairs:
                 if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
                     raise ModelError(
-                        f"{where}: law_of= takes a model's name or pairs (condition, name), got {pair!r}"
+                        f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}"
                     )
-            return tuple((as_expression(condition, "law_of="), name) for condition, name in pairs)
+            return tuple((as_expression(condition, f"{field}="), name) for condition, name in pairs)
     return value
 
 

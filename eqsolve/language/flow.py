@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
@@ -12,6 +12,10 @@ from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Field, Gradient, Parameter, State, as_expression
+
+if TYPE_CHECKING:
+    from eqsolve.language.system import System
+    from eqsolve.microscopic.simulate import Simulation
 
 __all__ = ["Flow"]
 
@@ -85,6 +89,46 @@ class Flow(Model):
                 f"{self.location}: flow `{name}`: state and drift must name the same components; "
                 f"`{odd[0]}` is in one only"
             )
+
+    # --- what follows from a flow -------------------------------------------------------------------------------
+    def dmft(self, *, eliminate: bool | None = None) -> System:
+        """Return the mean-field equations of the flow for n, d → ∞ with n/d → δ (eq. dmft_general).
+
+        Rows and columns of the kernels that vanish are left out. Where a single loss gradient is linear in the fields,
+        the fields are eliminated; ``eliminate=False`` keeps them, ``True`` insists.
+        """
+        from eqsolve.passes.flow_dmft import derive_dmft
+
+        return derive_dmft(self, eliminate)
+
+    def infinite_data(self) -> System:
+        """Return the limit δ → ∞ of the mean-field equations: differential equations without memory or noise."""
+        from eqsolve.passes.flow_infinite_data import derive_infinite_data
+
+        return derive_infinite_data(self)
+
+    def gradient_descent(self, eta: Any) -> System:
+        """Return the mean-field equations of gradient descent with step ``eta``, exact at this step."""
+        from eqsolve.passes.flow_dmft import derive_descent
+
+        return derive_descent(self, eta)
+
+    def momentum(self, friction: Any) -> Flow:
+        """Return the flow with inertia θ'' = −friction θ' + p(g, θ), as a flow of twice as many states."""
+        from eqsolve.passes.flow_momentum import add_momentum
+
+        return add_momentum(self, friction)
+
+    def simulate(self, d: int | None = None, delta: Any = None, seed: int = 0, **options: Any) -> Simulation:
+        """Run the flow at finite size; see ``eqsolve.microscopic.simulate``.
+
+        ``delta`` is the ratio n/d, whatever the flow calls it.
+        """
+        from eqsolve.microscopic.simulate import simulate
+
+        if delta is not None:
+            options[self.ratio.name] = delta
+        return simulate(self, d=d, seed=seed, **options)
 
     def _normalise(self, field: str, value: Any) -> Any:
         where = user_location()

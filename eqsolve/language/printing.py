@@ -12,7 +12,7 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
 from eqsolve.language.equations import Equation
-from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
@@ -189,6 +189,8 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
             (key(model.start) if not isinstance(key, Expr) else key, "~" if not isinstance(value, Expr) else "=", value)
             for key, value in model.init.items()
         ]
+        for head, constraint in model.constraints.items():
+            sections.append((f"{head.name} is such that", [(constraint.lhs, "=", constraint.rhs)]))
         sections.append(("start", begin))
         sections.append(("exact change of variables", [(key, "=", value) for key, value in model.substitute.items()]))
         sections.append(("closed form", list(_closed(model))))
@@ -196,6 +198,8 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         sections.append(("where", where))
         sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
         sections.append(("closed form", list(_closed(model))))
+    elif isinstance(model, Cases):
+        sections.append(("cases", [(name, "if", condition) for condition, name in model.cases]))
     elif isinstance(model, Singularity):
         sections.append(("where", where))
         sections.append(("law of the random variables", [(name, "if", condition) for condition, name in model.law_of]))

@@ -198,9 +198,13 @@ class Random(Named):
 
 
 class Unknown(Named):
-    """A scalar unknown of a fixed point or of a transform equation."""
+    """A scalar unknown of a fixed point or of a transform equation (``extra`` holds an open interval, if declared)."""
 
     kind_name = "unknown"
+
+    @property
+    def bounds(self) -> tuple[Expr | None, Expr | None]:
+        return (self.extra[0], self.extra[1]) if self.extra else (None, None)
 
 
 class Plain(Named):
@@ -438,9 +442,21 @@ def response(names: str, *, latex: str | None = None) -> Any:
     return _declare(Response, names, latex)
 
 
-def unknown(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
-    """Declare the scalar unknowns of a fixed point or of a transform equation."""
-    return _declare(Unknown, names, latex, **assumptions)
+def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assumptions: bool) -> Any:
+    """Declare the scalar unknowns of a fixed point or of a transform equation.
+
+    ``domain`` is an open interval ``(lowest, highest)`` of two numbers in which a solution is looked for.
+    """
+    if domain is None:
+        return _declare(Unknown, names, latex, **assumptions)
+    if not (isinstance(domain, tuple | list) and len(domain) == 2):
+        raise ModelError(f"{_here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
+    ends = tuple(as_expression(end, f"the domain of `{names}`") for end in domain)
+    if not all(end.is_Number and end.is_finite for end in ends) or not ends[0] < ends[1]:
+        raise ModelError(f"{_here()}domain= of `{names}` takes two increasing numbers, got {domain!r}")
+    if ends[0] >= 0:
+        assumptions.setdefault("positive", True)
+    return _declare(Unknown, names, latex, extra=ends, **assumptions)
 
 
 def symbol(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:

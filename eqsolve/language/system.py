@@ -13,7 +13,7 @@ from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.nodes import GP
 from eqsolve.language.source import Location, user_location
-from eqsolve.language.symbols import Correlation, Head, Process, Random, Response, Time, Value, as_expression
+from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
 
 __all__ = ["System"]
 
@@ -35,6 +35,8 @@ class System(Model):
         Default values of parameters.
     observables
         Named functions of one time to report.
+    constraints
+        Conditions that fix one-time unknowns without an equation of their own, ``{mu: Eq(C(t, t), 1)}``.
     substitute
         Exact changes of variable, ``{w: alpha**2*sinh(theta(t))}``; proved before use.
     exact
@@ -43,6 +45,8 @@ class System(Model):
         Inequalities the parameters must satisfy.
     start
         The first time; 0 unless given.
+    step
+        Length of the step of a system in discrete time (gradient descent); none for one in continuous time.
     flow
         Name of the microscopic model this system describes.
     cite
@@ -51,14 +55,16 @@ class System(Model):
 
     kind: ClassVar[str] = "System"
     content: ClassVar[tuple[str, ...]] = (
-        "name", "equations", "laws", "init", "defaults", "observables", "substitute", "exact", "conditions",
-        "start", "flow", "cite",
+        "name", "equations", "laws", "init", "defaults", "observables", "constraints", "substitute", "exact",
+        "conditions", "start", "step", "flow", "cite",
     )  # fmt: skip
     laws: Table
     init: Table
+    constraints: Table
     substitute: Table
     exact: Table
     start: Expr
+    step: Expr | None
     flow: str | None
 
     def __init__(
@@ -70,16 +76,19 @@ class System(Model):
         init: Mapping[Any, Any] | None = None,
         defaults: Mapping[Any, Any] | None = None,
         observables: Mapping[str, Any] | None = None,
+        constraints: Mapping[Any, Any] | None = None,
         substitute: Mapping[Any, Any] | None = None,
         exact: Mapping[Any, Any] | None = None,
         conditions: Iterable[Any] = (),
         start: Any = 0,
+        step: Any = None,
         flow: str | None = None,
         cite: str | None = None,
     ) -> None:
         self._declare(
             name, eqs, start=start, laws=laws, init=init, defaults=defaults, observables=observables,
-            substitute=substitute, exact=exact, conditions=conditions, flow=flow, cite=cite,
+            constraints=constraints, substitute=substitute, exact=exact, conditions=conditions, step=step, flow=flow,
+            cite=cite,
         )  # fmt: skip
 
     def _normalise(self, field: str, value: Any) -> Any:
@@ -93,6 +102,8 @@ class System(Model):
                 return expressions(value, where, "observables")
             case "defaults":
                 return parameter_values(value, where)
+            case "constraints":
+                return _constraints(value, where)
             case "substitute":
                 return _substitutions(value, where)
             case "exact":
@@ -101,6 +112,8 @@ class System(Model):
                 return relations(value, where)
             case "start":
                 return exact_value(value)
+            case "step":
+                return None if value is None else exact_value(value)
         return value
 
     @property
@@ -116,6 +129,7 @@ class System(Model):
     def unknowns(self) -> tuple[Head, ...]:
         """The functions the equations and laws define, in the order declared."""
         defined = [equation.head for equation in self.equations if equation.head is not None]
+        defined += [head for head in self.constraints if head not in defined]
         return (*defined, *(noise for noise in self.noises if noise not in defined))
 
     @property
@@ -172,6 +186,21 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Ex
         if isinstance(value, Law) and not isinstance(target, Process):
             raise ModelError(f"{where}: `{target}` is deterministic and cannot start from a random law; got {value}")
         table[target] = value if value is None or isinstance(value, Law) else exact_value(value)
+    return Table(table)
+
+
+def _constraints(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
+    table: dict[Head, Equation | None] = {}
+    for key, value in (values or {}).items():
+        head = key.head if isinstance(key, Value) else key
+        if not isinstance(head, Function):
+            raise ModelError(f"{where}: constraints= maps functions of one time to equations, got the key `{key}`")
+        if not (value is None or isinstance(value, Equation)):
+            raise ModelError(
+                f"{where}: the constraint on `{head.name}` must be made by eqsolve's Eq(lhs, rhs), as in "
+                f"`{head.name}: Eq(C(t, t), 1)`; got {value!r}"
+            )
+        table[head] = value
     return Table(table)
 
 

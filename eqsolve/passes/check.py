@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sympy import Basic, Symbol
 
 from eqsolve.errors import ModelError, did_you_mean
-from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
@@ -16,13 +16,14 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
 from eqsolve.language.system import System
 from eqsolve.passes.check_flow import flow_problems
-from eqsolve.passes.check_scalar import fixed_point_problems, singularity_problems
+from eqsolve.passes.check_scalar import cases_problems, fixed_point_problems, singularity_problems
 from eqsolve.passes.check_system import system_problems
 
 __all__ = ["RESERVED", "check"]
 
 RESERVED = (
     "model", "params", "t_max", "rtol", "atol", "at", "at2", "kernels", "order", "seed", "solver", "progress", "step",
+    "precision", "start",
     "out", "plot", "json", "resume", "d", "seeds", "executor",
 )  # fmt: skip
 """Options of solve, validate and sweep: a parameter of the same name could not be set."""
@@ -48,6 +49,8 @@ def _accept(model: Model) -> None:
             found = system_problems(model)
         case FixedPoint():
             found = fixed_point_problems(model)
+        case Cases():
+            found = cases_problems(model)
         case Singularity():
             found = singularity_problems(model)
         case Flow():

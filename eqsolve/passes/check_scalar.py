@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from sympy import Basic
 
-from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.symbols import Parameter, Random, Unknown
 from eqsolve.passes.check_expressions import ExpressionCheck, Scope
 
-__all__ = ["fixed_point_problems", "singularity_problems"]
+__all__ = ["cases_problems", "fixed_point_problems", "singularity_problems"]
 
 
 def fixed_point_problems(model: FixedPoint) -> list[str]:
@@ -88,12 +89,25 @@ def singularity_problems(model: Singularity) -> list[str]:
     return [*check.problems, *problems, *_sources(model, here)]
 
 
-def _sources(model: Singularity, here: str) -> Iterator[str]:
-    for condition, name in model.law_of:
+def cases_problems(model: Cases) -> list[str]:
+    """Return what is wrong with a choice of models; the models themselves are looked at when one is chosen."""
+    here = f"model `{model.name}` ({model.location})"
+    if not model.cases:
+        return [f"{here} has no cases; expected pairs (condition, model's name)"]
+    return list(_chosen(model.cases, here, "cases="))
+
+
+def _chosen(pairs: Iterable[tuple[Any, str]], here: str, where: str) -> Iterator[str]:
+    """Yield what is wrong with conditions and the models' names that go with them."""
+    for condition, name in pairs:
         if not name.isidentifier():
-            yield f"{here}: law_of= names the model {name!r}; expected a model's name, such as `fixed_point`"
+            yield f"{here}: {where} names the model {name!r}; expected a model's name, such as `fixed_point`"
         odd = sorted(str(item) for item in condition.free_symbols if not isinstance(item, Parameter))
         if odd:
-            yield f"{here}: the condition `{condition}` in law_of= uses `{odd[0]}`; expected parameters only"
+            yield f"{here}: the condition `{condition}` in {where} uses `{odd[0]}`; expected parameters only"
+
+
+def _sources(model: Singularity, here: str) -> Iterator[str]:
+    yield from _chosen(model.law_of, here, "law_of=")
     if model.law_of and not model.randoms:
         yield f"{here}: law_of= gives a law, but no random variable appears; declare one with random()"

@@ -26,6 +26,7 @@ from eqsolve.language.system import System
 from eqsolve.passes.causality import analyse_causality
 from eqsolve.passes.check_expressions import ExpressionCheck, Scope
 from eqsolve.passes.check_symmetry import is_asymmetric
+from eqsolve.passes.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.reads import free_times
 from eqsolve.passes.substitution import derive_substitutions
 
@@ -46,8 +47,9 @@ def system_problems(system: System) -> list[str]:
     _observables(check, system)
     for problem in (*_running_times(system), *_start_time(system)):
         check.problems[problem] = None
+    _constraints(check, system)
     if not lefts:
-        for problem in (*_cycles(system), *_substitutions(check, system)):
+        for problem in (*_cycles(system), *_substitutions(check, system), *_multipliers(check, system)):
             check.problems[problem] = None
     return list(check.problems)
 
@@ -239,7 +241,7 @@ def _starts(check: ExpressionCheck, system: System) -> None:
         scope = Scope(f"the initial value of `{key}` ({system.location})", random=isinstance(head, Process))
         given.setdefault(head.name, []).append(key)
         equation = equations.get(head.name)
-        if equation is None and head.name not in fresh:
+        if equation is None and head.name not in fresh and head not in system.constraints:
             check.report(scope, f"belongs to no equation{did_you_mean(head.name, equations)}")
         elif equation is not None and not equation.is_differential:
             check.report(
@@ -287,6 +289,31 @@ def _missing_start(check: ExpressionCheck, equation: Equation, given: list[Basic
         check.report(
             Scope(equation.label), f"is differential, but `{head.name}` has no {what}; give it by {fix}"
         )
+
+
+# --- constraints ---------------------------------------------------------------------------------------------
+def _constraints(check: ExpressionCheck, system: System) -> None:
+    for head, constraint in system.constraints.items():
+        scope = Scope(constraint_label(head, constraint))
+        if head in [equation.head for equation in system.equations]:
+            check.report(scope, f"stands beside the {system[head].label}; keep one of them")
+        times = tuple(sorted(free_times(constraint.lhs - constraint.rhs), key=str))
+        for side in (constraint.lhs, constraint.rhs):
+            check.visit(side, replace(scope, times=times))
+
+
+def _multipliers(check: ExpressionCheck, system: System) -> Iterator[str]:
+    """Derive the multipliers' equations, unless something they rest on is wrong already."""
+    if not system.constraints or check.problems:
+        return
+    try:
+        reduction = reduce_constraints(system)
+    except ModelError as error:
+        yield from error.problems
+        return
+    for label, residual in reduction.invariants:
+        if residual.is_number and abs(float(residual)) > 1e-9:
+            yield f"{label} does not hold at the start: it is off by {float(residual):.6g}; change init= or the constraint"
 
 
 # --- observables --------------------------------------------------------------------------------------------

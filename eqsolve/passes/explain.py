@@ -8,6 +8,7 @@ from typing import Any
 
 from sympy.core.function import Derivative
 
+from eqsolve.errors import ModelError
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
@@ -15,6 +16,8 @@ from eqsolve.language.printing import equation_text, expression_text
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.causality import Causality, analyse_causality
+from eqsolve.passes.constraints import reduce_constraints
+from eqsolve.passes.operator_form import OperatorForm, derive_operator_form
 from eqsolve.passes.signature import sign
 from eqsolve.passes.substitution import derive_substitutions
 from eqsolve.passes.tangents import derive_tangents
@@ -81,6 +84,10 @@ class Explanation:
     reads, blocks
         Who reads whom, and the order in which one time slice is computed; several names in a block are
         solved together.
+    multipliers
+        Equations derived for unknowns that are fixed by constraints.
+    operators
+        Equations as compositions of operators, and what is solved for.
     tangents
         Linearised equations derived for the responses.
     substitutions
@@ -100,6 +107,8 @@ class Explanation:
     unknowns: tuple[tuple[str, tuple[str, ...]], ...]
     reads: tuple[Reads, ...]
     blocks: tuple[tuple[str, ...], ...]
+    multipliers: tuple[str, ...]
+    operators: tuple[OperatorForm, ...]
     tangents: tuple[Derived, ...]
     substitutions: tuple[Changed, ...]
     settings: tuple[Setting, ...]
@@ -121,6 +130,8 @@ class Explanation:
             ("unknowns", _columns((kind, ", ".join(names)) for kind, names in self.unknowns)),
             ("who reads whom", _columns((item.unknown, _reading(item)) for item in self.reads)),
             ("order within a time slice", [_order(self.blocks)] if self.blocks else []),
+            ("multipliers (derived from the constraints)", list(self.multipliers)),
+            ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", _operators(self.operators)),
             ("tangent equations (derived)", [line for item in self.tangents for line in _tangent(item)]),
             (
                 "exact change of variables (derived)",
@@ -152,7 +163,8 @@ def explain(model: Model) -> Explanation:
     """Return what the engine makes of a model; nothing is solved."""
     (_, equations), *others = model.show().sections()
     system = model if isinstance(model, System) else None
-    causality = analyse_causality(system) if system is not None else None
+    multipliers, reduced = _multipliers(system) if system is not None else ((), None)
+    causality = analyse_causality(reduced) if reduced is not None else None
     return Explanation(
         name=model.name,
         kind=model.kind,
@@ -164,6 +176,8 @@ def explain(model: Model) -> Explanation:
         unknowns=_unknowns(model),
         reads=_reads(causality) if causality is not None else (),
         blocks=causality.blocks if causality is not None else (),
+        multipliers=multipliers,
+        operators=derive_operator_form(reduced) if reduced is not None else (),
         tangents=_tangents(system) if system is not None else (),
         substitutions=_substitutions(system) if system is not None else (),
         settings=_settings(
@@ -209,6 +223,23 @@ def _reads(causality: Causality) -> tuple[Reads, ...]:
             Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values()))
         )
     return tuple(made)
+
+
+def _multipliers(system: System) -> tuple[tuple[str, ...], System]:
+    """Return the equations derived from constraints as text, and the system that has them."""
+    try:
+        reduction = reduce_constraints(system)
+    except ModelError:  # a model with problems is explained as far as it goes
+        return (), system
+    lines = []
+    for equation in reduction.multipliers:
+        left, right = equation_text(equation)
+        lines.append(f"{left} = {right}" + (", by Newton's method" if equation.key in reduction.implicit else ""))
+    return tuple(lines), reduction.system
+
+
+def _operators(forms: tuple[OperatorForm, ...]) -> list[str]:
+    return [line for form in forms for line in (form.text, f"    so that {form.solved}")[: 2 if form.solved else 1]]
 
 
 def _tangents(system: System) -> tuple[Derived, ...]:

@@ -308,7 +308,8 @@ class _Means:
         return Mul(*outer), local(Mul(*first), label), local(Mul(*second), label)
 
     def response(self, node: E, argument: Expr, responses: set[Resp], label: str) -> Mean:
-        terms = Add.make_args(expand(argument))
+        marks = {item: Dummy("response", real=True) for item in responses}
+        terms = Add.make_args(expand(argument.xreplace(marks)))  # without changing what a response is of
         if len(responses) != 1 or len(terms) != 1:
             raise ModelError(
                 f"{label}: an expectation holds one response; write the sum of expectations instead of `{node}`"
@@ -316,8 +317,8 @@ class _Means:
         (inner,) = responses
         if inner.output.free_symbols & {COLUMN} or inner.noise.moments[0] != COLUMN:
             raise ModelError(f"{label}: a response is taken at the first time to a noise at the second, got `{inner}`")
-        rest = terms[0] / inner
-        if rest.has(Resp):
+        rest = terms[0] / marks[inner]
+        if rest.has(marks[inner]):
             raise ModelError(f"{label}: the response `{inner}` must enter linearly")
         around = self.split(rest, label)
         if around is None:

@@ -18,15 +18,17 @@ in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, S, expand
+from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.constraints import AuxiliaryResponse
 
 __all__ = ["COLUMN", "MIDDLE", "ROW", "Contraction", "SectorEquation", "TwoTimePlan", "split_sectors"]
 
@@ -125,6 +127,7 @@ def _equation(system: System, equation: Equation) -> SectorEquation:
         equation.is_differential,
         start,
         diagonal,
+        hidden=isinstance(equation.head, AuxiliaryResponse),
     )
 
 
@@ -213,7 +216,7 @@ class _Splitter:
         for span, low, high in self.spans(node, ends):
             rank = {ROW: 3, MIDDLE: 2, COLUMN: 1} if span != "low" else {ROW: 3, COLUMN: 2, MIDDLE: 1}
             body = self.fold(inner, rank)
-            for term in Add.make_args(expand(body)):
+            for term in _pieces(body):
                 if term != 0:
                     total += self.separate(term, span)
             del low, high
@@ -263,3 +266,27 @@ class _Splitter:
             self.known[key] = Dummy(f"I{len(self.known)}", real=True)
             self.contractions.append(Contraction(self.known[key], span, left, right, joint))
         return Mul(*groups["outer"]) * self.known[key]
+
+
+def _pieces(body: Expr) -> Iterator[Expr]:
+    """Yield the terms of an integrand, multiplied out no further than they need to be to separate.
+
+    A factor such as (t − s) e^{s−t} stays as it is: its parts would be large and cancel.
+    """
+    for term in Add.make_args(body):
+        factors = Mul.make_args(term)
+        if not (_is_joint(term) or any(isinstance(factor, Add | Pow) and _is_sum(factor) for factor in factors)):
+            yield term
+            continue
+        for part in Add.make_args(expand(term, power_exp=False)):
+            yield from Add.make_args(expand(part)) if _is_joint(part) else (part,)
+
+
+def _is_joint(term: Expr) -> bool:
+    return any({ROW, COLUMN, MIDDLE} <= factor.free_symbols for factor in Mul.make_args(term))
+
+
+def _is_sum(factor: Expr) -> bool:
+    """Whether a factor is a sum of unknowns, or a whole power of one."""
+    base = factor.base if isinstance(factor, Pow) and factor.exp.is_Integer and factor.exp > 0 else factor
+    return isinstance(base, Add) and base.has(Value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
@@ -15,6 +16,7 @@ from eqsolve.language.symbols import Head, Named
 __all__ = ["sign"]
 
 
+@functools.lru_cache(maxsize=256)
 def sign(model: Model) -> str:
     """Return 16 hexadecimal digits that change exactly when the model's content does."""
     parts = [type(model).__name__, *(f"{field}={_canonical(getattr(model, field))}" for field in model.content)]

@@ -85,7 +85,9 @@ def _refine(integrator: Integrator, levels: Levels) -> tuple[Solution, Levels]:
     before = np.inf
     for rounds in itertools.count(1):
         fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
-        solution = _compare(integrator.program, fine, coarse, options)
+        with np.errstate(over="ignore", invalid="ignore"):
+            solution = _compare(integrator.program, fine, coarse, options)
+        _check_finite(solution)
         missing = solution.excess(solution.step)
         logger.info("tolerance %.2g: %d steps, step error %.2g of rtol", tolerance, len(fine.ends) - 1, missing)
         if missing <= 0.5 or rounds == _ROUNDS or (tolerance <= _FINEST and missing > 0.3 * before):
@@ -95,6 +97,15 @@ def _refine(integrator: Integrator, levels: Levels) -> tuple[Solution, Levels]:
         if missing > _RATIO:
             coarse = integrator.run(coarse.paths, tolerance, finer_than=coarse)
     return solution, levels
+
+
+def _check_finite(solution: Solution) -> None:
+    """Stop where a curve leaves the range of numbers: no refinement brings it back."""
+    for name, curve in solution.curves.items():
+        bad = ~np.isfinite(curve)
+        if bad.any():
+            moment = float(solution.grid.nodes[np.argmax(bad)])
+            raise StoppedError(f"`{name}` is {curve[bad][0]} at t = {moment:.6g}: it leaves the range of numbers", moment)
 
 
 @dataclass(frozen=True, eq=False)

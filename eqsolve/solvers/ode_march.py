@@ -26,6 +26,9 @@ _CALLS = 15_000  # of the explicit method, before it is asked whether stiffness 
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
 
 
+_SMALLEST = 1e-200  # of a state's size; what is smaller leaves the range of numbers when a tolerance is applied to it
+
+
 class StoppedError(SolverError):
     """A path cannot be continued; ``time`` is where."""
 
@@ -88,7 +91,10 @@ class Integrator:
         while solver.status == "running":
             if finer_than is not None:
                 solver.max_step = finer_than.longest(solver.t, by)
-            reason = solver.step()
+            try:
+                reason = solver.step()
+            except ValueError as error:  # scipy's linear algebra on numbers that overflowed
+                raise slope.stopped(solver.t, str(error)) from None
             if solver.status == "failed":
                 raise slope.stopped(solver.t, reason)
             ends.append(solver.t)
@@ -129,7 +135,7 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
     for row in sizes.reshape(-1, count):
         row[row == 0] = row.max()
     sizes[sizes == 0] = sizes.max() or 1.0
-    return sizes
+    return np.maximum(sizes, _SMALLEST)
 
 
 class _Slope:
@@ -173,16 +179,20 @@ class _Slope:
     def fastest_decay(self, moment: float, state: Array) -> float:
         """Estimate the fastest rate of decay of the linearised system by a power iteration; 0 if it oscillates."""
         here = self(moment, state)
-        direction = here + 1e-3 * np.abs(here).max() * np.cos(np.arange(len(here)))
+        largest = float(np.abs(here).max())
+        begin = here / largest if 0 < largest < np.inf else np.zeros_like(here)  # (all of it may have decayed to nothing)
+        direction = begin + 1e-3 * np.cos(np.arange(len(here)))
+        probe = 1e-7 * max(float(np.abs(state).max()), 1e-6)
         decay = 0.0
         for _ in range(15):
-            length = float(np.linalg.norm(direction))
+            length = float(np.abs(direction).max())
             if length == 0.0 or not np.isfinite(length):
                 break
-            probe = 1e-7 * max(float(np.linalg.norm(state)), 1e-6) / length
+            direction = direction / length
             image = (self(moment, state + probe * direction) - here) / probe
-            decay = -float(image @ direction) / length**2
-            rate = float(np.linalg.norm(image)) / length
+            size = float(direction @ direction)
+            decay = -float(image @ direction) / size
+            rate = float(np.linalg.norm(image)) / np.sqrt(size)
             decay = decay if decay > 0.5 * rate else 0.0
             direction = image
         return decay

@@ -30,7 +30,7 @@ from eqsolve.result import Result
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Closure, Evaluation, OperatorGrid
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import excess
+from eqsolve.solvers.tolerance import allowance, excess
 
 __all__ = ["is_composition", "solve_operators"]
 
@@ -205,6 +205,16 @@ def _error(values: Array, rough: Array, ratio: float, order: int, left: float) -
     return 1.5 * np.append(change[0], blocks) / (ratio ** (order + 2) - 1) + (1e-12 + 3 * left) * size
 
 
+def _not_met(grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float, options: Options) -> str:
+    ratios = {key: errors[key] / allowance(values, options) for key, values in curves.items() if np.any(values)}
+    name = max(ratios, key=lambda key: float(ratios[key].max()))
+    return (
+        f"the error estimate of `{name}` at t = {grid.nodes[ratios[name].argmax()]:.6g} is {worst:.2g} times the tolerance "
+        f"rtol={options.rtol:g} on {grid.panels} panels; raise rtol, give an atol, or use the two-time solver: "
+        "solver='two_time'"
+    )
+
+
 def _package(
     binding: Binding, name: str, grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float,
     options: Options, sweeps: int,
@@ -216,7 +226,7 @@ def _package(
         data[key] = ("t", values)
         data[key + "_error"] = ("t", errors[key])
     status = "ok" if worst <= 1.0 else "tolerance not met"
-    message = "" if status == "ok" else f"the error estimate is {worst:.2g} times the tolerance rtol={options.rtol:g}"
+    message = "" if status == "ok" else _not_met(grid, curves, errors, worst, options)
     return Result(
         xr.Dataset(data, coords={"t": grid.nodes}), model=name, kind="dynamics", status=status, message=message,
         params=binding.settings(), stats={"panels": grid.panels, "nodes": grid.size, "sweeps": sweeps}, grid=grid,

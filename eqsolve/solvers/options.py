@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ class Options:
     seed: int
     progress: Progress | None
     step: float | None = None
+    precision: int | None = None
+    start: Mapping[str, float] | None = None
 
     @classmethod
     def make(
@@ -43,6 +45,8 @@ class Options:
         seed: Any,
         progress: Progress | None,
         step: Any = None,
+        precision: Any = None,
+        start: Mapping[str, float] | None = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
@@ -66,7 +70,9 @@ class Options:
         width = None if step is None else _number(step, "step")
         if width is not None and not 0 < width <= last:
             raise UsageError(f"step must lie between 0 and t_max = {last:g}, got {width:g}")
-        return cls(last, relative, absolute, times, pairs, wants, order, seed, progress, width)
+        if precision is not None and not (isinstance(precision, int) and 16 <= precision <= 1000):
+            raise UsageError(f"precision must be a whole number of digits from 16 to 1000, got {precision!r}")
+        return cls(last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start)
 
     def report(self, done: float, text: str) -> None:
         """Tell the progress callback how far in time the solve is."""

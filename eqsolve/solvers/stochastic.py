@@ -68,7 +68,9 @@ def solve_stochastic(binding: Binding, options: Options) -> Result:
     system = binding.model
     assert isinstance(system, System)
     bound = apply_substitutions(system).subs(dict(binding.values))
-    sweeper = Sweeper(derive_path_form(bound), dict(binding.laws))
+    by_name = {item.name: law for item, law in binding.laws.items()}  # a law in parameters makes a new symbol
+    laws = {**binding.laws, **{item: by_name[item.name] for item in bound.randoms if item.name in by_name}}
+    sweeper = Sweeper(derive_path_form(bound), laws)
     begin = binding.number(system.start)
     if options.t_max <= begin:
         raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")

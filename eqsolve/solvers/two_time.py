@@ -22,7 +22,7 @@ from eqsolve.language.system import System
 from eqsolve.result import Result
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.two_time_errors import Accuracy, Solution, compare
+from eqsolve.solvers.two_time_errors import Accuracy, Solution, blame, compare
 from eqsolve.solvers.two_time_march import March, NoConvergenceError, NotFiniteError
 
 __all__ = ["solve_two_time"]
@@ -110,16 +110,17 @@ def _adaptive(
         try:
             indicator = march.add_panel(step) / accuracy.resolution
         except NoConvergenceError:
-            reason, step = "the iteration on a panel does not converge", step / 3
+            reason, step = reason or "the iteration on a panel does not converge", step / 3
             continue
         except NotFiniteError as failure:
             reason, step = _not_finite(failure), step / 3
             continue
         if not indicator <= 1.0:
-            reason = "the solution varies faster and faster"
+            reason = reason or "the solution varies faster and faster"
             step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
             continue
         march.accept()
+        reason = ""
         options.report(march.end, f"{march.columns} columns")
         growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
         step *= min(growth, _MANY_SWEEPS / march.sweeps)
@@ -187,18 +188,22 @@ def _fixed(
     march = March(compiled, coarse.m, edges[0], accuracy.iteration, accuracy.merging, coarse.as_guide())
     pending = list(edges[:0:-1])
     smallest = 1e-8 * (edges[-1] - edges[0])
+    reason = otherwise = "the iteration on a panel does not converge"
     while pending:
         now = march.end
         try:
             march.add_panel(pending[-1] - now)
-        except (NoConvergenceError, NotFiniteError):
+        except (NoConvergenceError, NotFiniteError) as failure:
+            if isinstance(failure, NotFiniteError):
+                reason = _not_finite(failure)
             if pending[-1] - now < smallest:
                 if not march.panels:
-                    raise SolverError(f"the iteration does not converge at t = {now:.6g}") from None
-                return march, Stop(now, _blow_up(march, "the iteration on a panel does not converge"))
+                    raise SolverError(_blow_up(march, reason)) from None
+                return march, Stop(now, _blow_up(march, reason))
             pending.append((pending[-1] + now) / 2)
             continue
         march.accept()
+        reason = otherwise
         march.history.row_edges[-1] = pending.pop()
         options.report(march.end, f"refining, {march.columns} columns")
         _watch_memory(march, edges[-1])
@@ -221,6 +226,18 @@ def _watch_memory(march: March, end: float) -> None:
         )
 
 
+def _not_met(compiled: CompiledPlan, solution: Solution, options: Options) -> str:
+    name, where = blame(solution, options)
+    every = (*compiled.kernels, *compiled.functions, *compiled.observables)
+    source = next(equation for equation in every if equation.name == name).source.equation
+    what = f"`{name}` ({source.label})" if source is not None else f"the observable `{name}`"
+    return (
+        f"the error estimate of {what} at {where} is {solution.worst:.2g} times the tolerance rtol={options.rtol:g} on "
+        f"{solution.panels[-1]} panels, and finer ones do not improve it; "
+        "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
+    )
+
+
 def _package(
     binding: Binding, compiled: CompiledPlan, solution: Solution, options: Options, stop: Stop | None
 ) -> Result:
@@ -234,7 +251,7 @@ def _package(
     coordinates: dict[str, Any] = {"t": grid.nodes}
     if solution.store is not None:
         coordinates |= {"row": solution.times, "column": solution.times}
-        for equation in compiled.kernels:
+        for equation in (item for item in compiled.kernels if not item.source.hidden):
             name = equation.name
             marks = {"symmetric": int(equation.source.symmetric)}
             data[name] = (("row", "column"), solution.tables[name], marks)
@@ -243,12 +260,7 @@ def _package(
     if stop is not None:
         status, message = f"stopped at t = {stop.time:.8g}", stop.message
     elif solution.worst > 1.0:
-        status = "tolerance not met"
-        message = (
-            f"the error estimate is {solution.worst:.2g} times the tolerance rtol={options.rtol:g} after "
-            f"{len(solution.panels) - 1} refinements (panels: {', '.join(map(str, solution.panels))}); "
-            "rounding or a solution that is not smooth limits it"
-        )
+        status, message = "tolerance not met", _not_met(compiled, solution, options)
     stats = {
         "panels": solution.panels[-1],
         "nodes per panel": solution.march.m,

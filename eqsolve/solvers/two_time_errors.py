@@ -15,11 +15,11 @@ import numpy as np
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.rows import RowStore
-from eqsolve.solvers.tolerance import excess
+from eqsolve.solvers.tolerance import allowance, excess
 from eqsolve.solvers.two_time_history import SMALLEST_SIZE
 from eqsolve.solvers.two_time_march import March
 
-__all__ = ["Accuracy", "Solution", "compare"]
+__all__ = ["Accuracy", "Solution", "blame", "compare"]
 
 _SAFETY = 1.5
 _ROUNDING = 1e-13
@@ -101,6 +101,23 @@ def compare(
         if options.kernels:
             worst = max([worst, *(excess(tables[n], table_errors[n], options, _KERNEL_FLOOR) for n in tables)])
     return Solution(fine, store, times, tables, table_errors, curves, errors, worst, least, panels)
+
+
+def blame(solution: Solution, options: Options) -> tuple[str, str]:
+    """Return the name of what is farthest from its tolerance, and the time where, in words."""
+    times = solution.march.grid().nodes
+    observed = [equation.name for equation in solution.march.plan.observables] or list(solution.curves)
+    found: list[tuple[float, str, str]] = []
+    for name in observed:
+        if np.any(values := solution.curves[name]):
+            ratios = solution.curve_errors[name] / allowance(values, options)
+            found.append((float(ratios.max()), name, f"t = {times[ratios.argmax()]:.6g}"))
+    for name, table in solution.tables.items() if options.kernels else ():
+        if np.any(table):
+            ratios = np.tril(solution.table_errors[name] / allowance(table, options, _KERNEL_FLOOR))
+            row, column = np.unravel_index(ratios.argmax(), ratios.shape)
+            found.append((float(ratios.max()), name, f"(t, t') = ({solution.times[row]:.6g}, {solution.times[column]:.6g})"))
+    return max(found)[1:]
 
 
 def _sizes(values: Array) -> Array:

@@ -77,6 +77,7 @@ class March:
         self.iteration_error = 0.0  # the largest left on a panel, relative to the size of each unknown
         self.iteration_errors: dict[str, float] = {}  # the largest left for each unknown
         self.sweeps = 0  # on the newest panel
+        self._unmerged = False
         self._guesses: dict[str, dict[str, Array]] = {}
         self._better: dict[str, str] = {}
         self._functions: dict[str, list[Array]] = {equation.name: [] for equation in compiled.functions}
@@ -92,6 +93,9 @@ class March:
 
         Nothing is kept unless ``accept`` follows.
         """
+        if self.merger is not None and self._unmerged:
+            self.merger.merge(self.history)
+        self._unmerged = False
         self.panel = Panel.after(self.plan, self.history, step, self.m)
         self._guess()
         self.panel.refresh()
@@ -109,14 +113,13 @@ class March:
                 raise NotFiniteError(equation, float(self.panel.times[np.argmin(finite)]))
 
     def accept(self) -> None:
-        """Keep the panel just solved, then merge columns where the past has become smooth."""
+        """Keep the panel just solved; before the next one, columns are merged where the past has become smooth."""
         self._judge_guesses()
         for head, error in self.panel.errors.items():
             self.iteration_error = max(error, self.iteration_error)
             self.iteration_errors[head] = max(error * self.panel.sizes[head], self.iteration_errors.get(head, 0.0))
         self._keep()
-        if self.merger is not None:
-            self.merger.merge(self.history)
+        self._unmerged = True
 
     def _keep(self) -> None:
         panel, history = self.panel, self.history

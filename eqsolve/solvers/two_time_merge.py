@@ -21,6 +21,7 @@ __all__ = ["Merger"]
 _FEWEST_PANELS = 8  # nothing is gained by merging fewer
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
+_ONLY_READ = 10.0  # how much more a function may change that is only read
 _UNEVEN = 3.0  # panels are merged only if neither is longer than the other by more than this
 
 
@@ -118,8 +119,8 @@ class Merger:
         for head, rows in history.last_block.items():
             yield head, rows, history.sizes[head]
         for head, values in history.functions.items():
-            if (head, "c") in slots:
-                yield head, values, history.sizes[head]
+            if (head, "c") in slots:  # not reported from here: only the effect on what follows matters
+                yield head, values, _ONLY_READ * history.sizes[head]
         for pattern, store in (("cc", history.diagonal), ("c0", history.first_column)):
             for head, values in store.items():
                 if (head, pattern) in slots:

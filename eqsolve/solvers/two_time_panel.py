@@ -27,6 +27,7 @@ __all__ = ["NoConvergenceError", "NotFiniteError", "Panel"]
 Inverses = tuple[Array | None, Array | None]
 
 _MOST_SWEEPS = 30
+_MOST_AT_START = 100
 _ROUNDING = 1e-12  # below this a sweep that gains nothing more is taken to be limited by rounding
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
 _FAR = 0.03  # change of the first sweep beyond which the slopes at the guess are not trusted
@@ -98,7 +99,11 @@ class Panel:
         for equation in differential:
             if equation.source.start is not None:
                 panel.values(equation.name).fill(float(equation.source.start))
-        for _ in range(len(definitions) + 2):
+        for equation in definitions:  # a first guess of what Newton's method finds
+            if equation.source.start is not None:
+                panel.values(equation.name).fill(float(equation.source.start))
+        for sweep in range(_MOST_AT_START):
+            before = panel.state.copy()
             panel.refresh()
             for equation in differential:
                 if equation.diagonal is not None:
@@ -108,6 +113,8 @@ class Panel:
                 if not np.isfinite(value).all():
                     raise NotFiniteError(equation, start)
                 panel.values(equation.name).fill(value.reshape(-1)[0])
+            if sweep > len(definitions) and np.allclose(panel.state, before, rtol=1e-13, atol=1e-300):
+                break
         panel.refresh()
         panel.measure()
         return panel

@@ -145,3 +145,20 @@ def test_in_a_process_of_its_own(folder):
     names = [item["name"] for item in json.loads(done.stdout)["models"]]
     assert {"decay", "quadratic", "unsound"} <= set(names)
     assert run("show", "nothing").returncode == 2
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_command_shows_an_example(verb, folder, capsys):
+    assert main([verb, "--help"]) == 0
+    assert f"examples:\n  eqsolve {verb}" in capsys.readouterr().out
+
+
+def test_colours_only_on_a_terminal_that_wants_them(folder, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(["show", "nothing"]) == 2
+    assert capsys.readouterr().err.startswith("\033[1;31merror:\033[0m unknown model")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(["show", "nothing"]) == 2
+    assert capsys.readouterr().err.startswith("error: unknown model")

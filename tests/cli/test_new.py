@@ -71,3 +71,25 @@ def test_a_bad_source_leaves_no_folder_behind(folder, capsys, monkeypatch, tmp_p
     monkeypatch.chdir(empty)
     assert main(["new", "growth", "--from", "nothing"]) == 2
     assert list(empty.iterdir()) == []
+
+
+def test_the_tests_of_a_new_model_pass(folder, capsys):
+    assert main(["new", "growth", "--from", "decay"]) == 0
+    assert "tests/test_growth.py" in capsys.readouterr().out.replace("\\", "/")
+    text = (folder / "tests" / "test_growth.py").read_text()
+    code = compile(text, str(folder / "tests" / "test_growth.py"), "exec")
+    names = {"__file__": str(folder / "tests" / "test_growth.py")}
+    exec(code, names)
+    tests = [value for name, value in names.items() if name.startswith("test_")]
+    assert len(tests) == 3
+    for test in tests:
+        test()
+
+
+def test_tests_are_not_overwritten(folder, capsys, contents):
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_growth.py").write_text("mine")
+    before = contents()
+    assert main(["new", "growth", "--from", "decay"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert contents() == before

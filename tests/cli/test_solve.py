@@ -77,7 +77,7 @@ def test_files_are_written_whole(folder, capsys, contents):
         (["--out", "nowhere/x.nc"], "there is no folder 'nowhere'"),
         (["--plot", "x.pgn"], "did you mean `.png`?"),
         (["--set", "k"], "--set takes NAME=VALUE such as alpha=0.3, got 'k'; did you mean k=...?"),
-        (["--set", "k=1", "k=2"], "--set gives `k` twice: 1 and 2"),
+        (["--set", "k=1", "k=2"], "--set gives `k` twice: '1' and '2'"),
         (["--set", "k=0"], "must be positive"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_folder_is_no_file(folder, capsys):
     assert "is a folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [["--at", "1"], ["--t-max", "1"], ["--plot", "x.png"]])
+@pytest.mark.parametrize("option", [["--at", "1"], ["--t-max", "1"]])
 def test_a_fixed_point_has_no_time(option, folder, capsys):
     assert main(["solve", "quadratic", *option]) == 2
     assert f"{option[0]}: model `quadratic` is a FixedPoint and has no time" in capsys.readouterr().err
@@ -178,3 +178,8 @@ def test_a_tolerance_that_was_not_met(folder, capsys, monkeypatch):
 )
 def test_numbers_show_the_digits_that_are_known(value, error, text):
     assert number_with_error(value, error) == text
+
+
+def test_a_fixed_point_is_drawn(folder, capsys):
+    assert main(["solve", "quadratic", "--plot", "x.png"]) == 0
+    assert (folder / "x.png").stat().st_size > 1000

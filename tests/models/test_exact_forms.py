@@ -415,20 +415,26 @@ def test_minimum_norm_box(depth: int, alpha: float, C_w: float, R_w: float, Cf_t
     model = load("dln_fixed_point_min_norm")
     binding = bind(model, {"delta": 0.5, "alpha": alpha, "L": depth})
     env = environment(binding, C_w=C_w, R_w=R_w, Cf_tilde=Cf_tilde)
-    node = binding.apply(model.variables["q"])
-    reach = math.asinh(8 / alpha**2) if depth == 2 else float(node.domain[1])
+    node = binding.apply(model.variables["theta"])
+    w_star, z = model.symbols("w_star z")
     deviation = R_w * math.sqrt(Cf_tilde / 0.5)
-    env[E] = through_inverse(node, model.symbols("w_star"), deviation, env, reach)
+    values, weights = through_inverse(node, w_star, deviation, env, math.asinh(8 / alpha**2))
+    observation = evaluate(node.expression, {**env, node.variable: values[node]})
+    values[z] = (values[w_star] - observation) * 0.5 / R_w
+    env[E] = (values, weights)
     assert_balanced(binding, env)
+    w = evaluate(binding.apply(model.variables["w"]), {**env, **values})
+    error = evaluate(binding.apply(model.variables["error"]), {**env, **values})
+    assert error == pytest.approx(w - values[w_star], abs=1e-9 * float(np.abs(w).max()))
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])
 def test_minimum_norm_weights_follow_the_conserved_quantities_of_the_flow(depth: int) -> None:
-    alpha, q = 0.7, np.array([-0.9, -0.1, 0.0, 0.4, 0.8])
+    alpha, theta = 0.7, np.array([-0.9, -0.1, 0.0, 0.4, 0.8])
     model = load("dln_fixed_point_min_norm")
     binding = bind(model, {"alpha": alpha, "L": depth})
-    node = binding.apply(model.variables["q"])
-    u, v, w, x = (evaluate(binding.apply(model.variables[name]), {node: q}) for name in "uvwx")
+    node = binding.apply(model.variables["theta"])
+    u, v, w, x, q = (evaluate(binding.apply(model.variables[name]), {node: theta}) for name in "uvwxq")
     if depth == 2:
         assert u * v == pytest.approx(np.full(5, alpha**2), rel=1e-14)
         assert w == pytest.approx(alpha**2 * np.sinh(q), rel=1e-13)
@@ -438,8 +444,12 @@ def test_minimum_norm_weights_follow_the_conserved_quantities_of_the_flow(depth:
             np.full(5, 2 * alpha ** (2 - depth)), rel=1e-13
         )
     assert w == pytest.approx((u**depth - v**depth) / depth, rel=1e-13)
-    slope = evaluate(node.expression.diff(node.variable), {model.symbols("R_w"): 0.0, node.variable: q})
-    assert x == pytest.approx(slope, rel=1e-12)  # dw/dq = 1/Q''(w) = x
+    if depth > 2:  # what integrating the flow gives for u and v
+        k = depth - 2
+        assert u**-k == pytest.approx(alpha**-k - k * q / 2, rel=1e-13)
+    at = {node.variable: theta}
+    whole, weight = (evaluate(node.expression.diff(node.variable), {model.symbols("R_w"): R, **at}) for R in (1.0, 0.0))
+    assert x * (whole - weight) == pytest.approx(weight, rel=1e-12)  # dw/dq = 1/Q''(w) = x
 
 
 # --- rate -------------------------------------------------------------------------------------------------

@@ -101,3 +101,12 @@ def test_every_model_can_be_explained(name):
 
 def test_it_is_public():
     assert eqsolve.explain is explain
+
+
+def test_the_operator_form_of_a_closed_system() -> None:
+    forms = {form.text: form.solved for form in eqsolve.explain(eqsolve.load("dln_lazy")).operators}
+    assert forms["∂C_w = -C_w + C_f∘R_wᵀ + R_f∘C_w"] == ""
+    assert forms["R_f = R_w - R_w∘R_f"] == "R_f = (I + R_w)⁻¹∘R_w"
+    assert "operator form" in eqsolve.explain(eqsolve.load("pspin")).text()
+    assert "mu = T + p**2*((C**(p - 1)*R)∘1)/2" in eqsolve.explain(eqsolve.load("pspin")).text()
+    assert eqsolve.explain(eqsolve.load("dln_infinite_data")).operators == ()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ive
-from sympy import cos, exp, sin, sqrt
+from sympy import cos, exp, integrate, sin, sqrt
 
 import eqsolve
 from eqsolve import Eq, Int, Result, System, correlation, function, param, response, times
@@ -335,6 +335,128 @@ def nonseparable() -> Case:
     )
 
 
+def renewal() -> Case:
+    """Renewal density of a process whose waiting times are sums of two exponential ones: u = (1 − e^{−2t})/2."""
+    u = function("u")
+    model = System(
+        "renewal", eqs=[Eq(u(t), t * exp(-t) + Int((t - s) * exp(s - t) * u(s), (s, 0, t)))]
+    )
+    return Case("renewal", lambda: model, {"u": lambda t: (1 - np.exp(-2 * t)) / 2}, t_max=30.0)
+
+
+def self_damping() -> Case:
+    """y' = −2y∫y²: with I = ∫y², I' = 1 − 2I², so that y = 1/cosh(√2 t). A Bernoulli equation with memory."""
+    y = function("y")
+    model = System(
+        "self_damping",
+        eqs=[Eq(y(t).diff(t), -2 * y(t) * Int(y(s) ** 2, (s, 0, t)))],
+        init={y: 1},
+        observables={"spent": Int(y(s) ** 2, (s, 0, t)), "y_squared": y(t) ** 2},
+    )
+    root = np.sqrt(2.0)
+    return Case(
+        "self-damping",
+        lambda: model,
+        {
+            "y": lambda t: 1 / np.cosh(root * t),
+            "spent": lambda t: np.tanh(root * t) / root,
+            "y_squared": lambda t: np.cosh(root * t) ** -2.0,
+        },
+        t_max=6.0,
+    )
+
+
+def polynomial_volterra() -> Case:
+    """A kernel t s that is no convolution, solved by t²."""
+    u = function("u")
+    model = System("polynomial_volterra", eqs=[Eq(u(t), t**2 + t**5 / 4 - Int(t * s * u(s), (s, 0, t)))])
+    return Case("polynomial-volterra", lambda: model, {"u": lambda t: t**2}, t_max=4.0)
+
+
+def polynomial_kernel() -> Case:
+    """∂_t R = 1 + t' + R∘R − (R∘R of the solution), solved by R = (t − t')(1 + t'): nonlinear, no convolution."""
+    R = response("R")
+    square = integrate((t - s) * (1 + s) * (s - tp) * (1 + tp), (s, tp, t))
+    model = System(
+        "polynomial_kernel",
+        eqs=[Eq(R(t, tp).diff(t), 1 + tp - square.expand() + Int(R(t, s) * R(s, tp), (s, tp, t)))],
+        init={R(t, t): 0},
+        observables={"whole": Int(R(t, s), (s, 0, t))},
+    )
+    return Case(
+        "polynomial-kernel",
+        lambda: model,
+        {"whole": lambda t: t**2 / 2 + t**3 / 6},
+        {"R": lambda t, tp: (t - tp) * (1 + tp)},
+        t_max=2.0,
+    )
+
+
+def aging_walk(temperature: float = 0.7) -> Case:
+    """x' = −x/(1 + t) + √(2T) ξ from x = 0: a cusp on the diagonal, and no time translation invariance."""
+    C, R, T = correlation("C"), response("R"), param("T", nonnegative=True)
+    model = System(
+        "aging_walk",
+        eqs=[
+            Eq(R(t, tp).diff(t), -R(t, tp) / (1 + t)),
+            Eq(C(t, tp).diff(t), -C(t, tp) / (1 + t) + 2 * T * R(tp, t)),
+        ],
+        init={R(t, t): 1, C(0, 0): 0},
+        defaults={T: 0.7},
+        observables={"variance": C(t, t), "whole": Int(C(t, s), (s, 0, t))},
+    )
+
+    def correlations(t: Array, tp: Array) -> Array:
+        return 2 * temperature * ((1 + tp) ** 3 - 1) / (3 * (1 + t) * (1 + tp))
+
+    def whole(t: Array) -> Array:
+        return 2 * temperature / (3 * (1 + t)) * (((1 + t) ** 3 - 1) / 3 - np.log1p(t))
+
+    return Case(
+        "aging-walk",
+        lambda: model,
+        {"variance": lambda t: correlations(t, t), "whole": whole},
+        {"R": lambda t, tp: (1 + tp) / (1 + t), "C": correlations},
+        {"T": temperature},
+    )
+
+
+def memory_friction(rate: float = 0.8, strength: float = 5.0) -> Case:
+    """∂_t R = −K∘R, K = κ e^{−γ(t−t')}: a damped oscillation, the poles of (p + γ)/(p² + γp + κ)."""
+    R, K = response("R K")
+    gamma, kappa = param("gamma kappa", positive=True)
+    model = System(
+        "memory_friction",
+        eqs=[
+            Eq(K(t, tp), kappa * exp(-gamma * (t - tp))),
+            Eq(R(t, tp).diff(t), -Int(K(t, s) * R(s, tp), (s, tp, t))),
+        ],
+        init={R(t, t): 1},
+        defaults={gamma: 0.8, kappa: 5},
+        observables={"mobility": Int(R(t, s), (s, 0, t))},
+    )
+    omega = np.sqrt(strength - rate**2 / 4)
+
+    def response_to_kick(tau: Array) -> Array:
+        return np.exp(-rate * tau / 2) * (np.cos(omega * tau) + rate / (2 * omega) * np.sin(omega * tau))
+
+    def mobility(t: Array) -> Array:
+        decay = np.exp(-rate * t / 2)
+        cosine, sine = np.cos(omega * t), np.sin(omega * t)
+        return (rate - decay * (rate * cosine + (rate**2 / 2 - strength) / omega * sine)) / strength
+
+    return Case(
+        "memory-friction",
+        lambda: model,
+        {"mobility": mobility},
+        {
+            "R": lambda t, tp: response_to_kick(t - tp),
+            "K": lambda t, tp: strength * np.exp(-rate * (t - tp)),
+        },
+        {"gamma": rate, "kappa": strength},
+    )
+
+
 CASES = [
     Case("volterra-linear", load("volterra_linear"), {"y": lambda t: np.exp(-t) * np.sin(2 * t) / 2}),
     Case("integro-nonlinear", load("integro_nonlinear"), {"y": lambda t: 2.5 / (1 + 2.5 * t)}, {}, {"a": 2.5}),
@@ -351,4 +473,10 @@ CASES = [
     resolvent(),
     multiplier(),
     nonseparable(),
+    renewal(),
+    self_damping(),
+    polynomial_volterra(),
+    polynomial_kernel(),
+    aging_walk(),
+    memory_friction(),
 ]

@@ -1,0 +1,90 @@
+"""Error of the two-time solver at panel ends against the number of panels, for m = 2, 3, 4 nodes per panel.
+
+    python analyses/two_time_order.py [FILE.png]
+
+Uniform panels on [0, 4], no adaptivity. Left: y' = 1 − 2y − 5∫y. Right: the kernel R_w of the lazy system, against the
+Marchenko–Pastur law, at all pairs of panel ends. Takes about ten CPU seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+import eqsolve
+from eqsolve.binding import bind
+from eqsolve.compile.two_time import compile_system
+from eqsolve.solvers.two_time_march import March
+from eqsolve.spectra import MarchenkoPastur
+
+T_MAX = 4.0
+ORDERS = (2, 3, 4)
+PANELS = (8, 16, 32, 64)
+
+
+def march(model: str, m: int, panels: int, **settings: float) -> March:
+    """Solve a model on uniform panels of m nodes, every panel to rounding."""
+    made = March(compile_system(bind(eqsolve.load(model), settings)), m, 0.0, 1e-15)
+    for _ in range(panels):
+        made.add_panel(T_MAX / panels)
+        made.accept()
+    return made
+
+
+def volterra_error(m: int, panels: int) -> float:
+    """Largest error of y at panel ends."""
+    solved = march("volterra_linear", m, panels)
+    t = solved.grid().nodes[::m]
+    return float(np.abs(solved.curves()["y"][::m] - np.exp(-t) * np.sin(2 * t) / 2).max())
+
+
+def lazy_error(m: int, panels: int) -> float:
+    """Largest error of R_w at pairs of panel ends."""
+    solved = march("dln_lazy", m, panels, delta=0.5, sigma2=0.1, rho2=0.1)
+    ends = solved.grid().edges
+    pairs = np.array([(t, s) for t in ends for s in ends if s <= t])
+    rows = solved.rows()
+    assert rows is not None
+    exact = MarchenkoPastur(0.5).laplace(pairs[:, 0] - pairs[:, 1]) / 0.5
+    return float(np.abs(rows.evaluate("R_w", pairs) - exact).max())
+
+
+def measure(error: Callable[[int, int], float]) -> dict[int, list[float]]:
+    """Return the errors for each m, in the order of PANELS."""
+    return {m: [error(m, panels) for panels in PANELS] for m in ORDERS}
+
+
+def order(errors: list[float]) -> float:
+    """Return the order between the two finest grids whose errors are above rounding."""
+    kept = [error for error in errors if error > 1e-12]
+    return float(np.log2(kept[-2] / kept[-1]))
+
+
+def draw(path: str) -> None:
+    """Measure both systems and draw them side by side."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
+    titles = ("$y' = 1 - 2y - 5\\int y$", "lazy system, $R_w(t, t')$")
+    for axis, error, title in zip(axes, (volterra_error, lazy_error), titles, strict=True):
+        for (m, found), colour in zip(measure(error).items(), ("#0072b2", "#d55e00", "#009e73"), strict=True):
+            axis.loglog(PANELS, found, "o-", color=colour, base=2, label=f"m = {m}: order {order(found):.1f}")
+            guide = found[1] * (PANELS[1] / np.array(PANELS, float)) ** (2 * m - 2)
+            axis.loglog(PANELS, guide, ":", color=colour, linewidth=1)
+        axis.set(title=title, xlabel="panels on [0, 4]", xticks=PANELS)
+        axis.set_xticks(PANELS, [str(n) for n in PANELS])
+        axis.set_yscale("log", base=10)
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False, fontsize=8)
+    axes[0].set_ylabel("largest error at panel ends")
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    draw(sys.argv[1] if len(sys.argv) > 1 else "two_time_order.png")

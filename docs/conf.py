@@ -1,0 +1,29 @@
+"""Sphinx: these pages and the reference made from the docstrings, built by `python3 dev.py docs`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from eqsolve import __version__
+
+project = "eqsolve"
+author = copyright = "The eqsolve authors"
+release = version = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+source_suffix = {".md": "markdown"}
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 4
+exclude_patterns = ["_build", "notebooks/*.ipynb"]
+autodoc_typehints = "none"  # the signature shows them in the source; here they would hide the words
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+highlight_language = "none"
+html_theme = "alabaster"
+html_title = f"eqsolve {__version__}"
+html_static_path: list[str] = []
+html_theme_options = {
+    "description": "Equations of dynamical mean-field theory, solved with error estimates",
+    "fixed_sidebar": True,
+    "page_width": "1040px",
+}

@@ -1,0 +1,126 @@
+"""Result files: netCDF with one JSON record beside the values. Reading one never runs code from it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.errors import UsageError
+from eqsolve.result import Result
+from eqsolve.saving import atomic_path
+from eqsolve.solvers.grids import PanelGrid
+from eqsolve.solvers.rows import RowStore
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from eqsolve.language.model import Model
+
+__all__ = ["open", "save"]
+
+logger = logging.getLogger("eqsolve")
+
+_ROWS = "_rows_"
+_FORMAT = 1  # of the files; a reader refuses files of a later one
+_FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
+
+
+def save(result: Result, path: str | os.PathLike[str]) -> None:
+    """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
+    dataset = result.dataset.copy()
+    record = {name: getattr(result, name) for name in _FIELDS}
+    grid = None if result.grid is None else {"edges": result.grid.edges.tolist(), "order": result.grid.order}
+    kernels = [name for name in result.names if result.dataset[name].dims == ("row", "column")]
+    record |= {"format": _FORMAT, "kernels": kernels, "grid": grid}
+    dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
+    if result.rows is not None:
+        for key, values in result.rows.flatten().items():
+            dataset[_ROWS + key] = (_ROWS + "of_" + key, values)
+    buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
+    dataset.to_netcdf(buffer, engine="h5netcdf")
+    with atomic_path(path) as temporary:
+        Path(temporary).write_bytes(buffer.getbuffer())
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> Result:
+    """Read a saved result.
+
+    Parameters
+    ----------
+    path
+        A file written by ``Result.save`` or ``--out``. It is data only: reading it never runs code.
+    model
+        The model the result should be of; if its equations are others than those that were solved, that is an error.
+    """
+    dataset, record = _read(path)
+    _check_version(str(path), record)
+    if model is not None:
+        _check_model(str(path), record, model)
+    try:
+        grid, kernels = record["grid"], record["kernels"]
+        panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
+        hidden = [key for key in dataset if str(key).startswith(_ROWS)]
+        rows = None
+        if kernels and panels is not None:
+            rows = RowStore.unflatten(panels.order, {str(k)[len(_ROWS) :]: dataset[k].values for k in hidden}, kernels)
+        fields = {name: record[name] for name in _FIELDS}
+        return Result(dataset.drop_vars(hidden), grid=panels, rows=rows, **fields)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UsageError(f"{str(path)!r} is a damaged result file: {type(error).__name__} {error}") from None
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
+    """Return the values and the record of a file."""
+    import xarray as xr
+
+    name = str(path)
+    if not Path(path).is_file():
+        raise UsageError(f"{name!r} is a folder, not a file" if Path(path).is_dir() else f"there is no file {name!r}")
+    try:
+        dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
+    except Exception as error:  # whatever the reading library makes of a damaged or foreign file
+        raise UsageError(f"{name!r} is not a readable result file: {error}") from None
+    try:
+        record = json.loads(dataset.attrs.pop("eqsolve"))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve")
+    return dataset, record
+
+
+def _check_version(name: str, record: dict[str, Any]) -> None:
+    from eqsolve import __version__
+
+    provenance = record.get("provenance")
+    version = provenance.get("version") if isinstance(provenance, dict) else None
+    if record.get("format", 1) != _FORMAT:
+        raise UsageError(
+            f"{name!r} was written by eqsolve {version}, whose files this eqsolve {__version__} does not know; "
+            "install that version, or read the file with xarray"
+        )
+    if version != __version__:
+        logger.warning("%s was written by eqsolve %s, this is %s", name, version, __version__)
+
+
+def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:
+    from eqsolve.loading import load
+    from eqsolve.passes.signature import sign
+
+    wanted = load(model) if isinstance(model, str) else model
+    if record["provenance"].get("signature") != sign(wanted):
+        other = "the same name but other equations" if record["model"] == wanted.name else f"name `{record['model']}`"
+        raise UsageError(
+            f"{name!r} is not a result of this model `{wanted.name}`: it is of a model with {other}; "
+            'its text is result.provenance["source"]'
+        )

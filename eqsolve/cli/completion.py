@@ -1,0 +1,115 @@
+"""The command that prints what a shell needs to complete eqsolve's commands, options and models."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+
+from eqsolve.cli.output import write
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import UsageError
+
+__all__ = ["COMPLETION"]
+
+SHELLS = ("bash", "zsh", "fish")
+
+_BASH = """\
+# eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"
+_eqsolve() {{
+    local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" each
+    for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+        case "$each" in -*) ;; *) verb="$each"; break ;; esac
+    done
+    case "$verb" in
+        "") COMPREPLY=($(compgen -W "{verbs} --help --version" -- "$word")) ;;
+{cases}
+    esac
+}}
+complete -o default -F _eqsolve eqsolve
+"""
+_BASH_CASE = """\
+        {verb})
+            if [[ "$word" == -* ]]; then COMPREPLY=($(compgen -W "{options}" -- "$word"))
+            elif [[ {takes_model} -eq 1 ]]; then COMPREPLY=($(compgen -W "$(eqsolve list --names 2>/dev/null)" -- "$word"))
+            fi ;;"""
+_ZSH = """\
+#compdef eqsolve
+# eqsolve: completions for zsh. To use them: eval "$(eqsolve completion zsh)"
+_eqsolve() {{
+    local verb=""
+    local each
+    for each in "${{words[@]:1:$((CURRENT-2))}}"; do
+        case "$each" in -*) ;; *) verb="$each"; break ;; esac
+    done
+    case "$verb" in
+        "") compadd -- {verbs} --help --version ;;
+{cases}
+    esac
+}}
+(( $+functions[compdef] )) && compdef _eqsolve eqsolve
+"""
+_ZSH_CASE = """\
+        {verb})
+            if [[ "$PREFIX" == -* ]]; then compadd -- {options}
+            else
+                (( {takes_model} )) && compadd -- $(eqsolve list --names 2>/dev/null)
+                _files
+            fi ;;"""
+
+
+def run_completion(options: Namespace) -> int:
+    """Print the script of one shell."""
+    from eqsolve.cli.parser import commands
+
+    if options.shell not in SHELLS:
+        raise UsageError(f"there are completions for {', '.join(SHELLS)}, not for {options.shell!r}")
+    parsers = commands()
+    write((_fish if options.shell == "fish" else _sourced)(options.shell, parsers).rstrip())
+    return 0
+
+
+def _sourced(shell: str, parsers: dict[str, ArgumentParser]) -> str:
+    whole, case = (_BASH, _BASH_CASE) if shell == "bash" else (_ZSH, _ZSH_CASE)
+    cases = [
+        case.format(verb=verb, options=" ".join(_options(parser)), takes_model=int(_takes_model(parser)))
+        for verb, parser in parsers.items()
+    ]
+    return whole.format(verbs=" ".join(parsers), cases="\n".join(cases))
+
+
+def _fish(shell: str, parsers: dict[str, ArgumentParser]) -> str:
+    lines = ["# eqsolve: completions for fish. To use them: eqsolve completion fish | source"]
+    alone = f"not __fish_seen_subcommand_from {' '.join(parsers)}"
+    for verb, parser in parsers.items():
+        summary = (parser.description or "").split("\n")[0].replace("'", "\\'")
+        lines.append(f"complete -c eqsolve -n '{alone}' -f -a {verb} -d '{summary}'")
+        here = f"__fish_seen_subcommand_from {verb}"
+        if _takes_model(parser):
+            lines.append(f"complete -c eqsolve -n '{here}' -a '(eqsolve list --names 2>/dev/null)'")
+        lines += [f"complete -c eqsolve -n '{here}' -l {option[2:]}" for option in _options(parser)]
+    return "\n".join(lines)
+
+
+def _options(parser: ArgumentParser) -> Iterable[str]:
+    return sorted({text for action in parser._actions for text in action.option_strings if text.startswith("--")})
+
+
+def _takes_model(parser: ArgumentParser) -> bool:
+    return any(action.dest in ("model", "source") and action.help != argparse.SUPPRESS for action in parser._actions)
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", metavar="SHELL", help="bash, zsh or fish")
+
+
+COMPLETION = Verb(
+    summary="print completions for a shell",
+    description=(
+        "Print what a shell needs to complete commands, options and the names of models.\n"
+        'For bash put this line into ~/.bashrc: eval "$(eqsolve completion bash)"'
+    ),
+    example="completion bash",
+    add_arguments=_arguments,
+    run=run_completion,
+)

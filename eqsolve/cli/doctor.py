@@ -1,0 +1,54 @@
+"""The command that examines the installation."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+
+from eqsolve.cli.options import add_json
+from eqsolve.cli.output import lay_out, write, write_json
+from eqsolve.cli.verb import Verb
+
+__all__ = ["DOCTOR"]
+
+
+def run_doctor(options: Namespace) -> int:
+    """Print what the installation consists of and run the self-test; exit code 1 if that fails."""
+    from eqsolve.doctor import examine, run_trials
+
+    findings = examine()
+    began = time.perf_counter()
+    trials = list(run_trials())
+    seconds = time.perf_counter() - began
+    sound = all(trial.ok for trial in trials)
+    if options.json:
+        found = {item.name: item.value for item in findings}
+        advice = {item.name: item.advice for item in findings if item.advice}
+        tried = [{"name": t.name, "ok": t.ok, "detail": t.detail, "seconds": t.seconds} for t in trials]
+        write_json({"ok": sound, "found": found, "advice": advice, "self_test": tried, "seconds": seconds})
+        return 0 if sound else 1
+    write(lay_out([(item.name, item.value) for item in findings]))
+    for item in findings:
+        if item.advice:
+            write(f"note: {item.name}: {item.advice}")
+    write("\nself-test against closed forms")
+    write(lay_out([(f"  {t.name}", "ok" if t.ok else "FAILED", t.detail) for t in trials]))
+    verdict = "all is well" if sound else "this installation does not compute rightly; please report the lines above"
+    write(f"{verdict} ({seconds:.1f} s)")
+    return 0 if sound else 1
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_json(parser)
+
+
+DOCTOR = Verb(
+    summary="examine the installation and test it",
+    description=(
+        "Report versions, linear algebra, threads, GPU, models and caches, and solve a few small systems whose\n"
+        "solutions are known. Exit code 0: all is well; 1: a value lies outside its error estimate."
+    ),
+    example="doctor",
+    add_arguments=_arguments,
+    run=run_doctor,
+)

@@ -1,0 +1,174 @@
+"""The command that solves a model on a grid of parameters."""
+
+from __future__ import annotations
+
+import contextlib
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from eqsolve.cli.options import (
+    FIGURES,
+    add_json,
+    add_model,
+    add_set,
+    check_destination,
+    read_number,
+    read_settings,
+    read_times,
+    read_whole,
+)
+from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.progress import Bar, clock
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import UsageError, quote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from eqsolve.result import Result
+
+__all__ = ["SWEEP"]
+
+ROWS = 12  # of the table on a terminal
+
+
+def run_sweep(options: Namespace) -> int:
+    """Solve every point of a grid; exit code 1 says that some were not solved as asked, all others are there."""
+    data = check_destination(options.out, "--out", (".nc",))
+    picture = check_destination(options.plot, "--plot", FIGURES)
+    if data is None and picture is None and not options.json:
+        raise UsageError("name a file for the result: --out sweep.nc")
+    axes = read_grid(options.grid)
+    asked = _read(options)
+    settings = read_settings(options.settings)
+    from eqsolve.loading import load
+    from eqsolve.sweeping.run import sweep
+
+    model = load(options.model)
+    bar = Bar(options.quiet)
+    try:
+        with _executor(options.scheduler) as executor:
+            result = sweep(model, axes, params=settings, progress=bar, out=data, executor=executor, **asked)
+    except KeyboardInterrupt:
+        bar.clear()
+        if data is not None:
+            say(f"the finished points are kept in {data}.journal; the same command goes on from there")
+        raise
+    finally:
+        bar.clear()
+    _report(options, result, data, picture)
+    if result.status == "ok":
+        return 0
+    complain(f"{result.status}; {result.message}")
+    return 1
+
+
+def read_grid(words: Iterable[str]) -> dict[str, str]:
+    """Return the text of every axis by its name."""
+    axes: dict[str, str] = {}
+    for word in words:
+        name, sign, text = word.partition("=")
+        name = name.strip()
+        if not sign or not name or not text.strip():
+            raise UsageError(f"--grid takes NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2, got {quote(word)}")
+        if name in axes:
+            raise UsageError(f"--grid gives `{name}` twice: {quote(axes[name])} and {quote(text)}")
+        axes[name] = text
+    if not axes:
+        raise UsageError("--grid names at least one axis, such as alpha=0.01:10:40:log")
+    return axes
+
+
+def _read(options: Namespace) -> dict[str, Any]:
+    def number(text: str | None, option: str) -> float | None:
+        return None if text is None else read_number(text, option, "a number such as 0.01")
+
+    given = {
+        "at": read_times(options.at), "t_max": number(options.t_max, "--t-max"), "rtol": number(options.rtol, "--rtol"),
+        "atol": number(options.atol, "--atol"), "seed": read_whole(options.seed, "--seed"), "solver": options.solver,
+        "workers": read_whole(options.workers, "--workers"),
+    }  # fmt: skip
+    if options.workers is not None and options.scheduler is not None:
+        raise UsageError("--workers starts processes here, --scheduler uses those of a cluster; give one of them")
+    return {name: value for name, value in given.items() if value is not None}
+
+
+@contextlib.contextmanager
+def _executor(address: str | None) -> Iterator[Any]:
+    if address is None:
+        yield None
+        return
+    from eqsolve.sweeping.cluster import connect
+
+    with connect(address) as executor:
+        yield executor
+
+
+def _report(options: Namespace, result: Result, data: Path | None, picture: Path | None) -> None:
+    try:
+        if picture is not None:
+            from eqsolve.plotting.files import save_figure
+
+            save_figure(result.plot().figure, picture)
+    finally:
+        if options.json:
+            write_json(result.json_object())
+        elif not options.quiet:
+            write(_text(result))
+    if not options.json and not options.quiet:
+        for path in (data, picture):
+            if path is not None:
+                say(f"wrote {path}")
+
+
+def _text(result: Result) -> str:
+    """Return a head line and the first few points, at the last time."""
+    stats, dims = result.stats, result.dataset["status"].dims
+    head = f"{result.model}: {stats['points']} points in {clock(stats['seconds'])}, {result.status}"
+    flat = result.dataset.isel(t=-1) if "t" in result.dataset.dims else result.dataset
+    flat = flat.stack(point=dims) if len(dims) > 1 else flat.rename({dims[0]: "point"})
+    names = list(result.names)
+    rows = [(*map(str, dims), *names)]
+    for index in range(min(ROWS, stats["points"])):
+        one = flat.isel(point=index)
+        place = one["point"].item()
+        cells = place if isinstance(place, tuple) else (place,)
+        values = [number_with_error(float(one[name]), float(one[name + "_error"])) for name in names]
+        rows.append((*(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells), *values))
+    when = f" at t = {float(result.dataset['t'][-1]):g}" if "t" in result.dataset.dims else ""
+    more = f"\n... and {stats['points'] - ROWS} more" if stats["points"] > ROWS else ""
+    return f"{head}\n\nvalues{when}\n{lay_out(rows, right=True)}{more}"
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--grid", nargs="+", action="extend", default=[], metavar="NAME=VALUES",
+        help="the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log",
+    )  # fmt: skip
+    add_set(parser, "values that are the same everywhere")
+    parser.add_argument("--out", metavar="F.nc", help="write the result as netCDF; the same command goes on after a crash")
+    parser.add_argument("--plot", metavar="F.png", help="draw lines or a map (*.png, *.svg or *.pdf)")
+    parser.add_argument("--at", metavar="T,T,...", help="times to report; 25 up to --t-max by default")
+    parser.add_argument("--t-max", metavar="T", help="last time; 10 by default")
+    parser.add_argument("--rtol", metavar="R", help="relative tolerance at every point; 1e-3 by default")
+    parser.add_argument("--atol", metavar="A", help="absolute tolerance at every point")
+    parser.add_argument("--seed", metavar="N", help="seed of everything random; 0 by default")
+    parser.add_argument("--solver", metavar="NAME", help="use this solver instead of the one chosen")
+    parser.add_argument("--workers", metavar="N", help="processes on this machine; 1 by default")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
+    add_json(parser)
+
+
+SWEEP = Verb(
+    summary="solve a model on a grid of parameters",
+    description=(
+        "Solve a model at every point of a grid. Points that fail are recorded and do not stop the others.\n"
+        "A sweep that was interrupted or killed goes on when the same command is given again. Exit code 0: all\n"
+        "points are solved; 1: some were not solved as asked, the file tells which and why; 2: bad input."
+    ),
+    example="sweep {model} --grid {parameter}=0.1:10:20:log --out sweep.nc --workers 2",
+    add_arguments=_arguments,
+    run=run_sweep,
+)

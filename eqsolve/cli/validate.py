@@ -1,0 +1,144 @@
+"""The command that holds a model's solution against finite-size runs of the microscopic model it describes."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from eqsolve.cli.options import (
+    FIGURES,
+    add_json,
+    add_model,
+    add_set,
+    check_destination,
+    read_number,
+    read_settings,
+    read_times,
+    read_whole,
+)
+from eqsolve.cli.output import lay_out, number_with_error, write, write_json
+from eqsolve.cli.progress import Line
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import UsageError
+
+if TYPE_CHECKING:
+    from eqsolve.comparison import Comparison, Validation
+
+__all__ = ["VALIDATE"]
+
+
+def run_validate(options: Namespace) -> int:
+    """Validate a model; exit code 1 says that theory and finite sizes disagree, or that the data cannot tell."""
+    picture = check_destination(options.plot, "--plot", FIGURES)
+    settings = read_settings(options.settings)
+    asked = _read(options)
+    from eqsolve.loading import load
+    from eqsolve.validation import validate
+
+    model = load(options.model)
+    timed = [name for name, key in (("--at", "at"), ("--step", "step")) if key in asked]
+    if timed and model.kind in ("FixedPoint", "Singularity"):
+        raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")
+    progress = _Share(options.quiet)
+    try:
+        found = validate(model, params=settings, progress=progress, **asked)
+    finally:
+        progress.clear()
+    if picture is not None:
+        from eqsolve.plotting.files import save_figure
+
+        save_figure(found.plot(), picture)
+    if options.json:
+        write_json(found.json_object())
+    else:
+        write(_text(found))
+    return 0 if found.verdict == "agrees" else 1
+
+
+class _Share(Line):
+    """Says which part of the whole is done."""
+
+    def text(self, done: float, total: float, text: str, seconds: float) -> str:
+        return f"{done / max(total, 1e-300):.0%}, {seconds:.0f} s  {text}"
+
+
+def _read(options: Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of ``validate`` that were given."""
+    number = {"t_max": ("--t-max", "a time such as 20"), "rtol": ("--rtol", "a number such as 1e-3"),
+              "step": ("--step", "a step such as 0.1")}  # fmt: skip
+    given: dict[str, Any] = {
+        key: read_number(getattr(options, key), option, example)
+        for key, (option, example) in number.items()
+        if getattr(options, key) is not None
+    }
+    given |= {key: read_whole(getattr(options, key), f"--{key}") for key in ("d", "seeds", "seed", "workers")}
+    given |= {"at": read_times(options.at), "data": options.data, "constants": options.constants, "flow": options.flow}
+    if options.observables is not None:
+        given["observables"] = [name.strip() for name in options.observables.split(",")]
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _text(found: Validation) -> str:
+    """Return the comparison as tables, one per observable, and the verdict."""
+    lines = [f"{found.model}: n = {found.n}, d = {found.d}, {found.seeds} draws, {found.data}", ""]
+    for name, item in found.observables.items():
+        lines += [f"{name}: {item.verdict}", _table(found, item), ""]
+    if found.wasserstein is not None:
+        law = found.wasserstein
+        lines.append(f"W2 of ({', '.join(law['variables'])})")
+        times = found.t.tolist() if found.t is not None else []
+        heads = ["t", *(f"d={d}" for d in law["d"])]
+        rows = [[f"{t:g}", *(f"{row[k]:.3g}" for row in law["values"])] for k, t in enumerate(times)]
+        lines += [lay_out([heads, *rows], right=True, indent="  "), ""]
+    lines += [f"note: {note}" for note in found.notes]
+    lines.append(f"verdict: {found.verdict}")
+    return "\n".join(lines)
+
+
+def _table(found: Validation, item: Comparison) -> str:
+    heads = ["theory", "finite size", "bias", "z"]
+    rows = []
+    for k in range(len(item.z)):
+        rows.append([
+            number_with_error(float(item.theory[k]), float(item.theory_error[k])),
+            number_with_error(float(item.simulation[k]), float(item.standard_error[k])),
+            f"{item.bias[k]:+.1e} ± {item.bias_error[k]:.1e}",
+            f"{item.z[k]:+.2f}",
+        ])  # fmt: skip
+    if found.t is not None:
+        heads = ["t", *heads]
+        rows = [[f"{t:g}", *row] for t, row in zip(found.t.tolist(), rows, strict=True)]
+    return lay_out([heads, *rows], right=True, indent="  ")
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_set(parser, "values of parameters")
+    parser.add_argument("--d", metavar="D", help="number of coordinates; 2000 by default, 400 for a rate")
+    parser.add_argument("--seeds", metavar="N", help="number of independent draws; 8 by default")
+    parser.add_argument("--seed", metavar="N", help="seed of everything random; 0 by default")
+    parser.add_argument("--at", metavar="T,T,...", help="times to compare at, such as 0.3,1,3,10")
+    parser.add_argument("--t-max", metavar="T", help="last time; for a fixed point, the length of the runs")
+    parser.add_argument(
+        "--data", metavar="WHAT", help="features: gaussian, binary, student_t, a law such as \"StudentT(5)\", or a file"
+    )
+    parser.add_argument("--constants", metavar="HOW", help="random constants: exact (their law to the letter) or sampled")
+    parser.add_argument("--step", metavar="H", help="gradient descent with this step on both sides")
+    parser.add_argument("--rtol", metavar="R", help="relative tolerance of the theory; 1e-3 by default")
+    parser.add_argument("--observables", metavar="A,B,...", help="compare these only")
+    parser.add_argument("--flow", metavar="F", help="the microscopic model, instead of the one the model names")
+    parser.add_argument("--workers", metavar="N", help="draws run at once; one per core by default")
+    parser.add_argument("--plot", metavar="F.png", help="draw theory and finite sizes (*.png, *.svg or *.pdf)")
+    add_json(parser)
+
+
+VALIDATE = Verb(
+    summary="hold a model's solution against finite-size runs",
+    description=(
+        "Solve a model, run the microscopic model it describes at finite size, and compare, with the errors\n"
+        "of both sides. Exit code 0: they agree; 1: they disagree, or there is not enough data; 2: bad input."
+    ),
+    example="validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
+    add_arguments=_arguments,
+    run=run_validate,
+)

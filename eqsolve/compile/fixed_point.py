@@ -1,0 +1,283 @@
+"""A fixed point as numpy functions: stages (roots and switches), integrands, their derivatives, both sides of equations.
+
+Everything is a function of one list of arguments: parameters, remaining unknowns, standard normal variables, random
+constants, then one value per stage. Functions are made when first used and kept with the plan; plans are kept by model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Dummy, Expr, Piecewise, S, lambdify
+from sympy.core.function import Function as SympyFunction
+from sympy.core.power import Pow
+
+from eqsolve.compile.increasing import increasing_roots
+from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.laws import Normal
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Parameter
+from eqsolve.passes.kinks import Root, Switch, take_apart
+from eqsolve.passes.reduction import Reduced, branch_key, reduce_fixed_point
+
+__all__ = ["Plan", "compile_fixed_point"]
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Lowered = Callable[..., list[Any]]
+
+_PLANS: dict[Any, Plan] = {}
+_KEPT = 64
+_REMEMBERED = 20_000  # nodes whose roots are kept as starts
+
+
+def compile_fixed_point(
+    model: FixedPoint,
+    values: Mapping[Parameter, Expr],
+    given: frozenset[str],
+    extra: tuple[Expr, ...] = (),
+    symbols: tuple[Parameter, ...] = (),
+    *,
+    eliminate: bool = True,
+) -> Plan:
+    """Return the plan of a model for the branches its parameters select, made once.
+
+    ``given`` names random constants whose law the user replaced; ``extra`` are further integrands, which may
+    contain further ``symbols``, to be given as parameters. Without ``eliminate`` every unknown stays one.
+    """
+    declared = frozenset(
+        item.name for item in model.randoms if isinstance(item.law, Normal) and item.name not in given
+    )
+    key = (model, branch_key(model, values), declared, extra, symbols, eliminate)
+    if key not in _PLANS:
+        while len(_PLANS) >= _KEPT:
+            _PLANS.pop(next(iter(_PLANS)))
+        reduced = reduce_fixed_point(model, values, declared, eliminate=eliminate)
+        _PLANS[key] = Plan(model, reduced, extra, symbols)
+    return _PLANS[key]
+
+
+class Plan:
+    """The compiled form of a fixed point; data and functions only, no numbers of a particular solve."""
+
+    def __init__(
+        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...], symbols: tuple[Parameter, ...]
+    ) -> None:
+        self.model = model
+        self.reduced = reduced
+        self.parameters = (*model.parameters, *symbols)
+        self.unknowns = reduced.unknowns
+        self.normals = tuple(xi for xi, _ in reduced.gaussians.values())
+        self.constants = tuple(item for item in model.randoms if item.name not in reduced.gaussians)
+        sides = [(eq.lhs, eq.rhs) for eq in reduced.equations]
+        self.outputs = {**{item.name: expr for item, expr in reduced.eliminated}, **reduced.observables}
+        everything = [*(side for pair in sides for side in pair), *self.outputs.values()]
+        nodes = sorted({node for expr in everything for node in expr.atoms(E)}, key=str)
+        integrands = [node.argument for node in nodes] + list(extra)
+        randoms = frozenset((*self.normals, *self.constants))
+        smooth, self.stages = take_apart([*integrands, *reduced.variables.values()], randoms)
+        self.integrands = smooth[: len(integrands)]
+        self.variables = dict(zip(reduced.variables, smooth[len(integrands) :], strict=True))
+        self.means = [Dummy(f"e{place}", real=True) for place in range(len(integrands))]
+        exchange = dict(zip(nodes, self.means, strict=False))
+        self.sides = [(left.xreplace(exchange), right.xreplace(exchange)) for left, right in sides]
+        self.outputs = {name: expr.xreplace(exchange) for name, expr in self.outputs.items()}
+        self.logarithmic = [bool(left.is_positive) for left, _ in self.sides]
+        self.arguments = (
+            *self.parameters, *self.unknowns, *self.normals, *self.constants, *(s.symbol for s in self.stages),
+        )  # fmt: skip
+        self.switches = [s for s in self.stages if isinstance(s, Switch)]
+        self.aligned, self.carriers = self._carriers()
+        self._cache: dict[Any, Any] = {}
+
+    # --- lowering ----------------------------------------------------------------------------------------------
+    def lowered(self, key: Any, make: Callable[[], Sequence[Expr]], arguments: Sequence[Basic] | None = None) -> Lowered:
+        """Return a numpy function of the plan's arguments (or others) for expressions, made once per key."""
+        if key not in self._cache:
+            self._cache[key] = _lower(arguments if arguments is not None else self.arguments, list(make()))
+        return self._cache[key]
+
+    def integrand_values(self) -> Lowered:
+        return self.lowered("integrands", lambda: self.integrands)
+
+    def integrand_slopes(self, variables: tuple[Basic, ...]) -> Lowered:
+        """Return the derivatives of the integrands along each variable, integrand by integrand."""
+        return self.lowered(
+            ("slopes", variables), lambda: [d for f in self.integrands for d in self.totals(f, variables)]
+        )
+
+    def variable_values(self, names: tuple[str, ...]) -> Lowered:
+        return self.lowered(("variables", names), lambda: [self.variable(name) for name in names])
+
+    def variable_slopes(self, name: str) -> Lowered:
+        """Return the derivatives of a variable along every normal variable and random constant."""
+        return self.lowered(
+            ("variable slopes", name), lambda: self.totals(self.variable(name), (*self.normals, *self.constants))
+        )
+
+    def variable(self, name: str) -> Expr:
+        if name in self.variables:
+            return self.variables[name]
+        random = next(item for item in self.model.randoms if item.name == name)
+        return self.reduced.mapping.get(random, random)
+
+    def totals(self, expr: Expr, variables: Sequence[Basic]) -> list[Expr]:
+        """Return total derivatives of a smooth expression, through the roots; switches are constant."""
+        made = []
+        for variable in variables:
+            moved: dict[Dummy, Expr] = {}
+
+            def total(item: Expr, along: Basic = variable, through: dict[Dummy, Expr] = moved) -> Expr:
+                change = item.diff(along)
+                for symbol, slope in through.items():
+                    if slope != 0 and symbol in item.free_symbols:
+                        change += item.diff(symbol) * slope
+                return change
+
+            for stage in self.stages:
+                if isinstance(stage, Root):
+                    moved[stage.symbol] = stage.derivative(total)
+            made.append(total(expr))
+        return made
+
+    def side_values(self) -> Lowered:
+        """Return a function of (parameters, unknowns, means): left sides, right sides."""
+        return self.lowered(
+            "sides", lambda: [side for pair in zip(*self.sides, strict=True) for side in pair], self.scalars
+        )
+
+    def side_slopes(self, variables: tuple[Basic, ...]) -> Lowered:
+        """Return derivatives of left and right sides along variables and means, in the order of ``side_values``."""
+        along = (*variables, *self.means)
+        return self.lowered(
+            ("side slopes", variables),
+            lambda: [side.diff(v) for pair in zip(*self.sides, strict=True) for side in pair for v in along],
+            self.scalars,
+        )
+
+    def output_values(self) -> Lowered:
+        return self.lowered("outputs", lambda: list(self.outputs.values()), self.scalars)
+
+    def output_slopes(self, variables: tuple[Basic, ...]) -> Lowered:
+        along = (*variables, *self.means)
+        return self.lowered(
+            ("output slopes", variables),
+            lambda: [expr.diff(v) for expr in self.outputs.values() for v in along],
+            self.scalars,
+        )
+
+    @property
+    def scalars(self) -> tuple[Basic, ...]:
+        return (*self.parameters, *self.unknowns, *self.means)
+
+    # --- stages ------------------------------------------------------------------------------------------------
+    def run_stages(
+        self,
+        arguments: list[Any],
+        size: int,
+        signs: Sequence[Array] | None = None,
+        guesses: dict[Any, Array] | None = None,
+    ) -> list[Any]:
+        """Return all arguments with the values of the stages appended; switches are ``signs`` where given.
+
+        Roots start from ``guesses`` of the same number of nodes, and leave theirs there.
+        """
+        full = [*arguments, *([0.0] * len(self.stages))]
+        first, count = len(arguments), 0
+        for place, stage in enumerate(self.stages):
+            if isinstance(stage, Switch):
+                if signs is not None:
+                    full[first + place] = signs[count]
+                else:
+                    (inside,) = self.lowered(stage, lambda stage=stage: [stage.expression])(*full)  # type: ignore[misc]
+                    full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
+                count += 1
+            else:
+                start = guesses.get((place, size)) if guesses is not None else None
+                full[first + place] = root = self._root(stage, full, size, start)
+                if guesses is not None and size <= _REMEMBERED:
+                    guesses[place, size] = root
+        return full
+
+    def _root(self, stage: Root, full: list[Any], size: int, start: Array | None) -> Array:
+        y = stage.variable
+        pair = self.lowered(
+            ("root", stage), lambda: [stage.expression, stage.expression.diff(y)], (y, *self.arguments)
+        )
+        target, low, high = self.lowered(("target", stage), lambda: [stage.argument, *stage.domain])(*full)
+        arrays = [(place, entry) for place, entry in enumerate(full) if np.ndim(entry) and np.size(entry) == size]
+
+        def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
+            given = list(full)
+            if len(places) < size:
+                for place, entry in arrays:
+                    given[place] = entry[places]
+            value, slope = pair(at, *given)
+            return value, slope
+
+        wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
+        return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), start)
+
+    def switch_combinations(self, switch: Switch) -> list[tuple[int, ...]]:
+        """Return the values that the switches inside a switch may take."""
+        if ("combinations", switch) not in self._cache:
+            inside = [s for s in self.switches if s.symbol in switch.expression.free_symbols]
+            self._cache["combinations", switch] = [
+                tuple(signs[inside.index(s)] if s in inside else 1 for s in self.switches)
+                for signs in product((1, -1), repeat=len(inside))
+            ]
+        return list(self._cache["combinations", switch])
+
+    def is_linear(self, switch: Switch) -> bool:
+        """Whether a switch is linear in the random variables, so that its zeros are known at once."""
+        if ("linear", switch) not in self._cache:
+            roots = {s.symbol for s in self.stages if isinstance(s, Root)}
+            randoms = (*self.normals, *self.constants)
+            self._cache["linear", switch] = not switch.expression.free_symbols & roots and all(
+                not switch.expression.diff(item).free_symbols & set(randoms) for item in randoms
+            )
+        return bool(self._cache["linear", switch])
+
+    # --- the direction in which integrands are not polynomial ---------------------------------------------------
+    def _carriers(self) -> tuple[bool, list[Expr]]:
+        """Return whether integrands are polynomials besides functions of linear forms, and these forms."""
+        randoms = {*self.normals, *self.constants}
+        forms: list[Expr] = []
+        simple = True
+        for stage in self.stages:
+            forms.append(stage.expression if isinstance(stage, Switch) else stage.argument)
+            if isinstance(stage, Root) and (stage.expression.free_symbols | _symbols(stage.domain)) & randoms:
+                simple = False
+        for expr in (*self.integrands, *self.variables.values()):
+            for node in expr.atoms(SympyFunction, Pow):
+                if isinstance(node, Piecewise) or not node.free_symbols & randoms:
+                    continue
+                if isinstance(node, Pow) and node.exp.is_Integer and node.exp > 0:
+                    continue
+                forms += [arg for arg in node.args if arg.free_symbols & randoms]
+        forms = [form for form in dict.fromkeys(forms) if form.free_symbols & randoms]
+        roots = {s.symbol for s in self.stages if isinstance(s, Root)}
+        for form in forms:
+            if form.free_symbols & roots or any(form.diff(r).free_symbols & randoms for r in randoms):
+                simple = False
+        return simple, forms
+
+    def directions(self) -> Lowered:
+        """Return the gradients of the linear forms along normal variables and constants, form by form."""
+        along = (*self.normals, *self.constants)
+        ones = {s.symbol: S.One for s in self.switches}
+        return self.lowered(
+            "directions", lambda: [form.subs(ones).diff(v) for form in self.carriers for v in along]
+        )
+
+
+def _symbols(items: Sequence[Expr]) -> set[Basic]:
+    return set().union(*(item.free_symbols for item in items))
+
+
+def _lower(arguments: Sequence[Basic], expressions: list[Expr]) -> Lowered:
+    stand_ins = [Dummy(f"x{place}", real=True) for place in range(len(arguments))]
+    mapping = dict(zip(arguments, stand_ins, strict=True))
+    return lambdify(stand_ins, [expr.xreplace(mapping) for expr in expressions], modules=["scipy", "numpy"], cse=True)

@@ -1,0 +1,81 @@
+"""Roots of increasing functions, one per node, all nodes at once, to machine precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+__all__ = ["increasing_roots"]
+
+_ROUNDS = 200
+_CLOSE = 4e-16
+_QUADRATIC = 1e-9  # the error after a Newton step of this relative size is below rounding
+_STUCK = 1e-5  # steps of this size that no longer shrink are rounding in f
+
+
+def increasing_roots(
+    value_and_slope: Callable[[Array, Any], tuple[Array, Array]],
+    target: Array,
+    low: Array,
+    high: Array,
+    start: Array | None = None,
+) -> Array:
+    """Return y with f(y) = target for an f that increases on (low, high).
+
+    Newton's method inside a shrinking bracket; where a step leaves the bracket, is no number, or does not halve the
+    last one, the bracket is halved instead, in asinh y, so that roots of any size are reached in a few rounds.
+    ``value_and_slope(y, places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all).
+    A root that does not exist is nan.
+    """
+    low, high = (np.array(np.broadcast_to(end, target.shape), dtype=float) for end in (low, high))
+    with np.errstate(all="ignore"):
+        middle = _between(low, high)
+    y = middle if start is None else np.where((start > low) & (start < high), start, middle)
+    out = np.full(target.shape, np.nan)
+    active = np.arange(target.size)
+    left, right, wanted = low.copy(), high.copy(), target
+    last = np.full(target.shape, np.inf)
+    with np.errstate(all="ignore"):
+        for _ in range(_ROUNDS):
+            value, slope = value_and_slope(y, active)
+            gap = value - wanted
+            left = np.where(gap <= 0, y, left)
+            right = np.where(gap >= 0, y, right)
+            step = gap / slope
+            new = y - step
+            slow = np.abs(step) > 0.5 * last
+            stuck = slow & (last < _STUCK * (1 + np.abs(y)))
+            final = (gap == 0) | (np.abs(step) <= _QUADRATIC * np.abs(y)) | stuck
+            bad = (~((new > left) & (new < right)) | slow) & ~final
+            if bad.any():
+                new[bad] = _between(left[bad], right[bad])
+            new = np.where((gap == 0) | stuck, y, new)
+            moved = np.abs(new - y)
+            done = final | (right - left <= _CLOSE * np.abs(new)) | np.isnan(gap)
+            last = np.where(bad, np.inf, moved)
+            y = new
+            if done.any():
+                out[active[done]] = np.where(np.isnan(gap[done]), np.nan, y[done])
+                keep = ~done
+                active, y, left, right, wanted, last = (
+                    part[keep] for part in (active, y, left, right, wanted, last)
+                )
+            if not active.size:
+                break
+        else:
+            out[active] = y  # the last bit flickers: the bracket is as small as rounding allows
+    return out
+
+
+def _between(left: Array, right: Array) -> Array:
+    """Return a point inside each bracket: halfway in asinh y, further out where an end is infinite."""
+    a, b = np.arcsinh(left), np.arcsinh(right)
+    middle = np.sinh((a + b) / 2)
+    outward = np.sinh(np.where(np.isinf(b), a + 1.5, b - 1.5))
+    middle = np.where(np.isinf(a) ^ np.isinf(b), outward, middle)
+    middle = np.where(np.isinf(a) & np.isinf(b), 0.0, middle)
+    return np.where((middle > left) & (middle < right), middle, (left + right) / 2)

@@ -1,0 +1,193 @@
+"""`Distribution`: the joint law of a few named variables, as a weighted sample; what solvers return for limiting laws."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.errors import UsageError, did_you_mean
+
+__all__ = ["Distribution", "Histogram"]
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Probabilities of bins; ``density`` is probability divided by width."""
+
+    edges: Array
+    probabilities: Array
+
+    @property
+    def density(self) -> Array:
+        return np.asarray(self.probabilities / np.diff(self.edges))
+
+    @property
+    def centres(self) -> Array:
+        return np.asarray((self.edges[1:] + self.edges[:-1]) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """A joint law given by weighted points.
+
+    Attributes
+    ----------
+    names
+        The variables. Where a method speaks of one variable and none is named, it is the first.
+    values
+        One row per variable, one column per point.
+    weights
+        Probabilities of the points; they sum to one.
+
+    A solver that knows more than a sample overrides what it can say exactly: ``atoms``, ``cdf``, ``quantile``,
+    ``density``, ``expect``, ``sample``.
+    """
+
+    names: tuple[str, ...]
+    values: Array
+    weights: Array
+
+    def __post_init__(self) -> None:
+        values = np.atleast_2d(np.asarray(self.values, dtype=float))
+        weights = np.asarray(self.weights, dtype=float)
+        if values.shape != (len(self.names), weights.size):
+            raise UsageError(
+                f"a distribution of {len(self.names)} variables at {weights.size} points takes values of shape "
+                f"({len(self.names)}, {weights.size}), got {values.shape}"
+            )
+        if weights.size == 0 or not (weights >= 0).all() or not weights.sum() > 0:
+            raise UsageError("a distribution takes weights that are not negative and not all zero")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "weights", weights / weights.sum())
+
+    @classmethod
+    def of_sample(cls, names: Sequence[str], values: Any) -> Distribution:
+        """Return the law of equally likely points."""
+        table = np.atleast_2d(np.asarray(values, dtype=float))
+        return Distribution(tuple(names), table, np.ones(table.shape[1]))
+
+    # --- one variable ------------------------------------------------------------------------------------------
+    def __getitem__(self, name: str) -> Array:
+        """Return the values of one variable at all points."""
+        return np.asarray(self.values[self._place(name)])
+
+    def _place(self, name: str | None) -> int:
+        if name is None:
+            return 0
+        if name not in self.names:
+            has = ", ".join(self.names)
+            raise UsageError(f"the law has no variable `{name}`{did_you_mean(name, self.names)} (it has: {has})")
+        return self.names.index(name)
+
+    def marginal(self, name: str) -> Distribution:
+        """Return the law of one variable."""
+        return Distribution((name,), self[name][None], self.weights)
+
+    def mean(self, name: str | None = None) -> float:
+        """Return the mean."""
+        return float(self.weights @ self.values[self._place(name)])
+
+    def var(self, name: str | None = None) -> float:
+        """Return the variance."""
+        values = self.values[self._place(name)]
+        return float(self.weights @ (values - self.weights @ values) ** 2)
+
+    def cdf(self, x: Any, name: str | None = None) -> Any:
+        """Return the probability of values up to and including x."""
+        points, mass = self._sorted(name)
+        total = np.concatenate([[0.0], np.cumsum(mass)])
+        return _shaped(total[np.searchsorted(points, np.atleast_1d(x), side="right")], x)
+
+    def quantile(self, q: Any, name: str | None = None) -> Any:
+        """Return the smallest value whose cumulative probability reaches q."""
+        wanted = probabilities(q)
+        points, mass = self._sorted(name)
+        places = np.searchsorted(np.cumsum(mass) * (1 + 1e-14), wanted, side="left")
+        return _shaped(points[np.minimum(places, len(points) - 1)], q)
+
+    def histogram(self, bins: Any = 50, name: str | None = None) -> Histogram:
+        """Return probabilities of bins, given by their number or by their edges."""
+        edges = self._edges(bins, name)
+        counts, _ = np.histogram(self.values[self._place(name)], bins=edges, weights=self.weights)
+        return Histogram(edges, counts)
+
+    def _edges(self, bins: Any, name: str | None) -> Array:
+        if np.ndim(bins) == 1:
+            edges = np.asarray(bins, dtype=float)
+            if len(edges) < 2 or not (np.diff(edges) > 0).all():
+                raise UsageError("the edges of a histogram must increase, and be at least two")
+            return edges
+        low, high = (float(self.quantile(level, name)) for level in (1e-4, 1 - 1e-4))
+        return np.linspace(low, high, int(bins) + 1) if high > low else np.array([low - 0.5, low + 0.5])
+
+    def atoms(self, name: str | None = None) -> list[tuple[float, float]]:
+        """Return (value, probability) of points that carry mass; for a sample, of values met more than once."""
+        points, inverse, counts = np.unique(
+            self.values[self._place(name)], return_inverse=True, return_counts=True
+        )
+        mass = np.bincount(inverse.ravel(), weights=self.weights)
+        heavy = counts > 1 if len(points) > 64 else np.ones(len(points), dtype=bool)
+        return [(float(x), float(m)) for x, m in zip(points[heavy], mass[heavy], strict=True)]
+
+    def density(self, x: Any, name: str | None = None) -> Any:
+        """Return the density of the continuous part; a sample has none."""
+        raise UsageError("this law is a weighted sample and has no density; use histogram()")
+
+    def _sorted(self, name: str | None) -> tuple[Array, Array]:
+        values = self.values[self._place(name)]
+        order = np.argsort(values, kind="stable")
+        return values[order], self.weights[order]
+
+    # --- all variables -----------------------------------------------------------------------------------------
+    def expect(self, function: Callable[..., Any]) -> Any:
+        """Return the mean of a function of the variables, named as its arguments: ``expect(lambda w: w**2)``."""
+        return np.asarray(self.call(function, self.values), dtype=float) @ self.weights
+
+    def call(self, function: Callable[..., Any], values: Any) -> Any:
+        """Return a function of some of the variables at points; arguments are matched by name, else by place."""
+        try:
+            parameters = inspect.signature(function).parameters.values()
+            words = [word.name for word in parameters if word.default is word.empty]
+        except (TypeError, ValueError):
+            words = []
+        if words and set(words) <= set(self.names):
+            return function(*(values[self.names.index(word)] for word in words))
+        return function(*values[: len(words) or len(self.names)])
+
+    def sample(self, n: int, seed: int = 0) -> Array:
+        """Draw n points; one row per variable."""
+        places = np.random.default_rng(seed).choice(len(self.weights), size=n, p=self.weights)
+        return np.asarray(self.values[:, places])
+
+    def wasserstein(self, other: Distribution, name: str | None = None, order: int = 2, nodes: int = 20_000) -> float:
+        """Return the Wasserstein distance between the laws of one variable, from their quantile functions."""
+        levels = (np.arange(nodes) + 0.5) / nodes
+        gap = np.abs(self.quantile(levels, name) - other.quantile(levels, name))
+        return float(np.mean(gap**order) ** (1 / order))
+
+    def plot(self, name: str | None = None, *, axes: Any = None, bins: Any = 80, label: str | None = None) -> Any:
+        """Draw the density (or a histogram) and the atoms as stems; return the matplotlib axes."""
+        from eqsolve.plotting.laws import plot_law
+
+        return plot_law(self, name, axes=axes, bins=bins, label=label)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of ({', '.join(self.names)}): {self.weights.size} points>"
+
+
+def probabilities(q: Any) -> Array:
+    """Return levels as an array, each between 0 and 1."""
+    wanted = np.atleast_1d(np.asarray(q, dtype=float))
+    if not ((wanted >= 0) & (wanted <= 1)).all():
+        raise UsageError(f"a quantile is asked for at a level between 0 and 1, got {q}")
+    return wanted
+
+
+def _shaped(values: Array, like: Any) -> Any:
+    return float(values[0]) if np.ndim(like) == 0 else values

@@ -1,0 +1,15 @@
+"""Laplace transforms of declared systems, and the singularities that set their long-time decay; usable on their own."""
+
+from eqsolve.laplace.singularity import Candidate, SingularPoint, rightmost_singularity
+from eqsolve.laplace.system import TransformedSystem, final_value, transform_system
+from eqsolve.laplace.transform import Transform
+
+__all__ = [
+    "Candidate",
+    "SingularPoint",
+    "Transform",
+    "TransformedSystem",
+    "final_value",
+    "rightmost_singularity",
+    "transform_system",
+]

@@ -1,0 +1,288 @@
+"""Search a half plane for complex singularities, and certify that there are none, by the argument principle.
+
+The transform is followed along horizontal rays from the far right, all rays at once, so that every value lies on the
+physical sheet. On the mesh of rays and columns a cell is clean when the steps along its sides agree with the
+derivative, h_R does not wind around 0, and the integral of R around it vanishes: then R is analytic inside. In the
+other cells Newton's method looks for branch points and poles, or the mesh is refined there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.laplace.expectation import Array
+from eqsolve.laplace.implicit import Prepared
+from eqsolve.laplace.real_axis import fold_newton, pole_limit, track_to
+
+__all__ = ["Region", "Survey", "survey"]
+
+_REFINEMENTS = 14
+_LARGEST = 6_000
+_EXAMINED = 40
+_TURN = 0.9  # radians h_R may turn along one side of a cell
+_LEAP = 0.35  # how far a side may miss the other end, in units of the distance to the next sheet
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where singularities are looked for: low ≤ Re p, |Im p| ≤ height; to the right of ``high`` there are none."""
+
+    low: float
+    high: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Complex:
+    """A singularity off the real axis, on the physical sheet, in the upper half plane."""
+
+    kind: str
+    R: complex
+    p: complex
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a search found.
+
+    Attributes
+    ----------
+    found
+        Singularities off the real axis that lie as far right as the one on it, or further.
+    clean
+        Whether every cell to the right of the rightmost singularity passed.
+    cells
+        How many cells the region was cut into.
+    """
+
+    found: tuple[Complex, ...]
+    clean: bool
+    cells: int
+
+
+@dataclass
+class Mesh:
+    columns: Array
+    rows: Array
+    R: Array
+    d: Any
+    steady: Array  # whether each step to a column stayed on the sheet
+
+
+def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real: float | None, margin: float) -> Survey:
+    """Search the upper half of a region.
+
+    Parameters
+    ----------
+    anchor
+        A point (R, p) of the physical sheet on the real axis at ``region.high`` or to its right.
+    real
+        The singularity on the real axis; the search ends a little to its left.
+    margin
+        How far left of ``real`` singularities still count as of equal real part.
+    """
+    left = region.low if real is None else real - margin
+    columns = _columns(region.high, left, real, margin)
+    rows = np.concatenate([[0.0], np.geomspace(margin, region.height, 12)]) if real is not None else np.linspace(
+        0.0, region.height, 14
+    )
+    found: list[Complex] = []
+    bad = np.zeros((0, 0), dtype=bool)
+    for _ in range(_REFINEMENTS):
+        mesh = _follow(prepared, anchor, columns, rows)
+        bad = _suspicious(mesh, real) & _open(mesh, found, margin)
+        before = len(found)
+        for j, k in np.argwhere(bad)[:_EXAMINED]:  # from the right
+            _examine(prepared, anchor, mesh, int(j), int(k), found, left)
+        if len(found) > before:  # the search now ends at the rightmost of them
+            best = max(item.p.real for item in found)
+            left = best - margin
+            keep = columns[columns > best + 2 * margin]
+            columns = np.concatenate([keep, [best + margin, left]])
+            rows = _around(rows, [item.p.imag for item in found], margin)
+            continue
+        if not bad.any() or len(columns) * len(rows) > _LARGEST:
+            break
+        columns, rows = _refined(mesh, bad)
+    best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)
+    kept = tuple(item for item in found if item.p.real >= best - 1e-9 * max(abs(best), margin))
+    right = mesh.columns[1:] >= best + 0.9 * margin
+    return Survey(kept, not bad[right].any(), (len(columns) - 1) * (len(rows) - 1))
+
+
+def _around(rows: Array, heights: list[float], margin: float) -> Array:
+    """Add rows that come closer and closer to some heights, down to the margin."""
+    more = [rows]
+    for height in heights:
+        gap = np.abs(rows - height).min() + margin
+        steps = margin * 2.0 ** np.arange(0.5, max(np.log2(4 * gap / margin), 1.0) + 0.5)
+        more += [(height + steps)[height + steps < rows[-1]], height - steps[steps < height]]
+    every = np.sort(np.concatenate(more))
+    return every[np.concatenate([[True], np.diff(every) > 1e-3 * margin])]
+
+
+def _open(mesh: Mesh, found: list[Complex], margin: float) -> Array:
+    """Return the cells that still matter: to the right of what was found, or beside it; not those it lies in."""
+    made = np.ones((len(mesh.columns) - 1, len(mesh.rows) - 1), dtype=bool)
+    if not found:
+        return made
+    best = max(item.p.real for item in found)
+    made &= (mesh.columns[:-1] > best + 1e-9 * abs(best))[:, None]
+    for item in found:
+        slack = 2.1 * margin
+        rows = (mesh.rows[:-1] <= item.p.imag + slack) & (item.p.imag - slack <= mesh.rows[1:])
+        made &= ~((mesh.columns[1:] <= item.p.real + 5 * margin)[:, None] & rows[None])
+    return made
+
+
+def _columns(high: float, left: float, real: float | None, margin: float) -> Array:
+    if real is None:
+        return np.linspace(high, left, 20)
+    return np.append(real + np.geomspace(high - real, margin, 18), left)
+
+
+def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, rows: Array) -> Mesh:
+    """Continue R from the right along every row."""
+    shape = (len(columns), len(rows))
+    R, steady = np.empty(shape, dtype=complex), np.ones(shape, dtype=bool)
+    parts: list[Any] = []
+    d = prepared(*anchor)
+    power = float(anchor[1] * d.slope / anchor[0]) if anchor[0] else 0.0
+    p = columns[0] + 1j * rows
+    current = anchor[0] * (p / anchor[1]) ** power
+    for j, column in enumerate(columns):
+        new_p = column + 1j * rows
+        guess = current if j == 0 else current + parts[-1].slope * (new_p - p)
+        value = guess
+        for _ in range(12):
+            d = prepared(value, new_p)
+            step = d.h / d.h_R
+            value = value - np.where(np.isfinite(step), step, 0.0)
+            if np.all(np.abs(step) <= 1e-10 * np.abs(value) + 1e-300):
+                break
+        d = prepared(value, new_p)
+        if j:
+            reach = _reach(parts[-1], d)
+            steady[j] = (np.abs(value - guess) <= _LEAP * reach) & np.isfinite(value)
+        R[j], p, current = value, new_p, value
+        parts.append(d)
+    return Mesh(columns, rows, R, parts, steady)
+
+
+def _reach(*ends: Any) -> Array:
+    """Return the distance to the next sheet, at the nearer of some points."""
+    sizes = [np.abs(2 * d.h_R / np.where(d.h_RR == 0, 1e-300, d.h_RR)) for d in ends]
+    return np.minimum.reduce(sizes)
+
+
+def _suspicious(mesh: Mesh, real: float | None) -> Array:
+    """Return which cells (between columns j, j+1 and rows k, k+1) may hold a singularity."""
+    columns, rows, R = mesh.columns, mesh.rows, mesh.R
+    F = np.array([np.broadcast_to(d.h_R, rows.shape) for d in mesh.d]).astype(complex)
+    speed = np.array([np.broadcast_to(np.abs(d.fold_slope / d.h_R), rows.shape) for d in mesh.d])
+    S = np.array([np.broadcast_to(d.slope, rows.shape) for d in mesh.d]).astype(complex)
+    reach = np.array([np.broadcast_to(_reach(d), rows.shape) for d in mesh.d])
+    p = columns[:, None] + 1j * rows[None]
+    across, upward = np.diff(p, axis=0), np.diff(p, axis=1)
+
+    def side(values: Array, axis: int) -> tuple[Array, Array]:
+        first, second = (values[:-1], values[1:]) if axis == 0 else (values[:, :-1], values[:, 1:])
+        return first, second
+
+    turns, integrals, rough = [], [], []
+    for axis, step in ((0, across), (1, upward)):
+        (f0, f1), (r0, r1), (s0, s1), (a0, a1), (v0, v1) = (side(v, axis) for v in (F, R, S, reach, speed))
+        turn = np.angle(f1 / f0)
+        miss = np.abs(r1 - r0 - step * (s0 + s1) / 2)
+        turns.append(turn)
+        integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)
+        fast = np.minimum(v0, v1) * np.abs(step) > 2.0  # h_R may turn unseen between two points
+        rough.append(fast | (np.abs(turn) > _TURN) | (miss > _LEAP * np.minimum(a0, a1)) | ~np.isfinite(miss))
+    loop = turns[0][:, :-1] + turns[1][1:] - turns[0][:, 1:] - turns[1][:-1]
+    around = integrals[0][:, :-1] + integrals[1][1:] - integrals[0][:, 1:] - integrals[1][:-1]
+    size = np.abs(across[:, :-1]) * np.abs(R[:-1, :-1]) + np.abs(upward[:-1]) * np.abs(R[:-1, :-1])
+    bad = np.abs(loop) > 1.0
+    bad |= ~(np.abs(around) <= 0.3 * size + 1e-300)
+    bad |= rough[0][:, :-1] | rough[0][:, 1:] | rough[1][:-1] | rough[1][1:]
+    bad |= ~mesh.steady[1:, :-1] | ~mesh.steady[1:, 1:]
+    if real is not None:  # the cell of the real singularity, and what lies behind it, say nothing
+        bad[:, 0] &= columns[1:] > real
+    return bad
+
+
+def _examine(
+    prepared: Prepared, anchor: tuple[float, float], mesh: Mesh, j: int, k: int, found: list[Complex], left: float
+) -> None:
+    """Try Newton's method from the corners of a cell for a branch point, and for a pole."""
+    width = abs(mesh.columns[j] - mesh.columns[j + 1])
+    height = mesh.rows[k + 1] - mesh.rows[k]
+    centre = (mesh.columns[j] + mesh.columns[j + 1]) / 2 + 0.5j * (mesh.rows[k] + mesh.rows[k + 1])
+    for a, b in ((j, k), (j, k + 1), (j + 1, k), (j + 1, k + 1)):
+        R, p = complex(mesh.R[a, b]), complex(mesh.columns[a] + 1j * mesh.rows[b])
+        for kind, answer in (("branch point", _branch(prepared, R, p)), ("pole", _pole(prepared, R, p))):
+            if answer is None:
+                continue
+            value, at = answer
+            near = abs(at.real - centre.real) <= 1.01 * width and abs(at.imag - centre.imag) <= 1.01 * height
+            if not near or not 1e-9 * (abs(at) + height) < at.imag <= mesh.rows[-1] or at.real < left:
+                continue
+            known = any(abs(at - item.p) <= 1e-7 * (abs(at) + 1e-300) for item in found)
+            if not known and _on_sheet(prepared, anchor, kind, value, at, width + height):
+                found.append(Complex(kind, value, at))
+
+
+def _branch(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex] | None:
+    if prepared.transform.is_linear:
+        return None
+    made = fold_newton(prepared, R, p)
+    return None if made is None else (complex(made[0]), complex(made[1]))
+
+
+def _pole(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex] | None:
+    """Find the zero of the coefficient of R, for a linear h; else follow 1/R to zero."""
+    if not prepared.transform.is_linear:
+        d = prepared(R, p)
+        at = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None
+        return None if at is None else (complex(np.inf), complex(at[0]))
+    for _ in range(60):
+        d = prepared(R, p)
+        step = d.h_R / d.h_Rp if d.h_Rp != 0 else np.inf
+        if not np.isfinite(step):
+            return None
+        p = p - step
+        if abs(step) <= 1e-15 * abs(p) + 1e-300:
+            return complex(np.inf), complex(p)
+    return (complex(np.inf), complex(p)) if abs(step) <= 1e-11 * abs(p) else None
+
+
+def _on_sheet(
+    prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float
+) -> bool:
+    """Whether the transform, continued along the ray from the right, arrives at the point."""
+    from eqsolve.errors import SolverError
+
+    if kind == "pole":
+        return True  # reached along the curve, or a zero of a single-valued coefficient
+    offset = 1e-3 * min(size, abs(p))
+    try:
+        right = track_to(prepared, anchor, complex(max(anchor[1], p.real + size), p.imag))
+        near = track_to(prepared, (right, complex(max(anchor[1], p.real + size), p.imag)), p + offset)
+    except SolverError:
+        return False
+    d = prepared(R, p)
+    expected = abs(np.sqrt(-2 * d.h_p / d.h_RR * offset)) if d.h_RR != 0 else 0.0
+    return abs(near - R) <= 2 * expected
+
+
+def _refined(mesh: Mesh, bad: Array) -> tuple[Array, Array]:
+    """Return columns and rows with the suspicious intervals halved, in the direction in which they are longer."""
+    widths = np.abs(np.diff(mesh.columns))[:, None]
+    heights = np.diff(mesh.rows)[None]
+    wide = (bad & (widths >= 0.5 * heights)).any(axis=1)
+    high = (bad & (heights >= 0.5 * widths)).any(axis=0)
+    columns = np.concatenate([mesh.columns, (mesh.columns[:-1][wide] + mesh.columns[1:][wide]) / 2])
+    rows = np.concatenate([mesh.rows, (mesh.rows[:-1][high] + mesh.rows[1:][high]) / 2])
+    return np.sort(columns)[::-1], np.sort(rows)

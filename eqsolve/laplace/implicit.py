@@ -1,0 +1,351 @@
+"""An implicit transform h(R, p) = 0 made computable: h and its derivatives at one point, many points, or many digits."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Dummy, Expr, Pow, fraction, lambdify, together
+
+from eqsolve.errors import UsageError
+from eqsolve.language.nodes import E, InverseValue
+from eqsolve.language.symbols import Random
+from eqsolve.laplace.expectation import Array, Rule, Source
+
+__all__ = ["Derivatives", "ImplicitTransform", "Prepared"]
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """h and its partial derivatives at one point, or at many."""
+
+    h: Any
+    h_R: Any
+    h_p: Any
+    h_RR: Any
+    h_Rp: Any
+    h_pp: Any
+
+    @property
+    def slope(self) -> Any:
+        """dR/dp along h = 0."""
+        return -self.h_p / self.h_R
+
+    @property
+    def fold_slope(self) -> Any:
+        """d(h_R)/dp along h = 0."""
+        return self.h_Rp + self.h_RR * self.slope
+
+
+class ImplicitTransform:
+    """h(R, p) with expectations, compiled once; the law is put in later by `prepare`.
+
+    Parameters
+    ----------
+    expression
+        h, whose zero defines the transform; expectations are written with ``E``.
+    unknown, variable
+        The symbols of the transform R and of its variable p.
+    parameters
+        Symbols that stay free, in which h is differentiated too; their values are given to ``prepare``.
+    """
+
+    def __init__(self, expression: Expr, unknown: Basic, variable: Basic, parameters: Sequence[Basic] = ()) -> None:
+        self.expression, self.unknown, self.variable = expression, unknown, variable
+        self.parameters = tuple(parameters)
+        R, p = unknown, variable
+        first = [expression.diff(R), expression.diff(p)]
+        second = [first[0].diff(R), first[0].diff(p), first[1].diff(p)]
+        self.is_linear = second[0] == 0
+        self._expressions = [expression, *first, *second]
+        allowed = {R, p, *self.parameters}
+        odd = sorted(
+            (item for item in expression.free_symbols if item not in allowed and not isinstance(item, Random)), key=str
+        )
+        if odd:
+            raise UsageError(f"the transform contains `{odd[0]}`, which has no value; substitute a number for it")
+        self.randoms = tuple(sorted((item for item in expression.free_symbols if isinstance(item, Random)), key=str))
+        self._bundle = Bundle(self._expressions, (R, p), self.parameters)
+        self.denominators = _denominators(expression, {R, p})
+        self._distances = (
+            Bundle([E(d) for d in self.denominators], (R, p), self.parameters) if self.denominators else None
+        )
+
+    def prepare(self, source: Source, values: Mapping[Basic, Any] | None = None) -> Prepared:
+        """Return the transform with its law and parameters fixed."""
+        missing = [item.name for item in self.randoms if item.name not in source.names]
+        if missing:
+            raise UsageError(f"the transform contains the random variable `{missing[0]}`, which has no law")
+        return Prepared(self, source, dict(values or {}))
+
+
+class Bundle:
+    """Several expressions in (R, p) with expectations, evaluated together with common parts shared."""
+
+    def __init__(self, expressions: Sequence[Expr], points: tuple[Basic, Basic], parameters: tuple[Basic, ...]) -> None:
+        self.parameters = parameters
+        means = sorted(set().union(*(expr.atoms(E) for expr in expressions)), key=str)
+        self._static: dict[Basic, Dummy] = {}
+        dynamic = [self._shield(node.argument, set(points)) for node in means]
+        self.statics = list(self._static)
+        names = list(self._static.values())
+        self.randoms = sorted({s for expr in self.statics for s in expr.free_symbols if isinstance(s, Random)}, key=str)
+        stand_ins = [Dummy(f"m{index}") for index in range(len(means))]
+        outer = [_replace(expr, dict(zip(means, stand_ins, strict=True))) for expr in expressions]
+        self._arguments = ([*points, *parameters, *names], dynamic)
+        self._outer = ([*points, *parameters, *stand_ins], outer)
+        self._made: dict[str, Any] = {}
+
+    def _shield(self, expr: Expr, points: set[Basic]) -> Expr:
+        """Give each largest part that is random and does not depend on R and p a name; it is computed once."""
+        static = any(isinstance(item, Random) for item in expr.free_symbols) and not expr.free_symbols & points
+        if static and not (expr.is_Mul and any(a.is_number for a in expr.args)):
+            return self._static.setdefault(expr, Dummy(f"x{len(self._static)}", real=True))
+        if not expr.args or isinstance(expr, InverseValue):
+            return expr
+        if expr.is_Mul or expr.is_Add:  # keep together what is random and static, sympy has flattened it
+            fixed = [a for a in expr.args if not a.free_symbols & points and not a.is_number]
+            if len(fixed) > 1 and any(isinstance(s, Random) for a in fixed for s in a.free_symbols):
+                rest = [a for a in expr.args if a not in fixed]
+                return expr.func(self._shield(expr.func(*fixed), points), *(self._shield(a, points) for a in rest))
+        return expr.func(*(self._shield(arg, points) for arg in expr.args))
+
+    def functions(self, module: str) -> tuple[Any, Any]:
+        if module not in self._made:
+            modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
+            self._made[module] = tuple(
+                lambdify(arguments, body, modules, cse=True) for arguments, body in (self._arguments, self._outer)
+            )
+        return self._made[module]
+
+    def static_values(self, rule: Rule, parameters: Mapping[Basic, Any], module: str) -> list[Array]:
+        """Return the static random parts at every point of a rule."""
+        if not self.statics:
+            return []
+        given = {item: rule.values[item.name] for item in self.randoms}
+        if "statics" not in self._made:
+            self._made["statics"] = StaticParts(self.statics, self.randoms, self.parameters)
+        return self._made["statics"](given, parameters, module)
+
+    def evaluate(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
+        """Return the expressions at one point, or at arrays of points; callers silence numpy's warnings."""
+        inner, outer = self.functions("numpy")
+        many = np.ndim(p) > 0
+        if not many:  # numpy's scalars overflow to inf, Python's raise
+            R, p = (np.complex128(v) if isinstance(v, complex) else np.float64(v) for v in (R, p))
+        row = (lambda v: np.asarray(v)[:, None]) if many else (lambda v: v)
+        bodies = inner(row(R), row(p), *parameters, *statics)
+        if many:
+            means = [b @ weights if np.ndim(b) == 2 and np.shape(b)[1] == weights.size
+                     else np.broadcast_to(b, (np.size(p), 1))[:, 0] * weights.sum() for b in bodies]  # fmt: skip
+        else:
+            means = [b @ weights if np.ndim(b) == 1 else b * weights.sum() for b in bodies]
+        return outer(R, p, *parameters, *means)
+
+    def evaluate_precise(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
+        """Return the expressions at one point in mpmath numbers."""
+        import mpmath
+
+        inner, outer = self.functions("mpmath")
+        count = len(self._arguments[1])
+        sums = [mpmath.mpf(0)] * count
+        for index, weight in enumerate(weights):
+            bodies = inner(R, p, *parameters, *(column[index] for column in statics))
+            sums = [total + weight * body for total, body in zip(sums, bodies, strict=True)]
+        return outer(R, p, *parameters, *sums)
+
+
+def _replace(expr: Expr, mapping: Mapping[Basic, Basic]) -> Expr:
+    return expr.xreplace(dict(mapping))
+
+
+class StaticParts:
+    """Random expressions without R and p, inverse functions included, at many points."""
+
+    def __init__(self, expressions: Sequence[Expr], randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
+        from eqsolve.laplace.inverse import InverseFunction
+
+        self.inverses: list[tuple[Dummy, InverseFunction]] = []
+        nodes = sorted(set().union(*(expr.atoms(InverseValue) for expr in expressions)), key=lambda n: n.count_ops())
+        swaps: dict[Basic, Basic] = {}
+        symbols = list(randoms)
+        for node in nodes:
+            name = Dummy("y", real=True)
+            inner = InverseValue(*(arg.xreplace(swaps) for arg in node.args))
+            self.inverses.append((name, InverseFunction(inner, symbols, list(parameters))))
+            swaps[node] = name
+            symbols = [*symbols, name]
+        self.arguments = [*symbols, *parameters]
+        self.bodies = [expr.xreplace(swaps) for expr in expressions]
+        self._made: dict[str, Any] = {}
+
+    def __call__(self, given: Mapping[Basic, Array], parameters: Mapping[Basic, Any], module: str) -> list[Array]:
+        columns, numbers = list(given.values()), list(parameters.values())
+        for _, inverse in self.inverses:
+            columns.append(inverse(columns, numbers, module))
+        if module not in self._made:
+            modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
+            self._made[module] = lambdify(self.arguments, self.bodies, modules, cse=True)
+        function, size = self._made[module], len(columns[0])
+        if module == "numpy":
+            return [np.asarray(made) * np.ones(size) for made in function(*columns, *map(float, numbers))]
+        rows = [function(*(column[i] for column in columns), *numbers) for i in range(size)]
+        return [np.array([row[k] for row in rows], dtype=object) for k in range(len(self.bodies))]
+
+
+def _denominators(expression: Expr, points: set[Basic]) -> tuple[Expr, ...]:
+    """Return what must not vanish under an expectation: random denominators that depend on R or p."""
+    found: dict[Expr, None] = {}
+    for node in expression.atoms(E):
+        for power in node.argument.atoms(Pow):
+            base = power.base
+            negative = power.exp.is_number and (power.exp < 0 or not power.exp.is_integer)
+            random = any(isinstance(item, Random) for item in base.free_symbols)
+            if negative and random and base.free_symbols & points:
+                found[fraction(together(base))[0]] = None
+    return tuple(found)
+
+
+class Prepared:
+    """An implicit transform with its law and parameters, ready to be evaluated."""
+
+    def __init__(self, transform: ImplicitTransform, source: Source, values: dict[Basic, Any]) -> None:
+        self.transform, self.source = transform, source
+        self.values = values
+        self.floats = [float(values[item]) for item in transform.parameters]
+        self._distances = transform._distances
+        self.use(source.rule())
+
+    rule: Rule
+    statics: list[Array]
+    _distance_columns: list[Array]
+
+    def use(self, rule: Rule) -> None:
+        """Take another rule for the expectations."""
+        self.rule = rule
+        named = dict(zip(self.transform.parameters, self.floats, strict=True))
+        self.statics = self.transform._bundle.static_values(rule, named, "numpy")
+        if self._distances is not None:
+            whole = rule if not rule.ends else Rule(
+                {key: np.concatenate([column, rule.ends[key]]) for key, column in rule.values.items()}, rule.weights
+            )  # fmt: skip
+            self._distance_columns = self._distances.static_values(whole, named, "numpy")
+
+    def coarse(self, most: int = 160) -> Prepared | None:
+        """Return the same transform with the points of the law merged into few, to look around cheaply."""
+        if len(self.statics) != 1 or self.rule.weights.size <= 2 * most:
+            return None
+        x, weights = self.statics[0], self.rule.weights
+        keep = weights > 1e-18 * weights.max()
+        x, weights = x[keep], weights[keep]
+        low, high = x.min(), x.max()
+        place = np.log(x - low + 1e-3 * abs(low) + 1e-12 * (high - low)) if low > 0 else x
+        bins = np.minimum(((place - place.min()) / (np.ptp(place) or 1.0) * most).astype(int), most - 1)
+        mass = np.bincount(bins, weights, most)
+        centres = np.bincount(bins, weights * x, most)
+        made: Prepared = object.__new__(Prepared)
+        made.__dict__.update(self.__dict__)
+        made._merged = True
+        made.rule = Rule({}, mass[mass > 0])
+        made.statics = [centres[mass > 0] / mass[mass > 0]]
+        made._distance_columns = made.statics if self._distances is not None and len(self._distances.statics) == 1 else []
+        if self._distances is not None and not made._distance_columns:
+            return None
+        return made
+
+    def resolve(self, R: float, p: float) -> None:
+        """Take a rule that is good at one point (R, p)."""
+        if self.transform._bundle.statics and not self._merged:
+            self._last = (R, p)
+            self.use(self.source.rule(self._probe(R, p)))
+
+    def _probe(self, R: float, p: float) -> Any:
+        bundle = self.transform._bundle
+        inner, _ = bundle.functions("numpy")
+        named = dict(zip(self.transform.parameters, self.floats, strict=True))
+
+        def probe(values: Mapping[str, Array]) -> Array:
+            size = len(next(iter(values.values())))
+            columns = bundle.static_values(Rule(values, np.ones(size)), named, "numpy")
+            with np.errstate(all="ignore"):
+                return np.stack([np.broadcast_to(b, (size,)) for b in inner(R, p, *self.floats, *columns)])
+
+        return probe
+
+    def __call__(self, R: Any, p: Any) -> Derivatives:
+        """Return h and its derivatives at a point or at arrays of points."""
+        return Derivatives(*self.transform._bundle.evaluate(R, p, self.floats, self.statics, self.rule.weights))
+
+    def distance(self, R: float, p: float) -> tuple[float, float, float]:
+        """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
+        if self._distances is None:
+            return np.inf, 0.0, 0.0
+        return _nearest(self, R, p)
+
+    def same_side(self, first: tuple[float, float], second: tuple[float, float]) -> bool:
+        """Whether no random denominator changes its sign between two points."""
+        if self._distances is None:
+            return True
+        inner, _ = self._distances.functions("numpy")
+        tables = [inner(R, p, *self.floats, *self._distance_columns) for R, p in (first, second)]
+        return all(bool(np.all(np.sign(a) == np.sign(b))) for a, b in zip(*tables, strict=True))
+
+    def precise(self, digits: int) -> Callable[[Any, Any], Derivatives]:
+        """Return the same in mpmath numbers."""
+        import mpmath
+
+        bundle = self.transform._bundle
+        named = {item: precise_number(self.values[item]) for item in self.transform.parameters}
+        rule = self.precise_rule(digits)
+        with mpmath.workdps(digits + 15):
+            statics = bundle.static_values(rule, named, "mpmath")
+
+        def function(R: Any, p: Any) -> Derivatives:
+            return Derivatives(*bundle.evaluate_precise(R, p, list(named.values()), statics, rule.weights))
+
+        return function
+
+    _last: tuple[float, float] | None = None
+    _merged: bool = False
+
+    @functools.lru_cache(maxsize=2)  # noqa: B019  (a rule of many digits is dear, and few are made)
+    def precise_rule(self, digits: int) -> Rule:
+        """Return the rule in mpmath numbers, on the panels of the last one."""
+        return self.source.rule(self._probe(*self._last) if self._last else None, digits)
+
+
+def precise_number(value: Any) -> Any:
+    """Return a number in mpmath's precision: exact for rationals and integers."""
+    import mpmath
+    from sympy import sympify
+
+    expr = sympify(value)
+    if expr.is_Rational:
+        return mpmath.mpf(int(expr.p)) / int(expr.q)
+    return mpmath.mpf(str(expr.evalf(mpmath.mp.dps + 5)))
+
+
+def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, float]:
+    bundle = prepared._distances
+    assert bundle is not None
+    columns = prepared._distance_columns
+    inner, _ = bundle.functions("numpy")
+    best = (np.inf, 0.0, 0.0)
+    step = 1e-6
+    for index, values in enumerate(inner(R, p, *prepared.floats, *columns)):
+        table = np.atleast_1d(values)
+        place = int(np.argmin(np.abs(table)))
+        here = float(np.abs(table[place]))
+        if here < best[0]:
+            at = [column[place] for column in columns]
+            slopes = []
+            for dR, dp in ((step * (abs(R) + 1e-300), 0.0), (0.0, step * (abs(p) + 1e-300))):
+                moved = inner(R + dR, p + dp, *prepared.floats, *at)[index]
+                slopes.append((abs(float(moved)) - here) / (dR + dp))
+            best = (here, slopes[0], slopes[1])
+    return best
+
+

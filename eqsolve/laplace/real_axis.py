@@ -1,0 +1,359 @@
+"""Follow a transform along the real axis from p → +∞ to its first singularity.
+
+The sheet is fixed at the far right, where the transform of an ordinary function stays bounded. Steps shrink with the
+distance to what may come: h_R → 0 (a branch point, or a pole when h is linear in R), R → ∞ (a pole), a random
+denominator → 0 (the edge of a law). A branch point is then bracketed: h_R has one sign all along the curve up to it and
+the other one behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from eqsolve.errors import SolverError
+from eqsolve.laplace.implicit import Prepared
+
+__all__ = [
+    "RealTrack",
+    "Start",
+    "far_right",
+    "first_real_singularity",
+    "fold_newton",
+    "follow_to_fold",
+    "newton_R",
+    "pole_limit",
+    "track_to",
+]
+
+FARTHEST = 1e12
+_STEPS = 800
+_ASYMPTOTIC = 0.01  # how far the powers of p may move while the strides are long
+_STRIDE = 8.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """A point of the physical sheet far to the right."""
+
+    R: float
+    p: float
+
+
+@dataclass(frozen=True)
+class RealTrack:
+    """What was met on the real axis.
+
+    Attributes
+    ----------
+    kind
+        "branch point", "pole", "edge", or "" when the left end of the region was reached.
+    R, p
+        The singular point; R is inf at a pole.
+    scale
+        Where the transform leaves its behaviour at infinity: the size of p at which things happen.
+    points
+        The points (R, p) passed, from right to left.
+    bracket
+        h_R before and behind a branch point, or a(p) around the pole of a linear h; None where there is no bracket.
+    """
+
+    kind: str
+    R: float
+    p: float
+    scale: float
+    points: tuple[tuple[float, float], ...]
+    bracket: tuple[float, float] | None = None
+
+
+def newton_R(prepared: Prepared, R: Any, p: Any, rounds: int = 30) -> tuple[Any, bool]:
+    """Solve h(R, p) = 0 for R near a guess."""
+    for _ in range(rounds):
+        d = prepared(R, p)
+        step = d.h / d.h_R
+        if not np.isfinite(step):
+            return R, False
+        R = R - step
+        if abs(step) <= 1e-13 * abs(R) + 1e-300:
+            return R, True
+    return R, abs(step) <= 1e-9 * abs(R)
+
+
+def far_right(prepared: Prepared, start: float | None = None) -> Start:
+    """Return the bounded solution at a far point of the real axis."""
+    for far in (FARTHEST, 1e9, 1e6, 1e4, 1e2, 20.0, 8.0, 4.0):  # nearer where the transform underflows
+        for guess in [start] if start is not None else [0.0, 1.0, 1 / far, -1.0]:
+            R, good = newton_R(prepared, guess, far)
+            again, good_again = newton_R(prepared, R, 2 * far)
+            if good and good_again and abs(R) < 0.1 * far and abs(again) <= 1.5 * abs(R) + 1e-6:
+                return Start(float(R), far)
+    raise SolverError(
+        "the transform has no bounded solution far to the right, where that of an ordinary function is bounded; "
+        "is it the transform of a distribution? multiply it by a power of p, or give start= near the solution you mean"
+    )
+
+
+def first_real_singularity(prepared: Prepared, start: Start, low: float | None = None) -> RealTrack:
+    """Walk to the left until something happens, or ``low`` is reached (by default, four times the transform's scale)."""
+    R, p = glide(prepared, start)
+    scale = p
+    low = -4 * scale if low is None else low
+    largest, points = abs(R), [(R, p)]
+    last: dict[str, float] = {}
+    resolved, first = np.inf, 0.0
+    for _ in range(_STEPS):
+        d = prepared(R, p)
+        F, slope = d.h_R, d.slope
+        largest = max(largest, abs(R))
+        near, d_R, d_p = prepared.distance(R, p)
+        closing = d_R * slope + d_p
+        resolved = near if np.isinf(resolved) else resolved
+        if closing > 0 and near < 0.1 * resolved and near / closing < 3 * _ratio(F, d.fold_slope):
+            prepared.resolve(R, p)  # the edge of a law is near: its panels must become finer
+            R, resolved = float(newton_R(prepared, R, p)[0]), near
+            continue
+        lengths = [
+            _ratio(F, d.fold_slope),
+            _ratio(largest, slope),
+            near / closing if closing > 0 else np.inf,
+        ]
+        first = F if len(points) == 1 else first
+        if abs(F) < 1e-2 * abs(first) and (crossed := _cross(prepared, d, R, p, scale)) is not None:
+            R, p = crossed
+            last = {}
+            points.append((R, p))
+            continue
+        guesses = _guesses(prepared, d, R, p)
+        for kind, at in guesses.items():
+            steady = kind in last and abs(last[kind] - at) < 0.3 * (p - at)
+            if steady and (found := _land(prepared, kind, R, p, at, scale, points)) is not None:
+                return found
+        last = guesses
+        if lengths[2] < 1e-12 * abs(p) + 1e-14 * scale:
+            return RealTrack("edge", R, p - lengths[2], scale, tuple(points))
+        if p <= low:
+            break
+        R, p = _advance(prepared, R, p, slope, min(0.3 * min(lengths[:2]), 0.6 * lengths[2], 0.5 * scale, p - low))
+        points.append((R, p))
+    return RealTrack("", R, p, scale, tuple(points))
+
+
+def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
+    """Go left in long strides while R and h_R are powers of p, as they are far to the right."""
+    R, p = start.R, start.p
+    d = prepared(R, p)
+    powers = (_power(p, d.slope, R), _power(p, d.fold_slope, d.h_R))
+    while p > 1e-12:
+        new, good = newton_R(prepared, R * _STRIDE ** -powers[0], p / _STRIDE, 12)
+        if not good:
+            break
+        d = prepared(new, p / _STRIDE)
+        here = (_power(p / _STRIDE, d.slope, new), _power(p / _STRIDE, d.fold_slope, d.h_R))
+        if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > _ASYMPTOTIC:
+            break
+        R, p = float(new), p / _STRIDE
+    return R, p
+
+
+def _power(p: float, slope: float, value: float) -> float:
+    return float(p * slope / value) if value != 0 else 0.0
+
+
+def _ratio(top: float, bottom: float) -> float:
+    return abs(top / bottom) if bottom != 0 else np.inf
+
+
+def _cross(prepared: Prepared, d: Any, R: float, p: float, scale: float) -> tuple[float, float] | None:
+    """Step over a point where another sheet crosses: h_R and h_p vanish together there, and dR/dp stays finite."""
+    length = d.h_R / d.fold_slope if d.fold_slope != 0 else np.inf
+    along = d.h_pp + d.h_Rp * d.slope
+    if prepared.transform.is_linear or not 0 < length < 0.1 * scale or along == 0:
+        return None
+    if abs(d.h_p / along - length) > 0.02 * length:
+        return None
+    return float(newton_R(prepared, R - 2 * length * d.slope, p - 2 * length)[0]), float(p - 2 * length)
+
+
+def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]:
+    """Return the places to the left that the local behaviour points to, by kind of singularity."""
+    found = {}
+    if d.fold_slope != 0:
+        kind, share = ("zero", 1.0) if prepared.transform.is_linear else ("branch point", 0.5)
+        found[kind] = p - share * d.h_R / d.fold_slope
+    if d.slope != 0:
+        found["pole"] = p + R / d.slope
+    return {kind: float(at) for kind, at in found.items() if at < p}
+
+
+def _advance(prepared: Prepared, R: float, p: float, slope: float, step: float) -> tuple[float, float]:
+    """Take one step to the left with the curve under control: the corrected value stays near the predicted one."""
+    for _ in range(60):
+        guess = R - slope * step
+        new, good = newton_R(prepared, guess, p - step, 12)
+        if good:
+            moved = abs(new - guess)
+            near = moved <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + 1e-300
+            if near and prepared.same_side((R, p), (float(new), p - step)):
+                return float(new), p - step
+        step /= 2
+    raise SolverError(f"the transform cannot be followed along the real axis beyond p = {p:.6g}")
+
+
+def fold_newton(function: Any, R: Any, p: Any, tolerance: float = 1e-15, rounds: int = 40) -> tuple[Any, Any, Any] | None:
+    """Solve h = 0, h_R = 0; return the point and the size of the last step, or None."""
+    smallest = None
+    for _ in range(rounds):
+        d = function(R, p)
+        det = d.h_R * d.h_Rp - d.h_p * d.h_RR
+        if det == 0:
+            return None
+        dR = (d.h * d.h_Rp - d.h_p * d.h_R) / det
+        dp = (d.h_R * d.h_R - d.h_RR * d.h) / det
+        if not (abs(dR) < 1e300 and abs(dp) < 1e300):
+            return None
+        R, p = R - dR, p - dp
+        size = max(abs(dR) / (abs(R) + abs(dR) + 1e-300), abs(dp) / (abs(p) + abs(dp) + 1e-300))
+        if size <= tolerance or (smallest is not None and size >= smallest and size < 1e-11):
+            return R, p, max(abs(dp), tolerance * abs(p))
+        smallest = size if smallest is None else min(size, smallest)
+    return (R, p, abs(dp)) if smallest is not None and smallest < 1e-9 else None
+
+
+def _land(
+    prepared: Prepared, kind: str, R: float, p: float, at: float, scale: float, points: list[tuple[float, float]]
+) -> RealTrack | None:
+    if kind == "branch point":
+        d = prepared(R, p)
+        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at)
+        if found is None:
+            return None
+        R_c, p_c = float(found[0]), float(found[1])
+        if not (p_c < p and abs(p_c - at) < 2 * (p - at) and prepared.same_side((R, p), (R_c, p_c))):
+            return None
+        if abs(abs(R - R_c) / _opening(prepared, R_c, p_c, p - p_c) - 1) > 0.5:
+            return None  # two sheets cross there without a branch point, or it is too far to tell
+        bracket = follow_to_fold(prepared, R, p, R_c, p_c)
+        return None if bracket is None else RealTrack(kind, R_c, p_c, scale, tuple(points), bracket)
+    if kind == "zero":
+        return _linear_pole(prepared, R, p, at, scale, points)
+    return _pole(prepared, R, p, at, scale, points)
+
+
+def _opening(prepared: Prepared, R: float, p: float, offset: float) -> float:
+    """Return |R − R_c| at a distance from a square-root branch point."""
+    d = prepared(R, p)
+    return float(abs(2 * d.h_p / d.h_RR * offset)) ** 0.5 + 1e-300 if d.h_RR != 0 else np.inf
+
+
+def follow_to_fold(prepared: Prepared, R: float, p: float, R_c: float, p_c: float) -> tuple[float, float] | None:
+    """Follow the curve in R up to the branch point and a little behind it; return h_R there, if its signs are right."""
+    sign = np.sign(prepared(R, p).h_R)
+    shares = np.append(np.linspace(0.1, 0.9, 9), [0.99, 1.01])
+    along = R + (R_c - R) * shares
+    at = p_c + (p - p_c) * (1 - shares) ** 2
+    for _ in range(30):
+        d = prepared(along, at)
+        step = d.h / d.h_p
+        at = at - step
+        if np.all(np.abs(step) <= 1e-12 * np.abs(at) + 1e-300) or not np.all(np.isfinite(at)):
+            break
+    value = np.asarray(prepared(along, at).h_R) * np.ones(len(shares))
+    if not np.all(np.isfinite(at)) or (np.sign(value[:-1]) != sign).any() or np.sign(value[-1]) != -sign:
+        return None
+    return float(value[-2]), float(value[-1])
+
+
+def _linear_pole(
+    prepared: Prepared, R: float, p: float, at: float, scale: float, points: list[tuple[float, float]]
+) -> RealTrack | None:
+    """Find the zero of a(p) in a(p) R + b(p) = 0 between brackets."""
+    from scipy.optimize import brentq
+
+    def coefficient(x: float) -> float:
+        return float(prepared(0.0, x).h_R)
+
+    left = at - 0.5 * (p - at)
+    if not np.isfinite(coefficient(left)) or np.sign(coefficient(left)) == np.sign(coefficient(p)):
+        return None
+    root = float(brentq(coefficient, left, p, xtol=1e-300, rtol=9e-16))
+    if abs(float(prepared(0.0, root).h)) <= 1e-12 * abs(float(prepared(0.0, p).h)) or _jumps(prepared, root, p):
+        return None
+    return RealTrack("pole", np.inf, root, scale, tuple(points), (coefficient(left), coefficient(p)))
+
+
+def _jumps(prepared: Prepared, root: float, p: float) -> bool:
+    """Whether a sign change is a pole of a(p) itself and no zero."""
+    return abs(float(prepared(0.0, root + 1e-9 * (p - root)).h_R)) > abs(float(prepared(0.0, p).h_R))
+
+
+def _pole(
+    prepared: Prepared, R: float, p: float, at: float, scale: float, points: list[tuple[float, float]]
+) -> RealTrack | None:
+    """Return the point where 1/R vanishes, once the curve is on its way there."""
+    if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
+        return None
+    made = pole_limit(prepared, R, p, at)
+    if made is None or made[1] > 1e-9 * max(scale, abs(made[0])) or made[0] > p:
+        return None
+    return RealTrack("pole", np.inf, float(made[0]), scale, tuple(points), None)
+
+
+def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float] | None:
+    """Follow p as a function of S = 1/R to S = 0; return the limit and how far the last extrapolations differ."""
+    S, values = 1 / R, []
+    guess = p
+    for _ in range(14):
+        S = S / 2
+        guess = at + (guess - at) / 2
+        before = guess
+        for _ in range(30):
+            d = prepared(1 / S, guess)
+            step = d.h / d.h_p
+            guess = guess - step
+            if abs(step) <= 1e-15 * abs(guess) + 1e-300 or not np.isfinite(guess):
+                break
+        if not np.isfinite(guess) or abs(guess - before) > abs(p - at):
+            return None
+        values.append(guess)
+    table, estimates = values, [values[-1]]
+    for order in range(1, 6):  # Richardson: p(S) is analytic at S = 0
+        table = [(2**order * b - a) / (2**order - 1) for a, b in pairwise(table)]
+        estimates.append(table[-1])
+    spread = abs(estimates[-1] - estimates[-2])
+    return (estimates[-1], float(spread)) if spread <= 1e-6 * abs(p - estimates[-1]) else None
+
+
+def track_to(prepared: Prepared, start: tuple[Any, Any], end: Any, most: int = 400) -> Any:
+    """Continue R along a straight line in the complex plane from (R, p) to ``end``; return R there."""
+    R, p = (complex(v) for v in start)
+    done, share, step = 0.0, 1.0, 1.0
+    whole = complex(end) - p
+    d = prepared(R, p)
+    for _ in range(most):
+        move = whole * min(step, share - done)
+        guess = R + d.slope * move
+        new, at, good = guess, p + move, False
+        for _ in range(12):
+            e = prepared(new, at)
+            delta = e.h / e.h_R
+            if not np.isfinite(delta):
+                break
+            new -= delta
+            if abs(delta) <= 1e-13 * abs(new) + 1e-300:
+                good = True
+                break
+        reach = abs(2 * d.h_R / d.h_RR) if d.h_RR != 0 else np.inf
+        if good and abs(new - guess) <= 0.15 * min(reach, np.inf) and abs(new - R) <= 0.5 * reach + 1e-9 * abs(R):
+            done += abs(move / whole) if whole else 1.0
+            R, p, d = new, at, prepared(new, at)
+            step = min(2 * step, 1.0)
+            if done >= 1 - 1e-12:
+                return R
+        else:
+            step /= 2
+            if step < 1e-12:
+                break
+    raise SolverError(f"the transform cannot be continued from p = {start[1]:.6g} to p = {end:.6g}: it is singular on the way")

@@ -1,0 +1,1 @@
+"""Finite sizes: flows run as they are declared, data sources, linearised flows."""

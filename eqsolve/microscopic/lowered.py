@@ -1,0 +1,223 @@
+"""A flow with its parameters bound, as array functions: drift, observables, and products with its Jacobian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Expr, S
+
+from eqsolve.binding import Binding
+from eqsolve.compile.lowering import lower
+from eqsolve.errors import ModelError
+from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Law
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Field, Gradient, Random, State, Time
+from eqsolve.solvers.grids import Array
+
+__all__ = ["LoweredFlow", "lower_flow", "sides"]
+
+Function = Callable[..., list[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Average:
+    """An expectation as a mean over coordinates or over samples."""
+
+    node: E
+    on_samples: bool
+    values: Function
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredFlow:
+    """The functions of one flow. ``moving`` are the weights that change in time, ``active`` the gradients in a drift.
+
+    Arguments of coordinate functions: t, states, active gradients, coordinate constants; of sample functions: t,
+    fields, sample constants.
+    """
+
+    flow: Flow
+    binding: Binding
+    time: Basic
+    states: tuple[State, ...]
+    active: tuple[int, ...]
+    moving: tuple[int, ...]
+    coordinate_randoms: tuple[Random, ...]
+    sample_randoms: tuple[Random, ...]
+    weights: Function
+    losses: Function
+    drift: Function
+    averages: tuple[Average, ...]
+    observables: Function
+    variables: Function
+    variable_names: tuple[str, ...]
+    coordinate_arguments: tuple[Basic, ...]
+    sample_arguments: tuple[Basic, ...]
+    weight_expressions: tuple[Expr, ...]
+    loss_expressions: tuple[Expr, ...]
+    drift_expressions: tuple[Expr, ...]
+
+    @property
+    def ratio(self) -> float:
+        return float(self.binding.values[self.flow.ratio])
+
+
+def sides(flow: Flow) -> tuple[tuple[Random, ...], tuple[Random, ...]]:
+    """Return the random constants of the coordinates and those of the samples.
+
+    A constant that only observables use lives where the rest of its expectation lives.
+    """
+    starts = [start for start in flow.state.values() if not isinstance(start, Law)]
+    samples = _randoms(flow.loss_gradient)
+    coordinates = _randoms([*flow.weights, *flow.drift.values(), *starts, *flow.variables.values()]) - samples
+    for node in _expectations(flow):
+        more = _randoms([node.argument]) - samples - coordinates
+        if any(isinstance(item, Field) or item in samples for item in node.argument.free_symbols):
+            samples |= more
+        else:
+            coordinates |= more
+    return tuple(sorted(coordinates, key=str)), tuple(sorted(samples, key=str))
+
+
+def _randoms(expressions: Sequence[Expr]) -> set[Random]:
+    return {item for expr in expressions for item in expr.free_symbols if isinstance(item, Random)}
+
+
+def _expectations(flow: Flow) -> list[E]:
+    found: set[E] = set().union(*(expr.atoms(E) for expr in flow.observables.values()))
+    return sorted(found, key=str)
+
+
+def lower_flow(binding: Binding) -> LoweredFlow:
+    """Return the array functions of a bound flow."""
+    flow = binding.model
+    assert isinstance(flow, Flow)
+    times = [item for item in flow.time_symbols]
+    time = times[0] if times else Time("t")
+    coordinate, sample = sides(flow)
+    weights = tuple(binding.apply(expr) for expr in flow.weights)
+    losses = tuple(binding.apply(expr) for expr in flow.loss_gradient)
+    drift = tuple(binding.apply(flow.drift[item]) for item in flow.state)
+    used = set().union(*(expr.free_symbols for expr in drift), *(node.free_symbols for node in _expectations(flow)))
+    active = tuple(place for place, item in enumerate(flow.gradients) if item in used)
+    changing = {*flow.state, time}
+    moving = tuple(place for place, expr in enumerate(weights) if expr.free_symbols & changing)
+    states = tuple(flow.state)
+    gradients = tuple(flow.gradients[place] for place in active)
+    on_coordinates = (time, *states, *gradients, *coordinate)
+    on_samples = (time, *flow.fields, *sample)
+    plain = (time, *states, *coordinate)
+    averages = []
+    for node in _expectations(flow):
+        argument = binding.apply(node.argument)
+        sampled = any(isinstance(item, Field) or item in sample for item in argument.free_symbols)
+        averages.append(Average(node, sampled, lower([argument], on_samples if sampled else on_coordinates)))
+    nodes = [average.node for average in averages]
+    outer = [_apply_outside(expr, binding) for expr in flow.observables.values()]
+    variables = [binding.apply(expr) for expr in flow.variables.values()]
+    names = tuple(
+        name for name, expr in zip(flow.variables, variables, strict=True)
+        if not any(isinstance(item, Field | Gradient) or item in sample for item in expr.free_symbols)
+    )  # fmt: skip
+    kept = [expr for name, expr in zip(flow.variables, variables, strict=True) if name in names]
+    _refuse_complex([*weights, *losses, *drift], flow)
+    return LoweredFlow(
+        flow, binding, time, states, active, moving, coordinate, sample,
+        lower(weights, plain), lower([losses[place] for place in active], on_samples), lower(drift, on_coordinates),
+        tuple(averages), lower(outer, (time, *nodes)), lower(kept, plain), names, on_coordinates, on_samples,
+        weights, losses, drift,
+    )  # fmt: skip
+
+
+def _apply_outside(expr: Expr, binding: Binding) -> Expr:
+    """Put in the parameters outside expectations; the nodes themselves stay as declared, to be looked up."""
+    nodes = {node: Time(f"node{place}") for place, node in enumerate(sorted(expr.atoms(E), key=str))}
+    back = {stand_in: node for node, stand_in in nodes.items()}
+    return binding.apply(expr.xreplace(nodes)).xreplace(back)
+
+
+def _refuse_complex(expressions: Sequence[Expr], flow: Flow) -> None:
+    for expr in expressions:
+        if expr.has(S.ComplexInfinity, S.NaN) or expr.has(S.ImaginaryUnit):
+            raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
+
+
+class Sample:
+    """One draw of a flow: features, constants and start, and the functions of the state on them."""
+
+    def __init__(self, lowered: LoweredFlow, features: Array, constants: dict[Random, Array], start: Array) -> None:
+        self.lowered = lowered
+        self.features = features
+        self.n, self.d = features.shape
+        self.start = start
+        self.scale = 1.0 / lowered.ratio
+        self.coordinate_constants = [constants[item] for item in lowered.coordinate_randoms]
+        self.sample_constants = [constants[item] for item in lowered.sample_randoms]
+        weights = self._weights(0.0, start)
+        self.still: list[Array | None] = [
+            None if place in lowered.moving else features @ _full(weight, self.d)
+            for place, weight in enumerate(weights)
+        ]
+        self.evaluations = 0
+
+    def _weights(self, time: float, state: Array) -> list[Any]:
+        return self.lowered.weights(time, *state, *self.coordinate_constants)
+
+    def fields(self, time: float, state: Array) -> list[Array]:
+        """Return f = X w, one array of length n per weight."""
+        weights = self._weights(time, state)
+        made: list[Array] = []
+        for place, still in enumerate(self.still):
+            made.append(self.features @ _full(weights[place], self.d) if still is None else still)
+        return made
+
+    def gradients(self, time: float, fields: list[Array]) -> list[Array]:
+        """Return g = Xᵀℓ/δ for the gradients that a drift uses."""
+        losses = self.lowered.losses(time, *fields, *self.sample_constants)
+        return [(_full(loss, self.n) * self.scale) @ self.features for loss in losses]
+
+    def drift(self, time: float, flat: Array) -> Array:
+        """Return θ' for a flat state."""
+        self.evaluations += 1
+        state = flat.reshape(-1, self.d)
+        gradients = self.gradients(time, self.fields(time, state))
+        made = self.lowered.drift(time, *state, *gradients, *self.coordinate_constants)
+        result = np.empty_like(state)
+        for place, value in enumerate(made):
+            result[place] = value
+        return result.ravel()
+
+    def observe(self, time: float, flat: Array) -> list[float]:
+        """Return the observables, in the order declared."""
+        state = flat.reshape(-1, self.d)
+        fields = self.fields(time, state)
+        gradients = self.gradients(time, fields)
+        on_coordinates = (time, *state, *gradients, *self.coordinate_constants)
+        on_samples = (time, *fields, *self.sample_constants)
+        means = [
+            float(np.mean(average.values(*(on_samples if average.on_samples else on_coordinates))[0]))
+            for average in self.lowered.averages
+        ]
+        return [float(value) for value in self.lowered.observables(time, *means)]
+
+    def snapshot(self, time: float, flat: Array) -> dict[str, Array]:
+        """Return what lives on the coordinates: states, variables and constants by name."""
+        state = flat.reshape(-1, self.d)
+        made = {item.name: values.copy() for item, values in zip(self.lowered.states, state, strict=True)}
+        values = self.lowered.variables(time, *state, *self.coordinate_constants)
+        made |= {
+            name: np.array(_full(value, self.d))
+            for name, value in zip(self.lowered.variable_names, values, strict=True)
+        }
+        constants = zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=True)
+        return made | {item.name: array for item, array in constants}
+
+
+def _full(value: Any, size: int) -> Array:
+    """Return an array of the given length; a number stands for the same value everywhere."""
+    array = np.asarray(value, dtype=float)
+    return array if array.shape == (size,) else np.broadcast_to(array, (size,)).copy()

@@ -1,0 +1,205 @@
+"""The estimators at finite size that fixed points describe; a model names its own by ``minimises=Minimiser(...)``.
+
+``minimise(binding, X, y)`` gives the weights for any bound `FixedPoint` that declares a minimiser; ``draw`` makes X, y
+and w*, ``measure`` the numbers to hold against the theory, and ``finite_size`` all of it over several seeds:
+
+- strength λ > 0, J quadratic: a linear system; J = a|w| + bw²/2: scikit-learn's coordinate descent (extra ``minimisers``);
+  any other smooth convex J: scipy's L-BFGS.
+- λ = 0 and n > d: least squares. λ = 0 and n < d: the interpolator of least Σ J(w), by Newton's method on the dual,
+  where w = (J')⁻¹(Xᵀν) and Xw = y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sympy import Abs, Expr, S, sign
+
+from eqsolve.binding import Binding
+from eqsolve.compile.increasing import increasing_roots
+from eqsolve.compile.lowering import lower
+from eqsolve.distribution import Distribution
+from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.fixed_point import FixedPoint, Minimiser
+
+__all__ = ["FiniteSize", "draw", "finite_size", "measure", "minimise"]
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def declared(binding: Binding) -> Minimiser:
+    """Return the minimiser a model declares; a clear error when it has none."""
+    model = binding.model
+    found = model.minimises if isinstance(model, FixedPoint) else None
+    if found is None:
+        raise UsageError(
+            f"model `{model.name}` ({model.location}) names no estimator; declare it with minimises=Minimiser(...)"
+        )
+    return found
+
+
+def draw(binding: Binding, d: int, seed: int) -> tuple[Array, Array, Array]:
+    """Return X (n × d, entries of variance 1/d), y = Xw* + ξ, and w* drawn from its law."""
+    spec = declared(binding)
+    rng = np.random.default_rng(seed)
+    n = round(binding.number(spec.ratio) * d)
+    target = binding.laws[spec.target].sample(rng, d)
+    matrix = rng.standard_normal((n, d)) / np.sqrt(d)
+    noise = np.sqrt(binding.number(spec.noise)) * rng.standard_normal(n)
+    return matrix, matrix @ target + noise, target
+
+
+def minimise(binding: Binding, X: Array, y: Array, *, tolerance: float = 1e-10) -> Array:
+    """Return the weights of the estimator that the model declares, for given data."""
+    spec = declared(binding)
+    n, d = X.shape
+    strength = binding.number(spec.strength)
+    if strength == 0:
+        return least_squares(X, y) if n >= d else interpolate(*_dual(binding, spec), X, y, tolerance=tolerance)
+    if spec.penalty is None:
+        raise UsageError(f"model `{binding.model.name}`: a positive strength needs penalty=, not inverse_slope=")
+    J, w, ratio = binding.apply(spec.penalty), spec.variable, binding.number(spec.ratio)
+    smooth = J.subs(Abs(w), 0)
+    kink = (J - smooth).subs(Abs(w), 1) if J.has(Abs) else S.Zero
+    quadratic = not smooth.has(Abs, sign) and not smooth.diff(w, 2).free_symbols and smooth.diff(w).subs(w, 0) == 0
+    if quadratic and not kink.free_symbols:
+        bend = float(smooth.diff(w, 2)) * strength
+        if kink == 0:
+            return np.asarray(np.linalg.solve(X.T @ X / ratio + bend * np.eye(d), X.T @ y / ratio))
+        return _elastic(X, y, float(kink) * strength / d, bend / d, tolerance)
+    if J.has(Abs, sign):
+        raise UsageError(f"no minimiser for the penalty {J}: expected a|w| + bw²/2, or a smooth convex function")
+    return _smooth(J, w, strength, ratio, X, y)
+
+
+def least_squares(X: Array, y: Array) -> Array:
+    """Return the least-squares solution."""
+    return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])
+
+
+def _elastic(X: Array, y: Array, absolute: float, square: float, tolerance: float) -> Array:
+    """Return argmin |y − Xw|²/(2n) + absolute |w|₁ + square |w|²/2, by coordinate descent."""
+    try:
+        from sklearn.linear_model import ElasticNet
+    except ImportError:
+        raise UsageError(
+            "this minimiser needs scikit-learn; install it with `pip install 'eqsolve[minimisers]'`"
+        ) from None
+    whole = absolute + square
+    solver = ElasticNet(alpha=whole, l1_ratio=absolute / whole, fit_intercept=False, tol=tolerance, max_iter=200_000)
+    return np.asarray(solver.fit(np.asfortranarray(X), y).coef_)
+
+
+def _smooth(J: Expr, w: Any, strength: float, ratio: float, X: Array, y: Array) -> Array:
+    from scipy.optimize import minimize
+
+    value, slope = (lower([expr], [w]) for expr in (J, J.diff(w)))
+
+    def objective(weights: Array) -> tuple[float, Array]:
+        gap = X @ weights - y
+        total = gap @ gap / (2 * ratio) + strength * np.sum(value(weights)[0])
+        return float(total), X.T @ gap / ratio + strength * np.broadcast_to(slope(weights)[0], weights.shape)
+
+    found = minimize(objective, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B",
+                     options={"maxiter": 20_000, "ftol": 1e-16, "gtol": 1e-10})  # fmt: skip
+    return np.asarray(found.x)
+
+
+def _dual(binding: Binding, spec: Minimiser) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Return (J')⁻¹ and its derivative as functions of arrays."""
+    w = spec.variable
+    if spec.inverse_slope is not None:
+        weight = binding.apply(spec.inverse_slope)
+        both = lower([weight, weight.diff(w)], [w])
+        return (lambda q: both(q)[0]), (lambda q: np.broadcast_to(both(q)[1], q.shape))
+    assert spec.penalty is not None
+    slope = binding.apply(spec.penalty).diff(w)
+    if slope.has(Abs, sign):
+        raise UsageError(f"the interpolator of least Σ {spec.penalty} needs a differentiable penalty")
+    pair = lower([slope, slope.diff(w)], [w])
+
+    def weights(q: Array) -> Array:
+        ends = (np.array(-np.inf), np.array(np.inf))
+        return increasing_roots(lambda y, _: _spread(pair(y), y), q, *ends)
+
+    return weights, lambda q: 1 / _spread(pair(weights(q)), q)[1]
+
+
+def _spread(entries: list[Any], like: Array) -> tuple[Array, Array]:
+    first, second = (np.broadcast_to(entry, like.shape) for entry in entries)
+    return first, second
+
+
+def interpolate(
+    weight: Callable[[Array], Array], slope: Callable[[Array], Array], X: Array, y: Array, *, tolerance: float = 1e-10
+) -> Array:
+    """Return the interpolator Xw = y with w = (J')⁻¹(Xᵀν), by damped Newton steps in ν.
+
+    The dual function Σ J*(Xᵀν) − yν is convex; along a step its derivative is ν-residual · step, which must not turn
+    positive. Steps are limited so that J' changes by a few units at most, and stay where the weights are finite.
+    """
+    n = X.shape[0]
+    dual = np.zeros(n)
+    q = X.T @ dual
+    scale = float(np.abs(y).max()) or 1.0
+    with np.errstate(all="ignore"):
+        for _ in range(200):
+            residual = X @ weight(q) - y
+            if float(np.abs(residual).max()) <= tolerance * scale:
+                return np.asarray(weight(q))
+            gram = (X * slope(q)) @ X.T
+            step = -np.linalg.solve(gram + 1e-14 * np.trace(gram) / n * np.eye(n), residual)
+            change = X.T @ step
+            length = min(1.0, 3.0 / float(np.abs(change).max()) * max(1.0, float(np.abs(q).max()) / 3))
+            for _ in range(60):
+                new = X @ weight(q + length * change) - y
+                if np.isfinite(new).all() and new @ step <= 0.1 * abs(residual @ step):
+                    break
+                length /= 2
+            dual = dual + length * step
+            q = X.T @ dual
+    raise SolverError(
+        f"the interpolator was not reached in 200 Newton steps: |Xw − y| is still {float(np.abs(residual).max()):.2g}"
+    )
+
+
+@dataclass(frozen=True)
+class FiniteSize:
+    """Values at finite size: one array over the seeds per name; and the empirical joint law of (w, w*)."""
+
+    values: dict[str, Array]
+    law: Distribution
+    d: int
+
+    def mean(self, name: str) -> tuple[float, float]:
+        """Return the mean over seeds and its standard error."""
+        values = self.values[name]
+        return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def measure(binding: Binding, X: Array, y: Array, target: Array, weights: Array) -> dict[str, float]:
+    """Return what the model's values are at finite size, as its minimiser declares."""
+    spec = declared(binding)
+    error = float(np.mean((weights - target) ** 2))
+    found = {
+        "error": error, "prediction error": error + binding.number(spec.noise),
+        "residual": float(np.mean((y - X @ weights) ** 2)), "zeros": float(np.mean(weights == 0)),
+    }  # fmt: skip
+    return {name: found[kind] for name, kind in spec.measures.items()}
+
+
+def finite_size(binding: Binding, *, d: int, seeds: int, seed: int = 0) -> FiniteSize:
+    """Return the estimator's values over several draws of the data."""
+    rows, weights, targets = [], [], []
+    for place in range(seeds):
+        X, y, target = draw(binding, d, seed + place)
+        found = minimise(binding, X, y)
+        rows.append(measure(binding, X, y, target, found))
+        weights.append(found)
+        targets.append(target)
+    values = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    names = ("w", declared(binding).target.name)
+    return FiniteSize(values, Distribution.of_sample(names, np.stack([np.concatenate(weights), np.concatenate(targets)])), d)

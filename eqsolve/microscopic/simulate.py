@@ -1,0 +1,310 @@
+"""`simulate`: run a flow at finite d, several independent draws at once, and report its observables."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.binding import Binding, bind
+from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Law
+from eqsolve.microscopic.data import Features, read_data
+from eqsolve.microscopic.draws import HOW, draw_constants, draw_law
+from eqsolve.microscopic.integrators import descend, flow_through
+from eqsolve.microscopic.linearised import fastest
+from eqsolve.microscopic.lowered import LoweredFlow, Sample, lower_flow
+from eqsolve.microscopic.simulation import Simulation
+from eqsolve.solvers.grids import Array
+
+__all__ = ["Simulation", "draw_sample", "simulate"]
+
+logger = logging.getLogger("eqsolve")
+
+
+def simulate(
+    flow: Flow,
+    *,
+    d: int | None = None,
+    t_max: float | None = None,
+    at: float | Iterable[float] | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    data: Any = "gaussian",
+    constants: str = "sampled",
+    step: float | None = None,
+    rtol: float = 1e-6,
+    keep: bool = False,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    progress: Any = None,
+    params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> Simulation:
+    """Run a flow at finite size.
+
+    Parameters
+    ----------
+    d
+        Number of coordinates; that of the matrix when ``data`` is one. The number of samples is n = δ d.
+    t_max, at
+        Last time, and the times to report; 25 times up to ``t_max`` unless given.
+    seed, seeds
+        Seed of everything random, and how many independent draws to run. Draw i is the same whatever ``seeds`` is.
+    data
+        ``"gaussian"``, ``"binary"`` (±1/√d), ``"student_t"`` (5 degrees of freedom), a law of the entries (standardised),
+        an n × d array, or a file that holds one.
+    constants
+        ``"sampled"``: random constants and starts are drawn; ``"exact"``: placed so that their empirical law is the
+        declared one.
+    step
+        Gradient descent θ ← θ + η p(g, θ) with this step instead of the flow; times go to the nearest step.
+    rtol
+        Tolerance of the adaptive integrator per step.
+    keep
+        Keep the coordinates at every reported time.
+    workers, executor
+        Draws run at once (one per core by default), or the ``concurrent.futures`` executor to run them on.
+    progress
+        Called with (done, total, text).
+    params, **parameters
+        Values of parameters and laws of random constants, by name.
+    """
+    from eqsolve.passes.check import RESERVED, check
+
+    started = time.perf_counter()
+    check(flow)
+    for word in parameters:
+        if word not in flow.names and (near := did_you_mean(word, RESERVED)):
+            raise UsageError(f"simulate has no option `{word}`, and flow `{flow.name}` no such parameter{near}")
+    features = read_data(data)
+    settings = {**(params or {}), **parameters}
+    n, d, settings = _sizes(flow, features, d, settings)
+    binding = bind(flow, settings)
+    if n is None:
+        ideal = float(binding.values[flow.ratio]) * d
+        n = round(ideal)
+        if n < 1:
+            raise UsageError(f"n = {flow.ratio} d = {ideal:g} leaves no sample; take a larger d")
+    if seeds < 1:
+        raise UsageError(f"seeds= takes a number of draws of at least 1, got {seeds}")
+    if constants not in HOW:
+        raise UsageError(f"constants= takes {' or '.join(repr(word) for word in HOW)}, got {constants!r}")
+    times = _times(t_max, at, step)
+    if workers is not None and workers < 1:
+        raise UsageError(f"workers= takes a number of at least 1, got {workers}")
+    at_once = min(seeds, workers or os.cpu_count() or 1)
+    held = _memory(n, d, len(flow.state), at_once, features, len(times) * seeds if keep else 0)
+    lowered = lower_flow(binding)
+    run = _Runner(lowered, features, n, d, times, seed, constants, step, rtol, keep, _Progress(progress, seeds, times[-1]))
+    if executor is not None:
+        outcomes = list(executor.map(run, range(seeds)))
+    elif at_once == 1:
+        outcomes = [run(index) for index in range(seeds)]
+    else:
+        with ThreadPoolExecutor(at_once) as pool:
+            outcomes = list(pool.map(run, range(seeds)))
+    notes = _notes(outcomes, step)
+    for note in notes:
+        logger.warning("%s: %s", flow.name, note)
+    table = np.array([outcome.values for outcome in outcomes]).reshape(seeds, len(times), -1)
+    stats = {
+        "seconds": time.perf_counter() - started, "evaluations": sum(o.evaluations for o in outcomes), "bytes": held,
+        "workers": at_once,
+    }  # fmt: skip
+    return Simulation(
+        flow.name, times, {name: table[:, :, place] for place, name in enumerate(flow.observables)}, n, d,
+        binding.settings(), features.label, step, seed, tuple(o.snapshots for o in outcomes) if keep else (), notes, stats,
+    )  # fmt: skip
+
+
+def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, Any]) -> tuple[int | None, int, dict[str, Any]]:
+    """Return n (None if it follows from the ratio), d, and the settings, the ratio of a given matrix among them."""
+    if features.shape is None:
+        if d is None or int(d) != d or d < 2:
+            raise UsageError(f"d= takes a whole number of coordinates of at least 2, got {d}")
+        return None, int(d), settings
+    rows, columns = features.shape
+    if d is not None and d != columns:
+        raise UsageError(f"data: the matrix has {columns} columns, but d = {d}; leave d out, or give a matrix that fits")
+    name = flow.ratio.name
+    if name in settings:
+        from eqsolve.binding import read_value
+
+        asked = float(read_value(settings[name], what=f"parameter `{name}`"))
+        if abs(asked - rows / columns) > 0.5 / columns:
+            raise UsageError(
+                f"data: the matrix is {rows} × {columns}, so {name} = {rows / columns:.6g}, but {name} = {asked:g} is set; "
+                "leave it out"
+            )
+    from sympy import Rational
+
+    return rows, columns, {**settings, name: Rational(rows, columns)}
+
+
+def _times(t_max: float | None, at: float | Iterable[float] | None, step: float | None) -> Array:
+    if step is not None and not (np.isfinite(step) and step > 0):
+        raise UsageError(f"step= takes a positive number, got {step}")
+    if at is None:
+        if t_max is None:
+            raise UsageError("say how far to run: t_max=, or at= with the times to report")
+        grid = np.linspace(0.0, t_max, 25) if t_max <= 1 else np.r_[0.0, np.geomspace(0.02, t_max, 24)]
+    else:
+        grid = np.array(sorted(at) if isinstance(at, Iterable) else [at], dtype=float)
+    if t_max is not None and (not np.isfinite(t_max) or t_max <= 0):
+        raise UsageError(f"t_max= takes a positive time, got {t_max}")
+    if not len(grid) or not np.isfinite(grid).all() or grid[0] < 0:
+        raise UsageError(f"at= takes times of at least 0, got {at}")
+    if t_max is not None and grid[-1] > t_max * (1 + 1e-12):
+        raise UsageError(f"at= asks for the time {grid[-1]:g}, but t_max is {t_max:g}")
+    return np.unique(np.rint(grid / step) * step) if step is not None else grid
+
+
+def _memory(n: int, d: int, states: int, at_once: int, features: Features, kept: int) -> int:
+    """Return the bytes a run holds; say them, and refuse what the machine cannot hold."""
+    matrices = 1 if features.matrix is not None else at_once
+    held = 8 * (n * d * matrices + at_once * 20 * states * max(n, d) + kept * 4 * states * d)
+    logger.info("n = %d, d = %d, %d at once: about %.3g GB", n, d, at_once, held / 1e9)
+    try:
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return held
+    if held > 0.9 * free:
+        raise UsageError(
+            f"{at_once} runs with n = {n}, d = {d} take {held / 1e9:.3g} GB, the machine has {free / 1e9:.3g} GB; "
+            "take a smaller d, or fewer workers"
+        )
+    return held
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What one draw gave; ``speed`` is the largest eigenvalue at the start, ``diverged`` the first time not finite."""
+
+    values: list[list[float]]
+    snapshots: tuple[dict[str, Array], ...]
+    evaluations: int
+    speed: float
+    diverged: float
+
+
+def _notes(outcomes: list[_Outcome], step: float | None) -> tuple[str, ...]:
+    """Say when a step is too long, and when a run went away."""
+    if step is None:
+        return ()
+    made = []
+    speed = max(outcome.speed for outcome in outcomes)
+    if step * speed > 2:
+        made.append(
+            f"the step {step:g} lies beyond the stability limit {2 / speed:.4g}: the Jacobian's largest eigenvalue at the "
+            f"start is {speed:.4g}, and {step:g} × {speed:.4g} > 2; the iteration will not follow the flow, take a "
+            "smaller step"
+        )
+    gone = [outcome.diverged for outcome in outcomes if np.isfinite(outcome.diverged)]
+    if gone:
+        made.append(
+            f"gradient descent with the step {step:g} diverged in {len(gone)} of {len(outcomes)} draws, "
+            f"first before t = {min(gone):g}; take a smaller step"
+        )
+    return tuple(made)
+
+
+class _Progress:
+    """Adds up what the draws report, from any thread."""
+
+    def __init__(self, target: Callable[[float, float, str], None] | None, seeds: int, last: float) -> None:
+        self.target, self.seeds, self.last = target, seeds, last
+        self.done = [0.0] * seeds
+        self.lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:  # another process reports nothing
+        return {"target": None, "seeds": self.seeds, "last": self.last, "done": self.done}
+
+    def __setstate__(self, content: dict[str, Any]) -> None:
+        self.__dict__.update(content, lock=threading.Lock())
+
+    def report(self, index: int, moment: float) -> None:
+        if self.target is not None:
+            with self.lock:
+                self.done[index] = min(moment, self.last)
+                self.target(sum(self.done) / self.seeds, self.last, f"{self.seeds} draws")
+
+
+@dataclass(frozen=True, eq=False)
+class _Runner:
+    """One draw, from its own stream of random numbers."""
+
+    lowered: LoweredFlow
+    features: Features
+    n: int
+    d: int
+    times: Array
+    seed: int
+    constants: str
+    step: float | None
+    rtol: float
+    keep: bool
+    progress: _Progress
+
+    def __getstate__(self) -> dict[str, Any]:  # compiled functions do not pickle: they are made again
+        return {**self.__dict__, "lowered": self.lowered.binding}
+
+    def __setstate__(self, content: dict[str, Any]) -> None:
+        self.__dict__.update({**content, "lowered": lower_flow(content["lowered"])})
+
+    def __call__(self, index: int) -> _Outcome:
+        sample = draw_sample(self.lowered, self.features, self.n, self.d, self.seed, index, self.constants)
+        report = functools.partial(self.progress.report, index)
+        speed, diverged = 0.0, np.inf
+        if self.step is None:
+            states = flow_through(sample, self.times, self.rtol, report)
+        else:
+            speed = fastest(sample, 0.0, sample.start.ravel())
+            states = descend(sample, np.rint(self.times / self.step).astype(int), self.step, report)
+        values, snapshots = [], []
+        for moment, flat in zip(self.times, states, strict=True):
+            if not np.isfinite(flat).all() or np.abs(flat).max() > 1e100:
+                diverged = min(diverged, float(moment))
+                flat = np.full_like(flat, np.nan)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                values.append(sample.observe(moment, flat))
+            if self.keep:
+                snapshots.append(sample.snapshot(moment, flat))
+        return _Outcome(values, tuple(snapshots), sample.evaluations, speed, diverged)
+
+
+def draw_sample(
+    lowered: LoweredFlow, features: Features, n: int, d: int, seed: int, index: int, constants: str = "sampled"
+) -> Sample:
+    """Return draw number ``index``: its features, constants and start, each from a stream of its own."""
+    flow: Flow = lowered.flow
+    streams = np.random.SeedSequence(seed, spawn_key=(index,)).spawn(4)
+    for_matrix, for_coordinates, for_samples, for_start = (np.random.default_rng(stream) for stream in streams)
+    laws = lowered.binding.laws
+    values = draw_constants(lowered.coordinate_randoms, laws, d, for_coordinates, constants)
+    values |= draw_constants(lowered.sample_randoms, laws, n, for_samples, constants)
+    start = np.empty((len(lowered.states), d))
+    for place, (item, given) in enumerate(flow.state.items()):
+        if isinstance(given, Law):
+            start[place] = draw_law(lowered.binding.apply(given), d, for_start, constants)
+        else:
+            start[place] = _start(lowered.binding, given, values, item.name)
+    return Sample(lowered, features.draw(for_matrix, n, d), values, start)
+
+
+def _start(binding: Binding, given: Any, values: Mapping[Any, Array], name: str) -> Any:
+    from eqsolve.compile.lowering import lower
+
+    made = lower([binding.apply(given)], list(values))(*values.values())[0]
+    if not np.isfinite(made).all():
+        raise SolverError(f"the start of `{name}` is not finite for these parameters")
+    return made

@@ -1,0 +1,25 @@
+"""Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eqsolve.language.flow import Flow
+from eqsolve.language.symbols import State, as_expression
+
+__all__ = ["add_momentum"]
+
+
+def add_momentum(flow: Flow, friction: Any) -> Flow:
+    """Return θ' = v, v' = −friction v + p_t(g, θ), starting at rest."""
+    rate = as_expression(friction, "friction")
+    taken = set(flow.names) | set(flow.observables) | set(flow.variables)
+    velocities = {}
+    for item in flow.state:
+        name = f"{item.name}_velocity"
+        while name in taken:
+            name += "_1"
+        velocities[item] = State(name, rf"\dot{{{item.latex_name}}}")
+    drift: dict[Any, Any] = dict(velocities)
+    drift |= {speed: -rate * speed + flow.drift[item] for item, speed in velocities.items()}
+    return flow.replace(f"{flow.name}_momentum", state={speed: 0 for speed in velocities.values()}, drift=drift)

@@ -1,0 +1,146 @@
+"""Bring a fixed point to its smallest form: branches on parameters resolved, unknowns given by others eliminated."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Basic, Expr, Piecewise, S
+
+from eqsolve.language.equations import Equation
+from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.laws import Normal
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Parameter, Random, Unknown
+
+__all__ = ["Reduced", "branch_key", "reduce_fixed_point"]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What is left to solve.
+
+    Attributes
+    ----------
+    unknowns, equations
+        As many equations as unknowns.
+    eliminated
+        Unknowns given explicitly, in terms of the remaining ones, in order of evaluation.
+    observables, variables
+        In terms of the remaining unknowns, the Gaussian variables standardised.
+    gaussians
+        Standard normal variables that replaced Gaussian ones whose law contains unknowns or parameters, by name.
+    """
+
+    unknowns: tuple[Unknown, ...]
+    equations: tuple[Equation, ...]
+    eliminated: tuple[tuple[Unknown, Expr], ...]
+    observables: dict[str, Expr]
+    variables: dict[str, Expr]
+    gaussians: dict[str, tuple[Random, Expr]]
+    mapping: dict[Basic, Basic]
+
+
+def branch_key(model: FixedPoint, values: Mapping[Parameter, Expr]) -> tuple[Any, ...]:
+    """Return what a compiled model depends on besides its symbols: whole numbers, and which branches are taken."""
+    whole = tuple((item.name, value) for item, value in values.items() if item.is_integer)
+    return (whole, tuple(bool(c.subs(values)) for c in _conditions(model)))
+
+
+@functools.lru_cache(maxsize=128)
+def _conditions(model: FixedPoint) -> list[Basic]:
+    """Return the conditions of branches that involve parameters only, in a fixed order."""
+    found: set[Basic] = set()
+    sides = [side for equation in model.equations for side in (equation.lhs, equation.rhs)]
+    for expr in (*sides, *model.observables.values(), *model.variables.values(), *_laws(model)):
+        for node in expr.atoms(Piecewise):
+            found |= {c for _, c in node.args if c.free_symbols and _parametric(c)}
+    return sorted(found, key=str)
+
+
+def _laws(model: FixedPoint) -> list[Basic]:
+    return [item.law for item in model.randoms if item.law is not None]
+
+
+def _parametric(condition: Basic) -> bool:
+    return all(isinstance(item, Parameter) for item in condition.free_symbols)
+
+
+def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
+    whole = {item: value for item, value in values.items() if item.is_integer}
+    truths = {c: S.true if c.subs(values) == True else S.false for c in _conditions(model)}  # noqa: E712
+
+    def resolve(expr: Any) -> Any:
+        """Replace branches on parameters by the one taken, bottom up, then whole numbers by their values."""
+        if not expr.args:
+            return whole.get(expr, expr)
+        if isinstance(expr, Piecewise):
+            for value, condition in expr.args:
+                truth = truths.get(condition, condition)
+                if truth == True:  # noqa: E712
+                    return resolve(value)
+                if truth != False:  # noqa: E712
+                    break
+            pairs = [(v, truths.get(c, c)) for v, c in expr.args]
+            return Piecewise(*((resolve(v), c) for v, c in pairs if c != False))  # noqa: E712
+        new = [resolve(arg) for arg in expr.args]
+        return expr if all(a is b for a, b in zip(new, expr.args, strict=True)) else expr.func(*new)
+
+    return resolve
+
+
+def reduce_fixed_point(
+    model: FixedPoint, values: Mapping[Parameter, Expr], declared: frozenset[str], *, eliminate: bool = True
+) -> Reduced:
+    """Return the reduced system; ``declared`` names the Gaussian variables that keep the law of the model file."""
+    resolve = _resolver(model, values)
+    gaussians: dict[str, tuple[Random, Expr]] = {}
+    mapping: dict[Basic, Basic] = {}
+    for item in model.randoms:
+        if isinstance(item.law, Normal) and item.name in declared:
+            mean, variance = (resolve(arg) for arg in item.law.args)
+            standard = Random(f"{item.name}_standard")
+            gaussians[item.name] = (standard, variance)
+            mapping[item] = mean + variance ** S.Half * standard
+
+    def prepare(expr: Any) -> Any:
+        return resolve(expr).xreplace(mapping)
+
+    sides = [(prepare(eq.lhs), prepare(eq.rhs)) for eq in model.equations]
+    equations = [
+        Equation(left, right, eq.location, {}) for (left, right), eq in zip(sides, model.equations, strict=True)
+    ]
+    observables = {name: prepare(expr) for name, expr in model.observables.items()}
+    variables = {name: prepare(expr) for name, expr in model.variables.items()}
+    eliminated: list[tuple[Unknown, Expr]] = []
+    while eliminate and (found := _explicit(equations)):
+        index, item, expr = found
+        equations.pop(index)
+        swap = {item: expr}
+        equations = [Equation(eq.lhs.subs(swap), eq.rhs.subs(swap), eq.location, {}) for eq in equations]
+        eliminated = [(other, value.subs(swap)) for other, value in eliminated] + [(item, expr)]
+        observables = {name: value.subs(swap) for name, value in observables.items()}
+        variables = {name: value.subs(swap) for name, value in variables.items()}
+        gaussians = {name: (xi, variance.subs(swap)) for name, (xi, variance) in gaussians.items()}
+        mapping = {key: value.subs(swap) for key, value in mapping.items()}
+    gone = {item for item, _ in eliminated}
+    left = tuple(item for item in model.unknowns if item not in gone)
+    return Reduced(left, tuple(equations), tuple(eliminated), observables, variables, gaussians, mapping)
+
+
+def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:
+    """Return an equation that gives one unknown by the others without an expectation, solved for it."""
+    for index, equation in enumerate(equations):
+        if equation.lhs.has(E) or equation.rhs.has(E):
+            continue
+        for left, right in ((equation.lhs, equation.rhs), (equation.rhs, equation.lhs)):
+            if isinstance(left, Unknown) and left not in right.free_symbols:
+                return index, left, right
+        if isinstance(equation.lhs, Unknown):  # u = a + b u
+            item = equation.lhs
+            slope = (equation.lhs - equation.rhs).diff(item)
+            if item not in slope.free_symbols and slope != 0:
+                return index, item, -(equation.lhs - equation.rhs).subs(item, 0) / slope
+    return None

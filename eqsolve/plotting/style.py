@@ -1,0 +1,81 @@
+"""The house style of all drawings, in one place: colours that colour-blind readers can tell apart, plain axes."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.solvers.grids import Array
+
+if TYPE_CHECKING:
+    from eqsolve.result import Result
+
+__all__ = ["COLOURS", "edges_between", "is_geometric", "new_axes", "plain", "shades", "title"]
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe & Ito
+SEQUENTIAL, DIVERGING = "viridis", "PuOr"
+LINE, BAND = 1.6, 0.25  # width of a line, opacity of its error band
+TITLE_SIZE = 8
+_SIZE = (5.2, 3.6)
+
+
+def new_axes(axes: Any = None) -> Any:
+    """Return the axes given, or those of a new figure."""
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        _, axes = plt.subplots(figsize=_SIZE, layout="constrained")
+    return axes
+
+
+def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
+    """Finish a drawing: no frame, a legend beside more than three lines, the settings as the title."""
+    if legend:
+        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if legend > 3 else {}
+        axes.legend(frameon=False, **beside)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title(result, axes), fontsize=TITLE_SIZE)
+
+
+def title(result: Result, axes: Any) -> str:
+    """Return the model's name and its settings, broken into lines as wide as the axes."""
+    inches = axes.get_position().width * axes.figure.get_figwidth()
+    longest = max(24, int(inches * 72 / (0.55 * TITLE_SIZE)))  # a letter is about 0.55 of its size wide
+    lines = [result.model]
+    for name, value in result.params.items():
+        setting = f"{name}={value:g}" if isinstance(value, float) else f"{name}~{value}"
+        if len(lines) > 1 and len(lines[-1]) + 2 + len(setting) <= longest:
+            lines[-1] += f", {setting}"
+        else:
+            lines += textwrap.wrap(setting, longest)
+    return "\n".join(lines)
+
+
+def shades(count: int) -> list[Any]:
+    """Return colours for an ordered family of lines; the set of unordered ones for a few."""
+    if count <= len(COLOURS):
+        return list(COLOURS[:count])
+    from matplotlib import colormaps
+
+    return [colormaps[SEQUENTIAL](0.9 * place / (count - 1)) for place in range(count)]
+
+
+def is_geometric(values: Array) -> bool:
+    """Return whether an axis reads better logarithmically."""
+    if len(values) < 3 or np.any(values <= 0):
+        return False
+    steps, ratios = np.diff(values), np.diff(np.log(values))
+    return bool(np.ptp(ratios) < 0.5 * np.ptp(steps) / np.mean(np.abs(steps)) * np.mean(np.abs(ratios)))
+
+
+def edges_between(values: Array, *, log: bool) -> Array:
+    """Return the edges of cells around given centres."""
+    centres = np.log(values) if log else values
+    if len(centres) == 1:
+        edges = centres[0] + np.array([-0.5, 0.5])
+    else:
+        middle = (centres[1:] + centres[:-1]) / 2
+        edges = np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+    return np.exp(edges) if log else edges

@@ -1,0 +1,65 @@
+"""Writing files so that nothing is ever half there: a temporary file beside the target, then one atomic exchange."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from eqsolve.errors import UsageError
+
+__all__ = ["atomic_path", "cannot_write"]
+
+_SHORT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Give a temporary name beside ``path``; on success it replaces ``path``, on failure it is removed.
+
+    Whoever reads ``path`` meanwhile sees the old file, whole. Of two processes that write it at once the later wins.
+    """
+    target = Path(path)
+    if target.is_symlink():
+        target = target.resolve()  # replace what a link points to, not the link
+    folder = target.parent
+    if not folder.is_dir():
+        raise UsageError(f"cannot write {str(path)!r}: there is no folder {str(folder)!r}")
+    if target.is_dir():
+        raise UsageError(f"cannot write {str(path)!r}: it is a folder, not a file")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".eqsolve-", suffix=target.suffix)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    os.close(handle)
+    try:
+        yield temporary
+        _settle(temporary, target)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # there is none after success
+
+
+def _settle(temporary: str, target: Path) -> None:
+    """Bring a finished file onto the disk and into its place."""
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(temporary, 0o666 & ~mask)
+    with open(temporary, "rb+") as stream:
+        os.fsync(stream.fileno())
+    os.replace(temporary, target)
+
+
+def cannot_write(path: str | os.PathLike[str], error: OSError) -> UsageError:
+    """Return the error that says why a file was not written."""
+    reason = error.strerror or str(error)
+    if error.errno in _SHORT_OF_SPACE:
+        reason = f"no space is left ({reason}); free some or choose another folder"
+    elif error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        reason = f"it may not be written to ({reason}); choose another folder"
+    return UsageError(f"cannot write {str(path)!r}: {reason}")

@@ -1,0 +1,219 @@
+"""Where the laws of a `Singularity` come from: its own, or those of the fixed point its ``law_of`` names.
+
+Settings that the singularity does not know but the named model does are routed there, so that a rate is asked for with
+everything its fixed point takes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eqsolve.binding import Binding, bind
+from eqsolve.errors import ModelError, ParameterError, UsageError, did_you_mean
+from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.model import Model
+from eqsolve.laplace.expectation import Array, LawSource, Probe, Rule, Source
+from eqsolve.solvers.quadrature import Lines, Rows, adapt
+
+__all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
+
+
+@dataclass(frozen=True)
+class SingularityBinding(Binding):
+    """A bound singularity, with the bound model its laws come from, if there is one."""
+
+    law: Binding | None = None
+
+    def settings(self) -> dict[str, float | str]:
+        own = super().settings()
+        if self.law is None:
+            return own
+        gaussian = {item.name for item in self.law.model.randoms if item.law is not None and _moves(self.law.model, item)}
+        return {**{k: v for k, v in self.law.settings().items() if k not in gaussian}, **own}
+
+
+def _moves(model: Model, item: Any) -> bool:
+    """Whether the law of a random variable contains an unknown: it is then found, not set."""
+    return any(symbol in getattr(model, "unknowns", ()) for symbol in item.law.free_symbols)
+
+
+def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:
+    """Return a singularity with its own settings bound and the others routed to the model that gives its laws."""
+    own = {item.name for item in (*model.parameters, *model.randoms)}
+    sources = [(condition, _load(model, name)) for condition, name in model.law_of]
+    known = own.union(*({item.name for item in (*m.parameters, *m.randoms)} for _, m in sources)) if sources else own
+    for name in settings:
+        if name not in known:
+            raise ParameterError(
+                f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} "
+                f"(it has: {', '.join(sorted(known))})"
+            )
+    binding = bind(model, {key: value for key, value in settings.items() if key in own})
+    if not sources:
+        return SingularityBinding(model, binding.values, binding.laws)
+    chosen = next((m for condition, m in sources if condition.subs(binding.values) == True), None)  # noqa: E712
+    if chosen is None:
+        where = " or ".join(str(condition) for condition, _ in model.law_of)
+        names = sorted({str(s) for condition, _ in model.law_of for s in condition.free_symbols})
+        got = ", ".join(f"{item.name}={float(v):g}" for item, v in binding.values.items() if item.name in names)
+        raise ParameterError(f"model `{model.name}` has a law for {where} only ({model.location}), got {got}")
+    shared = {item.name: binding.values[item] for item in model.parameters}
+    wanted = {item.name for item in (*chosen.parameters, *chosen.randoms)}
+    routed = {key: value for key, value in {**shared, **settings}.items() if key in wanted}
+    return SingularityBinding(model, binding.values, binding.laws, bind(chosen, routed))
+
+
+def _load(model: Singularity, name: str) -> Model:
+    from eqsolve.loading import load
+
+    beside = Path(model.file).parent / f"{name}.py" if model.file else None
+    if beside is not None and beside.is_file():
+        return _loaded(str(beside), beside.stat().st_mtime_ns)
+    try:
+        return load(name)
+    except UsageError as error:
+        raise ModelError(f"model `{model.name}` ({model.location}) takes its law from `{name}`: {error}") from None
+
+
+@functools.lru_cache(maxsize=32)
+def _loaded(path: str, stamp: int) -> Model:
+    from eqsolve.loading import load
+
+    return load(path)
+
+
+def _general(values: Mapping[str, Array]) -> Array:
+    """What a rule for no integrand in particular must resolve."""
+    v = next(iter(values.values()))
+    return np.stack([np.ones_like(v), v, np.sqrt(1 + v * v)])
+
+
+class _ProbeLines(Lines):
+    """Evaluates the integrands of a transform instead of the fixed point's own."""
+
+    def __init__(self, law: Any, probe: Probe) -> None:
+        problem = law.solution.problem
+        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
+        self.law, self.probe = law, probe
+
+    def values(self, rows: Any, at: Array, x: Array, signs: Any) -> Array:
+        columns = self.law.at(self, rows, at, x, signs)
+        return self.probe(dict(zip(self.law.names, columns, strict=True)))
+
+
+def turned_rows(law: Any, rows: Rows, problem: Any) -> Rows:
+    """Return lines along the gradient of a variable that is linear in the Gaussians, with few nodes across it."""
+    plan = problem.plan
+    normals = len(plan.normals)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+    table: list[tuple[Any, ...]] = []
+    for part in problem.parts:
+        probability, means, deviations = part.numbers
+        mean, scale = np.concatenate([np.zeros(normals), means]), np.concatenate([np.ones(normals), deviations])
+        active = np.flatnonzero(scale > 0)
+        if len(active) < 2:
+            direction = np.zeros(len(mean))
+            direction[active] = 1.0
+            table.append((probability, mean, scale, np.zeros(len(mean)), direction))
+            continue
+        single = _rows_of([(1.0, mean, scale, 0 * mean, 0 * mean)])
+        full = law._lines.arguments(single, np.zeros(1, int), np.zeros(1), None)
+        slopes = np.array([float(np.ravel(entry)[0]) for entry in plan.variable_slopes(law.names[0])(*full)])
+        gradient = (slopes * scale)[active]
+        frame = np.linalg.svd(gradient[None] / np.linalg.norm(gradient))[2]
+        for places in product(range(len(nodes)), repeat=len(active) - 1):
+            base, direction = np.zeros(len(mean)), np.zeros(len(mean))
+            base[active] = nodes[list(places)] @ frame[1:]
+            direction[active] = frame[0]
+            table.append((probability * np.prod(weights[list(places)] / weights.sum()), mean, scale, base, direction))
+    return _rows_of(table)
+
+
+def _rows_of(table: list[tuple[Any, ...]]) -> Rows:
+    weight, mean, scale, base, direction = (np.array(column) for column in zip(*table, strict=True))
+    return Rows(weight, mean, scale, base, direction, np.zeros(len(table), int), True)
+
+
+@dataclass(frozen=True, eq=False)
+class SolutionSource:
+    """The joint law of some variables of a solved fixed point, as a source of expectations."""
+
+    solution: Any
+    names: tuple[str, ...]
+    precise_solution: Any = None
+
+    def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
+        law = self.solution.law(self.names[0])
+        if digits is not None:
+            return self._precise()
+        rows = self._rows
+        if probe is None and rows is law._rows:
+            return Rule({name: law[name] for name in self.names}, law.weights)
+        lines = _ProbeLines(law, probe or _general)
+        at, x, share, signs = adapt(lines, rows, tolerance=1e-15, rounds=40).nodes()
+        values = law.at(lines, rows, at, x, signs)
+        return Rule({name: values[law.names.index(name)] for name in self.names}, share)
+
+    @functools.cached_property
+    def _rows(self) -> Any:
+        """Lines along which the variable moves: where it is linear in several Gaussians, turned into its direction."""
+        law, problem = self.solution.law(self.names[0]), self.solution.problem
+        rows = law._rows
+        if rows.weight.size <= len(problem.parts) or problem.plan.carriers:
+            return rows
+        return turned_rows(law, rows, problem)
+
+    def _precise(self) -> Rule:
+        law = self.precise_solution.law(self.names[0])
+        points, weights = law.nodes
+        columns = {
+            name: np.array([point[law.names.index(name)] for point in points], dtype=object) for name in self.names
+        }
+        return Rule(columns, np.array(weights, dtype=object))
+
+
+def law_source(
+    binding: SingularityBinding,
+    names: tuple[str, ...],
+    precision: int | None = None,
+    start: Mapping[str, float] | None = None,
+) -> tuple[Source, Any]:
+    """Return the source of the expectations, and the solved fixed point behind it (None for declared laws)."""
+    own = {item.name: law for item, law in binding.laws.items() if item.name in names}
+    if binding.law is None or set(names) <= set(own):
+        return LawSource(own), None
+    model = binding.law.model
+    if not isinstance(model, FixedPoint):
+        raise ModelError(
+            f"model `{binding.model.name}` takes its law from `{model.name}`, which is a {model.kind}; "
+            "expected a FixedPoint"
+        )
+    from eqsolve.solvers.fixed_point import solve_problem, to_result
+
+    solution = solve_problem(binding.law, start)
+    missing = [name for name in names if name not in model.variables and name not in {r.name for r in model.randoms}]
+    if missing:
+        raise ModelError(
+            f"model `{binding.model.name}` needs the law of `{missing[0]}`, which `{model.name}` does not declare among "
+            f"its variables{did_you_mean(missing[0], model.variables)} (it has: {', '.join(model.variables)})"
+        )
+    if len(names) > 1:
+        outside = [name for name in names[1:] if name not in {item.name for item in model.randoms}]
+        if outside:
+            raise ModelError(
+                f"model `{binding.model.name}` uses `{names[0]}` and `{outside[0]}` together; a singularity takes one "
+                "variable of a fixed point, and its random constants"
+            )
+    precise = None
+    if precision is not None:
+        from eqsolve.solvers.fixed_point_precise import refine
+
+        precise = refine(solution, to_result(solution), precision).source
+    return SolutionSource(solution, names, precise), solution

@@ -1,0 +1,305 @@
+"""`sweep`: every point of a grid solved once, by any executor, nothing lost when one fails or all is killed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eqsolve.binding import bind
+from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
+from eqsolve.language.model import Model
+from eqsolve.result import Result
+from eqsolve.sweeping.axes import Axis, check_settings, read_axes
+from eqsolve.sweeping.journal import Journal, fingerprint
+from eqsolve.sweeping.points import Point, Record, lay_out_points, solve_point, takes_start
+from eqsolve.sweeping.workers import WorkerLostError, Workers
+
+__all__ = ["sweep"]
+
+logger = logging.getLogger("eqsolve")
+
+_TIMES = 25  # of a dynamics, where none are named
+_TRIES = 2  # of a point whose worker dies
+_IN_FLIGHT = 64  # points handed to an executor of unknown size at once
+
+
+def sweep(
+    model: Model | str,
+    axes: Mapping[str, Any],
+    *,
+    executor: Executor | None = None,
+    workers: Any = 1,
+    out: str | os.PathLike[str] | None = None,
+    t_max: float | None = None,
+    at: float | Iterable[float] | None = None,
+    rtol: float = 1e-3,
+    atol: float | None = None,
+    order: int | None = None,
+    step: float | None = None,
+    seed: int = 0,
+    solver: str | None = None,
+    progress: Any = None,
+    params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> Result:
+    """Solve a model at every point of a grid of parameters.
+
+    Parameters
+    ----------
+    model
+        A model, its name, or the path of its file.
+    axes
+        Values by parameter: ``{"alpha": [0.1, 1], "delta": "0.3:2:10:log"}``; laws for what is random.
+    executor
+        Any ``concurrent.futures`` executor, also dask's ``client.get_executor()``.
+    workers
+        Where no executor is given: the number of worker processes on this machine; 1 stays in this process.
+    out
+        A netCDF file for the result. Finished points are kept beside it meanwhile, so that the same call goes on after
+        a crash without solving anything twice.
+    at, t_max
+        Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
+    rtol, atol, order, step, seed, solver
+        As in ``solve``, at every point.
+    progress
+        Called with (done, total, text) after each point.
+    params, **parameters
+        Values and laws that are the same everywhere.
+
+    Returns
+    -------
+    Result
+        Of kind ``"sweep"``: values and errors over the axes (and ``t``); ``res["status"]`` and ``res["message"]`` tell of
+        each point whether it was solved. A point that fails is recorded and does not stop the others.
+    """
+    from eqsolve.loading import load
+    from eqsolve.passes.check import RESERVED, check
+    from eqsolve.solvers.options import Options
+
+    began = time.perf_counter()
+    if isinstance(model, str):
+        model = load(model)
+    check(model)
+    for word in parameters:
+        if word not in model.names and (near := did_you_mean(word, [*RESERVED, "axes", "executor", "workers", "out"])):
+            raise UsageError(f"sweep has no option `{word}`, and model `{model.name}` no such parameter{near}")
+    if not (isinstance(workers, int) and 1 <= workers <= 1024):
+        raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
+    fixed = {**(params or {}), **parameters}
+    grid = read_axes(model, axes)
+    check_settings(model, grid, fixed)
+    options: dict[str, Any] = {
+        "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver,
+    }  # fmt: skip
+    if model.kind == "System":
+        options |= _times(model, t_max, at)
+    elif t_max is not None or at is not None:
+        raise UsageError(f"model `{model.name}` is a {model.kind} and has no time: leave t_max and at out")
+    plain = {name: value for name, value in options.items() if name != "solver"}
+    Options.make(**{"t_max": None, "at": None, "at2": None, "kernels": None, "progress": None, **plain})
+    chains = lay_out_points(grid, chained=takes_start(model))
+    settled = _settings(model, fixed, chains, grid)
+    run = _Run(model, grid, fixed, options, progress)
+    journal = _journal(run, out)
+    finished = False
+    try:
+        run.go(chains, journal, executor, workers)
+        result = _package(run, settled, time.perf_counter() - began)
+        if out is not None:
+            result.save(out)
+        finished = True
+        return result
+    finally:
+        if journal is not None:
+            journal.close(remove=finished)
+
+
+def _times(model: Model, t_max: float | None, at: Any) -> dict[str, Any]:
+    start = float(getattr(model, "start", 0))
+    if at is None:
+        last = 10.0 if t_max is None else float(t_max)
+        if not last > start:
+            raise UsageError(f"t_max = {last:g} does not lie after the start, {start:g}")
+        at = [start, *(start + (last - start) * np.geomspace(1e-3, 1, _TIMES - 1))]
+        at[-1] = last
+    times = [float(moment) for moment in (at if isinstance(at, Iterable) else [at])]
+    if not times or min(times) < start:
+        raise UsageError(f"at: times start at {start:g}, got {times}")
+    return {"at": times, "t_max": max(times) if t_max is None else t_max}
+
+
+def _settings(
+    model: Model, fixed: Mapping[str, Any], chains: list[list[Point]], axes: tuple[Axis, ...]
+) -> dict[str, float | str]:
+    """Return the values that are the same everywhere; raise when a first few points show that none can be solved."""
+    problem = None
+    for point in (point for chain in chains[:64] for point in chain[:1]):
+        try:
+            names = {axis.name for axis in axes}
+            settings = bind(model, {**fixed, **point.settings}).settings()
+            return {name: value for name, value in settings.items() if name not in names}
+        except ParameterError as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
+def _journal(run: _Run, out: str | os.PathLike[str] | None) -> Journal | None:
+    from eqsolve.provenance import describe
+
+    if out is None:
+        return None
+    known = describe(run.model, run.options["seed"])
+    described = {
+        "signature": known["signature"], "version": known["version"], "options": run.options,
+        "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
+        "fixed": {name: str(value) for name, value in run.fixed.items()},
+    }  # fmt: skip
+    journal = Journal(Path(out), fingerprint(described))
+    if journal.done:
+        logger.warning("%d finished points found in %s; going on from there", len(journal.done), journal.path)
+    return journal
+
+
+@dataclass
+class _Run:
+    """The state of a sweep: what is solved so far, what is under way."""
+
+    model: Model
+    axes: tuple[Axis, ...]
+    fixed: Mapping[str, Any]
+    options: Mapping[str, Any]
+    progress: Any
+    records: dict[int, Record] = field(default_factory=dict)
+    journal: Journal | None = None
+    total: int = 0
+
+    def go(self, chains: list[list[Point]], journal: Journal | None, executor: Executor | None, workers: int) -> None:
+        """Solve everything that the journal does not hold."""
+        self.journal, self.total = journal, sum(map(len, chains))
+        self.records |= {} if journal is None else {i: r for i, r in journal.done.items() if i < self.total}
+        if self.progress is not None:
+            self.progress(len(self.records), self.total, "")
+        if executor is not None:
+            self._spread(chains, executor, getattr(executor, "_max_workers", None) or _IN_FLIGHT)
+        elif workers == 1:
+            for chain in chains:
+                self._alone(chain)
+        else:
+            own = Workers(workers)
+            try:
+                self._spread(chains, own, workers)
+            except BaseException:
+                own.shutdown(cancel_futures=True)
+                raise
+            own.shutdown()
+
+    def _alone(self, chain: list[Point]) -> None:
+        before: Record | None = None
+        for point in chain:
+            if point.index not in self.records:
+                self._finish(point, solve_point(*self._arguments(point, before)))
+            before = self.records[point.index]
+
+    def _spread(self, chains: list[list[Point]], executor: Executor, size: int) -> None:
+        """Keep an executor busy: one point of each chain at a time, a few chains more than it can run at once."""
+        waiting = [chain for chain in reversed(chains) if any(point.index not in self.records for point in chain)]
+        under_way: dict[Future[Record], tuple[list[Point], int, int]] = {}
+
+        def submit(chain: list[Point], place: int, tries: int) -> None:
+            while place < len(chain) and chain[place].index in self.records:
+                place += 1
+            if place < len(chain):
+                before = self.records[chain[place - 1].index] if place else None
+                future = executor.submit(solve_point, *self._arguments(chain[place], before))
+                under_way[future] = (chain, place, tries)
+
+        try:
+            while waiting or under_way:
+                while waiting and len(under_way) < size + 2:
+                    submit(waiting.pop(), 0, 1)
+                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                    chain, place, tries = under_way.pop(future)
+                    record = _record(future, tries)
+                    if record is None:
+                        submit(chain, place, tries + 1)
+                    else:
+                        self._finish(chain[place], record)
+                        submit(chain, place + 1, 1)
+        except BrokenExecutor as error:
+            kept = "" if self.journal is None else f"; {len(self.records)} of {self.total} points are kept, run it again"
+            raise SolverError(f"the executor broke down ({error}){kept}") from None
+        finally:
+            for future in under_way:
+                future.cancel()
+
+    def _arguments(self, point: Point, before: Record | None) -> tuple[Any, ...]:
+        start = None
+        if before is not None and before["status"] == "ok":
+            unknowns = {item.name for item in getattr(self.model, "unknowns", ())}
+            start = {name: value for name, value in before["values"].items() if name in unknowns} or None
+        return self.model, {**self.fixed, **point.settings}, self.options, start
+
+    def _finish(self, point: Point, record: Record) -> None:
+        self.records[point.index] = record
+        if self.journal is not None:
+            self.journal.write(point.index, record)
+        if record["status"] != "ok":
+            logger.info("%s: %s: %s", point.text, record["status"], record["message"])
+        if self.progress is not None:
+            self.progress(len(self.records), self.total, f"{point.text}: {record['status']}")
+
+
+def _record(future: Future[Record], tries: int) -> Record | None:
+    """Return what came of a point; None asks to try it once more."""
+    try:
+        return future.result()
+    except BrokenExecutor:
+        raise
+    except (Exception, CancelledError) as error:  # whatever an executor does to a point
+        if isinstance(error, WorkerLostError) and tries < _TRIES:
+            return None
+        reason = str(error) or type(error).__name__
+        return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}
+
+
+def _package(run: _Run, settled: dict[str, float | str], seconds: float) -> Result:
+    """Lay the points out over the axes."""
+    import xarray as xr
+
+    from eqsolve.provenance import describe
+
+    dims = tuple(axis.name for axis in run.axes)
+    shape = tuple(map(len, run.axes))
+    records = [run.records[index] for index in range(run.total)]
+    times = run.options.get("at")
+    more: tuple[str, ...] = ("t",) if times is not None else ()
+    length = () if times is None else (len(times),)
+    data: dict[str, Any] = {}
+    for name in dict.fromkeys(name for record in records for name in record["values"]):
+        for key, part in ((name, "values"), (name + "_error", "errors")):
+            rows = [record[part].get(name, np.full(length, np.nan)) for record in records]
+            data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length))
+    coordinates: dict[str, Any] = {axis.name: list(axis.labels) for axis in run.axes}
+    if times is not None:
+        coordinates["t"] = times
+    for key in ("status", "message"):
+        coordinates[key] = (dims, np.array([record[key] for record in records], dtype=object).reshape(shape))
+    coordinates["seconds"] = (dims, np.array([record["seconds"] for record in records], dtype=float).reshape(shape))
+    bad = [index for index, record in enumerate(records) if record["status"] != "ok"]
+    failed = sum(record["status"] == "failed" for record in records)
+    status = "ok" if not bad else f"{len(bad)} of {run.total} points were not solved as asked"
+    message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
+    stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
+    return Result(
+        xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep", status=status, message=message,
+        params=settled, stats=stats, provenance=describe(run.model, run.options["seed"]),
+    )  # fmt: skip

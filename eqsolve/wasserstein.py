@@ -1,0 +1,77 @@
+"""2-Wasserstein distances between a theory's law of (w(t), constants) and the empirical one of finite-size runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqsolve.result import Result
+from eqsolve.solvers.grids import Array
+
+__all__ = ["distance", "distances"]
+
+_ATOMS = 16
+_LEVELS = 4000
+
+
+def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the distance per size and time, averaged over the draws; ``names`` are the variable and the constants.
+
+    With constants of few values the joint law is compared: quantiles of the variable given the constants. Otherwise it is
+    the law of the variable alone.
+    """
+    paths = theory.at(large.t)
+    weights = np.asarray(theory.dataset["weight"].values)
+    constants = np.array([theory.dataset[name].values for name in names[1:]]).reshape(len(names) - 1, -1)
+    keys = np.unique(constants, axis=1) if len(constants) else np.zeros((0, 1))
+    joint = 0 < keys.shape[1] <= _ATOMS and len(constants) > 0
+    if not joint:
+        constants = constants[:0]
+    sizes = [run for run in (half, large) if run is not None]
+    table = []
+    for run in sizes:
+        row = []
+        for place, moment in enumerate(run.t):
+            values = paths[names[0]].values[:, place]
+            samples = run.coordinates(names[0], float(moment))
+            shape = (0, run.seeds, 0)
+            labels = np.array([run.coordinates(name, float(moment)) for name in names[1:]]) if joint else np.empty(shape)
+            row.append(float(np.mean([
+                distance(values, weights, constants, samples[draw], labels[:, draw])
+                for draw in range(run.seeds)
+            ])))  # fmt: skip
+        table.append(row)
+    return {
+        "variables": list(names) if joint else [names[0]], "d": [run.d for run in sizes], "values": table,
+        "falls_by": [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)],
+    }  # fmt: skip
+
+
+def distance(values: Array, weights: Array, constants: Array, samples: Array, labels: Array) -> float:
+    """Return W₂ between a weighted law and a sample, matched within each value of the constants."""
+    if not len(constants):
+        return float(np.sqrt(_square(values, weights, samples)))
+    total, mass = 0.0, 0.0
+    keys = np.unique(constants, axis=1)
+    for key in keys.T:
+        here = (constants == key[:, None]).all(axis=0)
+        there = np.isclose(labels, key[:, None]).all(axis=0)
+        if there.any():
+            share = float(there.mean())
+            total += share * _square(values[here], weights[here], samples[there])
+            mass += share
+    return float(np.sqrt(total / mass)) if mass else float("nan")
+
+
+def _square(values: Array, weights: Array, samples: Array) -> float:
+    """Return W₂² of one variable; the theory's quantiles are drawn through its quadrature points, in normal scores."""
+    from scipy.special import ndtri
+
+    levels = (np.arange(_LEVELS) + 0.5) / _LEVELS
+    order = np.argsort(values, kind="stable")
+    mass = weights[order] / weights.sum()
+    theory = np.interp(ndtri(levels), ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16)), values[order])
+    ordered = np.sort(samples)
+    empirical = ordered[np.minimum((levels * len(ordered)).astype(int), len(ordered) - 1)]
+    return float(np.mean((theory - empirical) ** 2))

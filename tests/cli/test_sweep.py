@@ -1,0 +1,81 @@
+"""`eqsolve sweep`: the grid as text, what is printed, what is written, exit codes."""
+
+import json
+
+import pytest
+
+import eqsolve
+from eqsolve.cli import main
+
+GRID = ["sweep", "decay", "--grid", "k=0.5:2:3:log", "--at", "1,2"]
+
+
+def test_a_sweep_is_printed_and_written(folder, capsys, contents):
+    before = contents()
+    assert main([*GRID, "--out", "s.nc"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("decay: 3 points in ")
+    assert "0.367879" in out or "0.13533" in out
+    assert err == "wrote s.nc\n"
+    assert sorted({*contents()} - {*before}) == ["s.nc"]
+    res = eqsolve.open("s.nc")
+    assert res["y"].sizes == {"k": 3, "t": 2}
+
+
+def test_json(folder, capsys):
+    assert main([*GRID, "--json"]) == 0
+    out, err = capsys.readouterr()
+    made = json.loads(out)
+    assert err == ""
+    assert made["kind"] == "sweep"
+    assert made["axes"]["k"] == pytest.approx([0.5, 1, 2])
+    assert made["points"]["status"] == ["ok"] * 3
+    assert [len(row) for row in made["values"]["y"]] == [2, 2, 2]
+
+
+def test_points_that_fail_give_exit_code_one(folder, capsys):
+    (folder / "models" / "burst.py").write_text(
+        "from eqsolve import Eq, System, function, param, times\n"
+        "t = times('t'); c = param('c'); y = function('y')\n"
+        "model = System('burst', eqs=[Eq(y(t).diff(t), c * y(t)**2)], init={y: 1})\n"
+    )
+    assert main(["sweep", "burst", "--grid", "c=-1,1", "--at", "2", "--out", "s.nc"]) == 1
+    err = capsys.readouterr().err
+    assert "error: 1 of 2 points were not solved as asked; the first of them: " in err
+    assert eqsolve.open("s.nc")["status"].values.tolist() == ["ok", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--grid", "k=1"], "name a file for the result: --out"),
+        (["--out", "s.nc"], "--grid names at least one axis"),
+        (["--grid", "k", "--out", "s.nc"], "--grid takes NAME=VALUES"),
+        (["--grid", "k=1", "k=2", "--out", "s.nc"], "--grid gives `k` twice"),
+        (["--grid", "k=0", "--out", "s.nc"], "must be positive, got 0"),
+        (["--grid", "k=1", "--out", "s.txt"], "expected a file name *.nc"),
+        (["--grid", "k=1", "--out", "s.nc", "--workers", "x"], "--workers: expected a whole number"),
+        (["--grid", "k=1", "--out", "s.nc", "--workers", "0"], "workers must be a whole number from 1"),
+        (["--grid", "k=1", "--out", "s.nc", "--workers", "2", "--scheduler", "tcp://x:1"], "give one of them"),
+        (["--grid", "k=1", "--set", "k=2", "--out", "s.nc"], "both an axis and set"),
+    ],
+)
+def test_bad_input_is_explained_and_writes_nothing(arguments, said, folder, capsys, contents):
+    before = contents()
+    assert main(["sweep", "decay", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert contents() == before
+
+
+def test_interrupted_sweeps_say_how_to_go_on(folder, capsys, monkeypatch):
+    def interrupt(*args, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eqsolve.sweeping.run.solve_point", interrupt)
+    assert main([*GRID, "--out", "s.nc"]) == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert main([*GRID, "--out", "s.nc"]) == 0

@@ -1,0 +1,201 @@
+"""Finite-size runs against plain numpy loops written by hand."""
+
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from sympy import tanh
+
+import eqsolve
+from eqsolve import E, Flow, SolverError, UsageError, field, gradient, param, random, state
+from eqsolve.binding import bind
+from eqsolve.laws import Normal
+from eqsolve.microscopic.data import read_data
+from eqsolve.microscopic.linearised import Linearised, fastest, slowest
+from eqsolve.microscopic.lowered import lower_flow
+from eqsolve.microscopic.simulate import draw_sample, simulate
+
+delta = param("delta", positive=True)
+w = state("w")
+f, f_star = field("f f_star")
+g, g_star = gradient("g g_star")
+w_star = random("w_star", Normal(0, 1))
+w0 = random("w0", Normal(0, 0.25))
+
+tanh_flow = Flow(
+    "tanh_flow",
+    state={w: w0},
+    weights=[w, w_star],
+    fields=[f, f_star],
+    loss_gradient=[(tanh(f) - tanh(f_star)) * (1 - tanh(f) ** 2), 0],
+    gradients=[g, g_star],
+    drift={w: -g},
+    defaults={delta: 2},
+    observables={"train_loss": E((tanh(f) - tanh(f_star)) ** 2), "m": E(w * w_star), "q": E(w**2)},
+    variables={"weight": w},
+)
+
+
+def two_layers() -> Flow:
+    return eqsolve.load("dln_flow")
+
+
+def drawn(flow: Flow, d: int, seed: int = 0, **settings: object):
+    """Return one draw of a flow, as simulate makes it."""
+    lowered = lower_flow(bind(flow, settings))
+    return draw_sample(lowered, read_data("gaussian"), round(lowered.ratio * d), d, seed, 0)
+
+
+def test_flow_equals_a_hand_written_run() -> None:
+    d, alpha, lam, sigma2 = 60, 0.4, 0.1, 0.05
+    times = [0.5, 2.0, 5.0]
+    run = two_layers().simulate(d, 0.5, 3, at=times, alpha=alpha, lam=lam, sigma2=sigma2, rtol=1e-9)
+    sample = drawn(two_layers(), d, 3, delta=0.5, alpha=alpha, lam=lam, sigma2=sigma2)
+    X, (target,), (noise,) = sample.features, sample.coordinate_constants, sample.sample_constants
+    assert X.shape == (30, 60)
+    y = X @ target + noise
+
+    def right(_: float, flat: np.ndarray) -> np.ndarray:
+        u, v = flat[:d], flat[d:]
+        pull = X.T @ (X @ ((u**2 - v**2) / 2) - y) / 0.5
+        return np.concatenate([-(lam * u + u * pull) / 2, -(lam * v - v * pull) / 2])
+
+    solved = solve_ivp(right, (0, 5), np.full(2 * d, alpha), t_eval=times, rtol=1e-10, atol=1e-12, method="DOP853").y
+    weights = (solved[:d] ** 2 - solved[d:] ** 2) / 2
+    train = np.mean((X @ weights - y[:, None]) ** 2, axis=0)
+    test = np.mean((weights - target[:, None]) ** 2, axis=0) + sigma2
+    # the adaptive pair is asked for 1e-9 per step over some tens of steps
+    np.testing.assert_allclose(run.values["E_train"][0], train, rtol=1e-6)
+    np.testing.assert_allclose(run.values["E_test"][0], test, rtol=1e-6)
+
+
+def test_descent_equals_a_hand_written_loop() -> None:
+    d, step = 40, 0.2
+    run = tanh_flow.simulate(d, 2, 5, at=[0.0, 1.0, 4.0], step=step)
+    sample = drawn(tanh_flow, d, 5)
+    X, constants = sample.features, dict(zip(["w0", "w_star"], sample.coordinate_constants, strict=True))
+    weight, target = constants["w0"].copy(), constants["w_star"]
+    found = []
+    for count in range(21):
+        out, wanted = np.tanh(X @ weight), np.tanh(X @ target)
+        if count in (0, 5, 20):
+            found.append([np.mean((out - wanted) ** 2), np.mean(weight * target), np.mean(weight**2)])
+        weight = weight - step * X.T @ ((out - wanted) * (1 - out**2)) / 2
+    # the same sums in another order
+    np.testing.assert_allclose([run.values[name][0] for name in run.values], np.transpose(found), rtol=1e-12)
+    assert run.notes == ()
+
+
+def test_draws_are_independent_and_repeat() -> None:
+    whole = tanh_flow.simulate(30, seeds=3, at=[1.0], seed=7, workers=1)
+    assert len(set(whole.values["q"][:, 0])) == 3
+    first = tanh_flow.simulate(30, seeds=1, at=[1.0], seed=7)
+    assert first.values["q"][0, 0] == whole.values["q"][0, 0]
+    threads = tanh_flow.simulate(30, seeds=3, at=[1.0], seed=7, executor=ThreadPoolExecutor(2))
+    np.testing.assert_array_equal(threads.values["q"], whole.values["q"])
+    other = tanh_flow.simulate(30, seeds=3, at=[1.0], seed=8)
+    assert not np.any(other.values["q"] == whole.values["q"])
+    assert whole.seeds == 3
+    assert whole.standard_error["q"].shape == (1,)
+    assert np.isinf(first.standard_error["q"]).all()
+
+
+@pytest.mark.slow
+def test_draws_run_in_other_processes() -> None:
+    with ProcessPoolExecutor(1) as pool:
+        there = tanh_flow.simulate(30, seeds=2, at=[1.0], seed=7, executor=pool)
+    here = tanh_flow.simulate(30, seeds=2, at=[1.0], seed=7)
+    np.testing.assert_array_equal(there.values["q"], here.values["q"])
+
+
+def test_too_long_a_step_warns_and_does_not_hide_divergence(caplog: pytest.LogCaptureFixture) -> None:
+    # the largest eigenvalue of XᵀX/δ tends to (1 + √2)² = 5.83, so η α² λ₊ = 0.1 × 2² × 5.8 = 2.3 > 2
+    run = two_layers().simulate(400, 0.5, at=[1.0], alpha=2, step=0.1)
+    assert "stability limit" in run.notes[0]
+    assert "stability limit" in caplog.text
+    assert two_layers().simulate(400, 0.5, at=[1.0], alpha=1.5, step=0.1).notes == ()
+    far = two_layers().simulate(100, 0.5, at=[0.5, 50.0], alpha=4, step=0.5)
+    assert "diverged in 1 of 1 draws" in far.notes[1]
+    assert np.isnan(far.values["E_test"][0, -1])
+
+
+def test_a_flow_that_blows_up_says_when() -> None:
+    growing = tanh_flow.replace("growing", drift={w: w**3 - g}, state={w: 1})
+    with pytest.raises(SolverError, match=r"past t = 0\.\d+.*blow up"):
+        growing.simulate(20, at=[5.0])
+
+
+def test_jacobian_is_the_derivative_of_the_drift() -> None:
+    sample = drawn(two_layers(), 12, L=3, lam=0.2, alpha=0.7)
+    rng = np.random.default_rng(0)
+    flat = sample.start.ravel() + 0.1 * rng.standard_normal(24)
+    jacobian = Linearised(sample, 0.0, flat)
+    change, small = rng.standard_normal(24), 1e-5
+    central = (sample.drift(0.0, flat + small * change) - sample.drift(0.0, flat - small * change)) / (2 * small)
+    # central differences: truncation 1e-10 of the third derivative, rounding 1e-16 / 1e-5
+    np.testing.assert_allclose(jacobian.apply(change), central, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(jacobian.dense() @ change, jacobian.apply(change), rtol=1e-10, atol=1e-12)
+
+
+def test_fastest_and_slowest_rates_of_a_linear_flow() -> None:
+    sample = drawn(two_layers(), 50, delta=2, alpha=1.5)
+    values = np.linalg.eigvalsh(sample.features.T @ sample.features / 2) * 1.5**2
+    flat = sample.start.ravel()
+    assert fastest(sample, 0.0, flat) == pytest.approx(values[-1], rel=1e-2)
+    target = sample.coordinate_constants[0]
+    # at the solution w = w* of the noiseless problem g = 0 and the flow is −√(w² + α⁴) XᵀX/δ
+    root = np.sqrt(np.sqrt(target**2 + 1.5**4) + target), np.sqrt(np.sqrt(target**2 + 1.5**4) - target)
+    scale = np.sqrt(target**2 + 1.5**4) ** 0.5
+    matrix = scale[:, None] * (sample.features.T @ sample.features / 2) * scale
+    assert slowest(sample, 0.0, np.concatenate(root)) == pytest.approx(np.linalg.eigvalsh(matrix)[0], rel=1e-6)
+
+
+def test_keeps_coordinates_when_asked() -> None:
+    run = tanh_flow.simulate(30, seeds=2, at=[0.0, 1.0], keep=True)
+    weight, start = run.coordinates("weight", 1.0), run.coordinates("w0", 0.0)
+    assert weight.shape == (2, 30)
+    np.testing.assert_array_equal(run.coordinates("w", 0.0), start)
+    np.testing.assert_allclose(np.mean(weight**2, axis=1), run.values["q"][:, 1])
+    with pytest.raises(UsageError, match="did you mean `weight`"):
+        run.coordinates("weigth", 1.0)
+    with pytest.raises(UsageError, match=r"no time 0\.5"):
+        run.coordinates("weight", 0.5)
+    with pytest.raises(UsageError, match="keep=True"):
+        tanh_flow.simulate(30, at=[1.0]).coordinates("weight", 1.0)
+
+
+def test_a_run_pickles_and_names_its_observables() -> None:
+    run = pickle.loads(pickle.dumps(tanh_flow.simulate(20, at=[1.0])))
+    assert run["q"].dims == ("seed", "t")
+    with pytest.raises(KeyError, match="train_loss"):
+        run["train_los"]
+
+
+def test_progress_is_reported() -> None:
+    seen = []
+    tanh_flow.simulate(20, seeds=2, t_max=3, progress=lambda done, total, text: seen.append((done, total, text)))
+    assert seen[-1][:2] == (3.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "d= takes"),
+        ({"d": 1}, "at least 2"),
+        ({"d": 20}, "how far to run"),
+        ({"d": 20, "at": [-1.0]}, "at least 0"),
+        ({"d": 20, "at": [2.0], "t_max": 1}, "t_max is 1"),
+        ({"d": 20, "t_max": 1, "seeds": 0}, "at least 1"),
+        ({"d": 20, "t_max": 1, "step": -0.1}, "positive number"),
+        ({"d": 20, "t_max": 1, "constants": "drawn"}, "'sampled' or 'exact'"),
+        ({"d": 20, "t_max": 1, "delta": 0.001}, "leaves no sample"),
+        ({"d": 10**6, "t_max": 1}, "smaller d, or fewer workers"),
+        ({"d": 20, "t_max": 1, "sed": 3}, "did you mean `seed`"),
+        ({"d": 20, "t_max": 1, "workers": 0}, "workers="),
+    ],
+)
+def test_wrong_calls_are_explained(options: dict, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        simulate(tanh_flow, **options)

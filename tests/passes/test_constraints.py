@@ -1,0 +1,170 @@
+"""Multipliers fixed by constraints: derived equations, solutions against closed forms, and clear refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sympy import exp
+
+import eqsolve
+from eqsolve import Eq, Int, System, correlation, function, param, process, response, times
+from eqsolve.errors import ModelError, ParameterError, UsageError
+from eqsolve.passes.constraints import reduce_constraints
+
+t, tp, s = times("t t' s")
+p = param("p", integer=True, domain=(2, None))
+T, v = param("T v", nonnegative=True)
+mu, nu, y, z = function("mu nu y z")
+C, R = correlation("C"), response("R")
+
+
+def spherical(**changes: object) -> System:
+    """The p-spin glass with its multiplier left to the constraint; white noise 2T R(t', t) instead of T inside μ."""
+    parts = {"constraints": {mu: Eq(C(t, t), 1)}, "init": {C(0, 0): 1, R(t, t): 1}, **changes}
+    return System(
+        "spherical",
+        eqs=[
+            Eq(R(t, tp).diff(t), -mu(t) * R(t, tp)
+               + p * (p - 1) / 2 * Int(C(t, s)**(p - 2) * R(t, s) * R(s, tp), (s, tp, t))),
+            Eq(C(t, tp).diff(t), -mu(t) * C(t, tp)
+               + p * (p - 1) / 2 * Int(C(t, s)**(p - 2) * R(t, s) * C(s, tp), (s, 0, t))
+               + p / 2 * Int(C(t, s)**(p - 1) * R(tp, s), (s, 0, tp)) + 2 * T * R(tp, t)),
+        ],
+        defaults={p: 3, T: 0.5, v: 1},
+        observables={"energy": -p / 2 * Int(C(t, s)**(p - 1) * R(t, s), (s, 0, t))},
+        **parts,
+    )  # fmt: skip
+
+
+def test_the_multiplier_of_a_spherical_model_is_found() -> None:
+    [equation] = reduce_constraints(spherical()).multipliers
+    expected = T + p**2 / 2 * Int(C(t, s) ** (p - 1) * R(t, s), (s, 0, t))
+    assert equation.lhs == mu(t)
+    assert (equation.rhs - expected).expand() == 0
+
+
+@pytest.mark.parametrize(("spins", "temperature"), [(3, 0.5), (2, 0), (4, 1)])
+def test_constraint_and_explicit_multiplier_give_the_same_numbers(spins: int, temperature: float) -> None:
+    pairs = [(4, 0), (4, 2), (4, 3.9), (1, 0.5)]
+    settings = {"p": spins, "T": temperature, "t_max": 4, "rtol": 1e-6, "at2": pairs}
+    ours, known = eqsolve.solve(spherical(), **settings), eqsolve.solve("pspin", **settings)
+    for name in ("C", "R"):
+        assert ours.at2(pairs)[name].values == pytest.approx(known.at2(pairs)[name].values, abs=1e-11)
+    for name in ("mu", "energy"):
+        assert ours[name].values == pytest.approx(known[name].values, abs=1e-11)
+
+
+def test_without_memory() -> None:
+    """y_i' = a_i y_i − μ y_i on the circle is a normalised linear flow: y = e^{At} y(0) / |e^{At} y(0)|."""
+    model = System(
+        "circle",
+        eqs=[Eq(y(t).diff(t), y(t) - mu(t) * y(t)), Eq(z(t).diff(t), 2 * z(t) - mu(t) * z(t))],
+        init={y: 0.8, z: 0.6},
+        constraints={mu: Eq(y(t) ** 2 + z(t) ** 2, 1)},
+    )
+    result = eqsolve.solve(model, t_max=5, rtol=1e-8)
+    assert result.stats["solver"] == "ode"
+    times = result["mu"].t.values
+    free = np.stack([0.8 * np.exp(times), 0.6 * np.exp(2 * times)])
+    exact = free / np.linalg.norm(free, axis=0)
+    assert result["y"].values == pytest.approx(exact[0], abs=1e-8)
+    assert result["mu"].values == pytest.approx(exact[0] ** 2 + 2 * exact[1] ** 2, abs=1e-7)
+
+
+def test_differentiating_under_an_integral_makes_a_hidden_kernel() -> None:
+    """μ = 1, R = e^{−(t−t')}, y = e^{−t}; R has memory, and the constraint contains its integral."""
+    model = System(
+        "hidden",
+        eqs=[
+            Eq(y(t).diff(t), -mu(t) * y(t)),
+            Eq(R(t, tp).diff(t), -mu(t) * R(t, tp) - (t - tp) * exp(tp - t) + Int(R(t, s) * R(s, tp), (s, tp, t))),
+        ],
+        init={y: 1, R(t, t): 1},
+        constraints={mu: Eq(y(t) + Int(R(t, s), (s, 0, t)), 1)},
+    )
+    result = eqsolve.solve(model, t_max=4, rtol=1e-6, kernels=True)
+    assert set(result.names) == {"y", "mu", "R"}
+    assert result["mu"].values == pytest.approx(1, abs=1e-6)
+    assert np.abs(result["mu"].values - 1).max() <= 3 * result.error["mu"].values.max()
+    pairs = np.array([(4, 0), (3, 2.5), (1, 0.2)])
+    assert result.at2(pairs)["R"].values == pytest.approx(np.exp(pairs[:, 1] - pairs[:, 0]), abs=1e-6)
+
+
+def test_two_multipliers_are_solved_for_together() -> None:
+    """(y, z) held on y + z = 1 and y − z = t − 1 by two multipliers that both act on both."""
+    model = System(
+        "two",
+        eqs=[
+            Eq(y(t).diff(t), mu(t) + 2 * nu(t) - Int(z(s), (s, 0, t))),
+            Eq(z(t).diff(t), mu(t) - nu(t) + y(t)),
+        ],
+        init={y: 0, z: 1},
+        constraints={mu: Eq(y(t) + z(t), 1), nu: Eq(y(t) - z(t), t - 1)},
+    )
+    result = eqsolve.solve(model, t_max=2, rtol=1e-8)
+    times = result["y"].t.values
+    assert result["y"].values == pytest.approx(times / 2, abs=1e-9)
+    memory = times - times**2 / 4
+    nu_exact = (1 + memory + times / 2) / 3  # y' − z' = 1 = 3ν − ∫z − y
+    assert result["nu"].values == pytest.approx(nu_exact, abs=1e-8)
+
+
+@pytest.mark.parametrize("memory", [0, 1])
+def test_a_nonlinear_constraint_is_solved_implicitly(memory: int) -> None:
+    """μ³ + μ = y, y' = −μ: 3μ²/2 + log μ falls like −t. With memory, an integral that is known to vanish is added."""
+    model = System(
+        "implicit",
+        eqs=[Eq(y(t).diff(t), -mu(t) + memory * (y(t) - 2 - Int(-mu(s), (s, 0, t))))],
+        init={y: 2, mu: 0.5},
+        constraints={mu: Eq(mu(t) ** 3 + mu(t), y(t))},
+    )
+    result = eqsolve.solve(model, t_max=4, rtol=1e-8)
+    found, times = result["mu"].values, result["mu"].t.values
+    assert reduce_constraints(model).implicit == {"mu"}
+    assert 1.5 * found**2 + np.log(found) == pytest.approx(1.5 - times, abs=1e-7)
+
+
+def test_a_start_off_the_constraint_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"constraint on `mu` .*test_constraints.py.*does not hold at the start.*-0.1"):
+        eqsolve.solve(spherical(init={C(0, 0): 0.9, R(t, t): 1}), t_max=1)
+    with pytest.raises(ParameterError, match=r"does not hold at the start with these parameters.*off by 1"):
+        eqsolve.solve(spherical(init={C(0, 0): v, R(t, t): 1}), t_max=1, v=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"constraints": {mu: Eq(C(t, tp), 1)}}, "depends on the times"),
+        ({"constraints": {mu: Eq(p, 3)}}, "depends on the times none"),
+        ({"constraints": {mu: Eq(R(t, t), 1)}}, "none of its first 3 derivatives contains a multiplier"),
+        ({"constraints": {mu: Eq(C(t, t), 1), nu: Eq(C(t, t), 1)}}, "do not determine `mu`, `nu`"),
+        ({"constraints": {mu: Eq(z(t), 1)}}, "uses `z"),
+        ({"constraints": {C: Eq(mu(t), 1)}}, "got the key `C`"),
+        ({"constraints": {mu: 1}}, "must be made by eqsolve's Eq"),
+    ],
+)
+def test_constraints_that_say_nothing_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        eqsolve.check(spherical(**changes))
+
+
+def test_a_multiplier_has_one_definition() -> None:
+    model = System("twice", [Eq(y(t).diff(t), -mu(t)), Eq(mu(t), y(t))], init={y: 1}, constraints={mu: Eq(y(t), 1)})
+    with pytest.raises(ModelError, match=r"constraint on `mu` .* stands beside the equation for `mu`"):
+        eqsolve.check(model)
+
+
+def test_constraints_beside_processes_are_refused() -> None:
+    w = process("w")
+    model = System("paths", [Eq(w(t).diff(t), -w(t)), Eq(y(t).diff(t), -mu(t))], init={w: 1, y: 1},
+                   constraints={mu: Eq(y(t), 1)})  # fmt: skip
+    with pytest.raises(UsageError, match="constraints beside processes"):
+        eqsolve.solve(model, t_max=1)
+
+
+def test_constraints_are_part_of_a_model() -> None:
+    model = spherical()
+    assert "mu is such that" in model.show().text()
+    assert "C(t, t) = 1" in model.show().text()
+    assert model.replace("other", constraints={mu: Eq(C(t, t), 2)}) != model
+    assert mu in model.unknowns

@@ -1,0 +1,119 @@
+"""Laws of solved fixed points, and of samples: atoms, densities, quantiles, sampling, expectations."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import eqsolve
+from eqsolve.distribution import Distribution
+from eqsolve.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def l1() -> eqsolve.Result:
+    return eqsolve.solve("dln_fixed_point_l1")
+
+
+def test_soft_thresholding_has_an_atom_at_zero(l1: eqsolve.Result) -> None:
+    law = l1.law("w")
+    assert law.names == ("w", "w_star")
+    ((place, mass),) = law.atoms()
+    assert place == 0
+    assert mass == pytest.approx(float(l1["P_w_zero"]), abs=1e-14)
+    assert law.atoms("w_star") == [(0.0, pytest.approx(0.9)), (1.0, pytest.approx(0.1))]
+    assert law.cdf(0.0) - law.cdf(-1e-13) == pytest.approx(mass, abs=1e-11)
+    assert law.weights.sum() == pytest.approx(1, abs=1e-14)
+
+
+def test_density_and_cumulative_probability_are_the_closed_forms(l1: eqsolve.Result) -> None:
+    law = l1.law("w")
+    threshold = (1 + float(l1["chi_w"])) * 0.1
+    spread = np.sqrt(float(l1["C_w"]) / 0.5)
+    x = np.array([-0.2, -0.01, 0.02, 0.5, 0.9, 1.2])
+    shift = x + np.sign(x) * threshold
+    expected = sum(p * np.exp(-(((shift - a) / spread) ** 2) / 2) for a, p in ((0, 0.9), (1, 0.1)))
+    assert law.density(x) == pytest.approx(expected / (spread * np.sqrt(2 * np.pi)), rel=1e-11, abs=1e-14)
+    below = sum(p * ndtr((shift - a) / spread) for a, p in ((0, 0.9), (1, 0.1)))
+    assert law.cdf(x) == pytest.approx(below, abs=1e-14)
+
+
+def test_quantiles_invert_the_cumulative_probability(l1: eqsolve.Result) -> None:
+    law = l1.law("w")
+    levels = np.array([0.001, 0.01, 0.3, 0.8, 0.9, 0.95, 0.999])
+    places = law.quantile(levels)
+    assert places[2] == places[3] == 0
+    outside = places != 0
+    assert law.cdf(places[outside]) == pytest.approx(levels[outside], abs=1e-12)
+    many = law.quantile(np.linspace(0.9, 0.999, 400))
+    assert law.cdf(many) == pytest.approx(np.linspace(0.9, 0.999, 400), abs=2e-4)
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        law.quantile(1.2)
+
+
+def test_expectations_moments_and_samples_agree(l1: eqsolve.Result) -> None:
+    law = l1.law("w")
+    assert law.expect(lambda w, w_star: (w - w_star) ** 2) == pytest.approx(float(l1["C_w"]), rel=1e-13)
+    assert law.expect(lambda w_star: w_star) == pytest.approx(0.1, rel=1e-14)
+    draws = law.sample(200_000, seed=3)
+    for k, name in enumerate(law.names):
+        error = np.sqrt(law.var(name) / 200_000)
+        assert draws[k].mean() == pytest.approx(law.mean(name), abs=4 * error)
+    assert (draws[0] == 0).mean() == pytest.approx(law.atoms()[0][1], abs=4 * np.sqrt(0.13 / 200_000))
+    histogram = law.histogram(np.linspace(-2, 3, 51))
+    counts = np.histogram(draws[0], bins=histogram.edges)[0] / 200_000
+    assert histogram.probabilities.sum() == pytest.approx(1, abs=1e-8)
+    assert counts == pytest.approx(histogram.probabilities, abs=5e-3)
+    assert law.wasserstein(Distribution.of_sample(("w",), draws[0])) < 0.02
+
+
+@pytest.mark.parametrize("target", ["Bernoulli(0.1)", "Normal(0,1)", "GaussBernoulli(0.2,1)"])
+def test_minimum_norm_has_a_density(target: str) -> None:
+    result = eqsolve.solve("dln_fixed_point_min_norm", alpha=0.3, w_star=target)
+    law = result.law("w")
+    assert law.atoms() == []
+    edges = np.linspace(-6, 6, 13)
+    nodes, weights = np.polynomial.legendre.leggauss(120)
+    places = np.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in pairwise(edges)])
+    mass = np.tile(weights * 0.5, 12) @ law.density(places)
+    assert mass == pytest.approx(1, abs=1e-6)
+    assert law.expect(lambda w, w_star: (w - w_star) ** 2) == pytest.approx(float(result["C_w"]), rel=1e-12)
+
+
+def test_least_squares_without_noise_finds_the_target() -> None:
+    law = eqsolve.solve("dln_fixed_point_ridgeless", sigma2=0).law("w")
+    assert law.atoms() == [(0.0, pytest.approx(0.9)), (1.0, pytest.approx(0.1))]
+    assert law.density(0.5) == 0
+    assert law.quantile(0.95) == 1
+
+
+def test_unknown_variables_are_named(l1: eqsolve.Result, tmp_path) -> None:
+    with pytest.raises(UsageError, match=r"no random variable `ww`.*did you mean `w`"):
+        l1.law("ww")
+    l1.save(tmp_path / "x.nc")
+    with pytest.raises(UsageError, match="solve again"):
+        eqsolve.open(tmp_path / "x.nc").law("w")
+
+
+def test_a_law_is_drawn(l1: eqsolve.Result) -> None:
+    axes = l1.law("w").plot()
+    assert axes.get_xlabel() == "w"
+    assert len(axes.lines) == 1
+
+
+def test_a_weighted_sample_is_a_distribution() -> None:
+    law = Distribution(("a", "b"), np.array([[0.0, 1.0, 3.0], [1.0, 1.0, 2.0]]), np.array([1.0, 1.0, 2.0]))
+    assert law.mean() == pytest.approx(1.75)
+    assert law.var("b") == pytest.approx(0.25)
+    assert law.expect(lambda a, b: a * b) == pytest.approx(0.25 + 3)
+    assert law.quantile([0.2, 0.5, 0.9]).tolist() == [0, 1, 3]
+    assert law.cdf(1.0) == pytest.approx(0.5)
+    assert law.atoms("b") == [(1.0, 0.5), (2.0, 0.5)]
+    assert law.sample(5, seed=1).shape == (2, 5)
+    assert law.marginal("b").names == ("b",)
+    assert law.histogram([0, 2, 4]).probabilities.tolist() == [0.5, 0.5]
+    with pytest.raises(UsageError, match="no density"):
+        law.density(0.0)
+    with pytest.raises(UsageError, match="takes values of shape"):
+        Distribution(("a",), np.zeros((2, 3)), np.ones(3))

@@ -1,0 +1,153 @@
+"""Rates of declared singularities: reference values, limits known in closed form, derivatives, routing of settings."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve import E, Eq, ModelError, ParameterError, Singularity, UsageError, param, random, unknown
+from eqsolve.laws import Normal, Point
+
+REFERENCE = [  # γ, u, A with relative error below 1e-13, computed independently
+    ({"alpha": 0.1, "delta": 0.5, "sigma2": 0}, 0.0052615995983963, 0.01444832958544858, 0.6820833186036759),
+    ({"alpha": 1, "delta": 0.5, "sigma2": 0}, 0.17541757508222677, 0.4235957088240347, 0.7070577810729154),
+    ({"alpha": 0.1, "delta": 2, "sigma2": 0.1}, 0.0036017735285996558, -0.008932188761354999, 1.1935294640922316),
+    ({"alpha": 10, "delta": 2, "sigma2": 0.1}, 8.578729542542261, -29.28961474980443, 1.4142135623276135),
+    ({"alpha": 1, "delta": 0.5, "sigma2": 0, "L": 3}, 0.18672856435801982, 0.4520832014316549, 0.7065201314345332),
+]
+
+
+@pytest.mark.parametrize(("settings", "gamma", "u", "A"), REFERENCE)
+def test_reference_values(settings, gamma, u, A) -> None:
+    found = eqsolve.solve("dln_rate", **settings)
+    for name, exact in (("gamma", gamma), ("u", u), ("A", A)):
+        assert float(found[name]) == pytest.approx(exact, rel=2e-13)
+        assert 0 < float(found.error[name]) < 1e-12 * abs(exact)
+    assert found.stats["residual"] < 1e-12
+    assert found.stats["certified"]
+    assert found.stats["exponent"] == -1.5
+
+
+def test_total_and_partial_derivative() -> None:
+    found = eqsolve.solve("dln_rate", alpha=0.1, delta=0.5, sigma2=0)
+    assert found.derivative("gamma", "alpha", fixed_law=True) == pytest.approx(0.03759817838940491, rel=1e-12)
+    step = 1e-4
+    up, down = (float(eqsolve.solve("dln_rate", alpha=0.1 + s, delta=0.5, sigma2=0)["gamma"]) for s in (step, -step))
+    far, near = (float(eqsolve.solve("dln_rate", alpha=0.1 + s, delta=0.5, sigma2=0)["gamma"]) for s in (2 * step, -2 * step))
+    slope = (8 * (up - down) - (far - near)) / (12 * step)  # error of the difference: step⁴ and rounding 1e-15/step
+    assert found.derivative("gamma", "alpha") == pytest.approx(slope, rel=1e-8)
+    above = eqsolve.solve("dln_rate", alpha=0.1, delta=2, sigma2=0.1)
+    assert above.derivative("gamma", "alpha") == pytest.approx(0.05662595545822194, rel=1e-12)
+    assert above.derivative("gamma", "alpha", fixed_law=True) == pytest.approx(0.05662595545822194, rel=1e-12)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.5, 0.95, 1.05, 2, 10])
+@pytest.mark.parametrize("lam", [0, 0.3])
+def test_linear_regression_has_the_marchenko_pastur_edge(delta, lam) -> None:
+    found = eqsolve.solve("linear_regression_rate", delta=delta, lam=lam)
+    assert float(found["gamma"]) == pytest.approx(lam + (1 - delta**-0.5) ** 2, rel=1e-13)
+
+
+@pytest.mark.parametrize("delta", [0.5, 2])
+def test_large_initialization(delta) -> None:
+    found = eqsolve.solve("dln_rate", alpha=30, delta=delta, sigma2=0.1)
+    assert float(found["gamma"]) / (30**2 * (1 - delta**-0.5) ** 2) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("delta", "sigma2"), [(0.5, 0.1), (2, 0.1), (0.5, 0)])
+def test_correction_to_large_initialization_with_many_digits(delta, sigma2) -> None:
+    from mpmath import mpf, sqrt, workdps
+
+    with workdps(60):
+        rho2, d, s2 = mpf(1) / 10, mpf(delta), mpf(str(sigma2))
+        limit = (d * rho2 + s2 * d / (1 - d)) / 2 if delta < 1 else (rho2 + s2 / (d - 1)) / 2
+        gaps = []
+        for alpha in (100, 1000):
+            found = eqsolve.solve("dln_rate", alpha=alpha, delta=delta, sigma2=sigma2, precision=50)
+            gamma = found.source.values["gamma"]
+            ratio = gamma / (mpf(alpha) ** 2 * (1 - 1 / sqrt(d)) ** 2)
+            gaps.append(abs((ratio - 1) * mpf(alpha) ** 4 - limit))
+        # the next term is of order α⁻⁴: from α = 100 to 1000 the gap falls by 10⁴
+        assert gaps[0] < 1e-7
+        assert gaps[1] / gaps[0] == pytest.approx(1e-4, rel=0.05)
+
+
+def test_small_initialization() -> None:
+    rates = [float(eqsolve.solve("dln_rate", alpha=a, delta=0.5, sigma2=0)["gamma"]) for a in (0.1, 0.03, 0.01)]
+    assert rates[0] > rates[1] > rates[2] > 0
+    assert rates[2] < 1e-3
+    bounded = eqsolve.solve("dln_rate", alpha=0.01, delta=2, sigma2=0, w_star=Point(1))
+    assert float(bounded["gamma"]) == pytest.approx((1 - 2**-0.5) ** 2, rel=1e-7)  # γ does not vanish: x ≥ 1
+
+
+def test_settings_reach_the_fixed_point_behind() -> None:
+    found = eqsolve.solve("dln_rate", alpha=0.3, delta=2, sigma2=0.2, w_star=Normal(0, 1))
+    assert found.params["sigma2"] == 0.2
+    assert found.params["w_star"] == "Normal(0, 1)"
+    assert found.stats["law_of"] == "dln_fixed_point_ridgeless"
+    # σ² and the target enter through one Gaussian of variance 1 + σ²/(δ − 1)
+    w, R, p = random("w"), *unknown("R p")
+    from sympy import Rational, sqrt
+
+    from eqsolve.laplace import rightmost_singularity
+
+    x = sqrt(w**2 + Rational(3, 10) ** 4)
+    direct = rightmost_singularity(
+        R - (p + R) / 2 * E(x / (p + R + x)), variable=p, unknown=R, laws={w: Normal(0, 1.2)}
+    )
+    assert float(found["gamma"]) == pytest.approx(direct.rate, rel=1e-12)
+    assert found.law("w").var() == pytest.approx(1.2, rel=1e-12)
+
+
+def test_what_nobody_knows_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"no parameter `sigma3`; did you mean `sigma2`\? \(it has: L, alpha"):
+        eqsolve.solve("dln_rate", sigma3=1)
+    with pytest.raises(ParameterError, match=r"has a law for delta < 1 or delta > 1 only.*got delta=1"):
+        eqsolve.solve("dln_rate", delta=1)
+    with pytest.raises(UsageError, match="no observable `gama`; did you mean `gamma`"):
+        eqsolve.solve("linear_regression_rate").derivative("gama", "delta")
+
+
+def test_a_law_that_is_not_there_is_named() -> None:
+    a = param("a", positive=True)
+    p, R = unknown("p R")
+    y = random("y")
+    model = Singularity(
+        "lost", transform=Eq(R, E(a / (p + R + y**2 + 1))), variable=p, unknown=R, law_of="dln_fixed_point_l1",
+        defaults={a: 1}, observables={"gamma": -p},
+    )  # fmt: skip
+    with pytest.raises(ModelError, match="needs the law of `y`"):
+        eqsolve.solve(model)
+
+
+def test_declared_laws_need_no_fixed_point() -> None:
+    p, G = unknown("p G")
+    model = Singularity("semicircle", transform=Eq(G, 1 / (p - G)), variable=p, unknown=G, observables={"edge": p})
+    found = eqsolve.solve(model)
+    assert float(found["edge"]) == pytest.approx(2, rel=1e-14)
+    assert found.kind == "singularity"
+
+
+def test_command_line() -> None:
+    command = [sys.executable, "-m", "eqsolve", "solve", "dln_rate", "--set", "alpha=0.1", "delta=0.5", "sigma2=0", "--json"]
+    made = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    assert made["status"] == "ok"
+    assert made["values"]["gamma"] == pytest.approx(0.0052615995983963, rel=1e-12)
+    assert set(made["values"]) == set(made["errors"]) == {"gamma", "u", "A"}
+    assert made["stats"]["singularity"] == "branch point"
+
+
+def test_the_rate_curve_agrees_with_single_solves() -> None:
+    alphas = np.geomspace(0.2, 2, 9)
+    curve = eqsolve.rate_curve("dln_rate", "alpha", alphas, delta=0.5, sigma2=0.05, derivatives=["gamma"], every=4)
+    assert (curve.slopes["gamma"] > 0).all()
+    assert curve.certified[[0, 4, 8]].all()
+    for place in (1, 5):
+        single = eqsolve.solve("dln_rate", alpha=float(alphas[place]), delta=0.5, sigma2=0.05)
+        assert curve["gamma"][place] == pytest.approx(float(single["gamma"]), rel=1e-12)
+    assert math.isclose(curve["gamma"][0], float(eqsolve.solve("dln_rate", alpha=0.2, delta=0.5, sigma2=0.05)["gamma"]))

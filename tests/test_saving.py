@@ -1,0 +1,202 @@
+"""Files appear whole or not at all, whatever happens meanwhile, and are recognised when they are read."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import pytest
+import xarray as xr
+
+import eqsolve
+from eqsolve.saving import atomic_path
+
+ROOT = Path(eqsolve.__file__).resolve().parents[1]
+ENV = os.environ | {"PYTHONPATH": str(ROOT)}
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@pytest.fixture(scope="module")
+def result() -> eqsolve.Result:
+    return eqsolve.solve("volterra_linear", t_max=1)
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=ENV, capture_output=True, text=True, timeout=120)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "x.nc"
+    file.write_text("old")
+    with pytest.raises(ZeroDivisionError), atomic_path(file) as temporary:
+        Path(temporary).write_bytes(bytes(10 // len("")))
+    assert file.read_text() == "old"
+    assert [item.name for item in tmp_path.iterdir()] == ["x.nc"]
+
+
+def start(work: Callable[[], object]) -> int:
+    """Start a copy of this process that does some work and ends; return its number."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return child
+
+
+def end(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@needs_fork
+@pytest.mark.parametrize("moment", ["chmod", "fsync", "replace"])
+def test_a_save_killed_at_any_moment_leaves_the_old_file(moment: str, tmp_path: Path, result: eqsolve.Result) -> None:
+    result.save(tmp_path / "x.nc")
+    old = (tmp_path / "x.nc").read_bytes()
+
+    def killed() -> None:
+        setattr(os, moment, lambda *args: os.kill(os.getpid(), signal.SIGKILL))
+        result.stopped("new", "").save(tmp_path / "x.nc")
+
+    assert end(start(killed)) == -signal.SIGKILL
+    assert (tmp_path / "x.nc").read_bytes() == old
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a limit on the size of files")
+def test_no_space_left(tmp_path: Path) -> None:
+    (tmp_path / "x.nc").write_text("old")
+    code = (
+        "import signal, resource, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "from eqsolve.cli import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000));"
+        "sys.exit(main(['solve', 'volterra_linear', '--t-max', '1', '--out', 'x.nc']))"
+    )
+    done = run(code, tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "error: cannot write 'x.nc'" in done.stderr
+    assert "no space is left" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "volterra_linear: ok" in done.stdout  # the numbers are not lost with the file
+    assert [item.name for item in tmp_path.iterdir()] == ["x.nc"]
+    assert (tmp_path / "x.nc").read_text() == "old"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the administrator may write anywhere")
+def test_a_read_only_folder(tmp_path: Path, result: eqsolve.Result) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(eqsolve.UsageError, match="may not be written to"):
+        result.save(tmp_path / "x.nc")
+    tmp_path.chmod(0o700)
+
+
+def test_a_read_only_disk(tmp_path: Path, result: eqsolve.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **named: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(eqsolve.UsageError, match=r"may not be written to \(Read-only file system\); choose another"):
+        result.save(tmp_path / "x.nc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, result: eqsolve.Result) -> None:
+    with pytest.raises(eqsolve.UsageError, match="there is no folder"):
+        result.save(tmp_path / "no" / "x.nc")
+    with pytest.raises(eqsolve.UsageError, match="it is a folder, not a file"):
+        result.save(tmp_path)
+
+
+@needs_fork
+def test_two_processes_save_to_one_file(tmp_path: Path, result: eqsolve.Result) -> None:
+    def save() -> None:
+        for _ in range(20):
+            result.save(tmp_path / "x.nc")
+            assert eqsolve.open(tmp_path / "x.nc").names == ("y",)
+
+    both = [start(save), start(save)]
+    assert [end(child) for child in both] == [0, 0]
+    assert [item.name for item in tmp_path.iterdir()] == ["x.nc"]
+    assert eqsolve.open(tmp_path / "x.nc").status == "ok"
+
+
+def test_a_link_keeps_pointing(tmp_path: Path, result: eqsolve.Result) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "x.nc").symlink_to(tmp_path / "far" / "y.nc")
+    result.save(tmp_path / "x.nc")
+    assert (tmp_path / "x.nc").is_symlink()
+    assert eqsolve.open(tmp_path / "far" / "y.nc").status == "ok"
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    made = eqsolve.solve("dln_lazy", t_max=2, seed=5)
+    made.save(tmp_path / "x.nc")
+    back = eqsolve.open(tmp_path / "x.nc", model="dln_lazy")
+    assert back.dataset.identical(made.dataset)
+    assert (back.params, back.stats, back.provenance) == (made.params, made.stats, made.provenance)
+    assert back.at2([(2, 0.3)])["C_w"].item() == made.at2([(2, 0.3)])["C_w"].item()
+    assert {"E_test", "E_test_error", "C_w"} <= set(xr.open_dataset(tmp_path / "x.nc").data_vars)  # plain xarray
+    text = Path(eqsolve.load("dln_lazy").file).read_text()
+    assert back.provenance["source"] == text
+    wanted = {"version", "signature", "seed", "source_sha256", "machine", "platform", "cpus", "finished", "python"}
+    assert wanted <= set(back.provenance)
+    assert back.provenance["seed"] == 5
+    assert "source" not in made.json_object()["provenance"]
+
+
+def test_a_file_of_another_model_or_version_is_recognised(
+    tmp_path: Path, result: eqsolve.Result, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "x.nc"
+    result.save(file)
+    with pytest.raises(eqsolve.UsageError, match="not a result of this model `dln`: it is of a model with name"):
+        eqsolve.open(file, model="dln")
+    other = eqsolve.load("volterra_linear")
+    changed = other.replace("volterra_linear", init={other.symbols("y"): 1}, exact={other.symbols("y"): None})
+    with pytest.raises(eqsolve.UsageError, match="the same name but other equations"):
+        eqsolve.open(file, model=changed)
+    edit(file, provenance={**result.provenance, "version": "0.0.1"})
+    eqsolve.open(file)
+    assert "was written by eqsolve 0.0.1" in caplog.text
+    edit(file, format=99)
+    with pytest.raises(eqsolve.UsageError, match=r"written by eqsolve 0\.0\.1, whose files this eqsolve .* not know"):
+        eqsolve.open(file)
+
+
+def edit(file: Path, **changes: object) -> None:
+    with h5py.File(file, "r+") as stream:
+        record = json.loads(stream.attrs["eqsolve"])
+        stream.attrs["eqsolve"] = json.dumps({**record, **changes})
+
+
+def test_foreign_and_damaged_files_are_refused(tmp_path: Path, result: eqsolve.Result) -> None:
+    xr.Dataset({"a": 1}).to_netcdf(tmp_path / "foreign.nc", engine="h5netcdf")
+    (tmp_path / "text.nc").write_text("hello")
+    (tmp_path / "pickle.nc").write_bytes(b"cos\nsystem\n(S'touch hacked'\ntR.")
+    (tmp_path / "empty.nc").write_bytes(b"")
+    for name in ("foreign", "text", "pickle", "empty", "none"):
+        with pytest.raises(eqsolve.UsageError, match=f"{name}.nc"):
+            eqsolve.open(tmp_path / f"{name}.nc")
+    with pytest.raises(eqsolve.UsageError, match="is a folder"):
+        eqsolve.open(tmp_path)
+    for changes in ({"grid": 3}, {"kernels": ["nothing"]}, {"grid": {"edges": ["x"], "order": 2}}):
+        file = tmp_path / "damaged.nc"
+        result.save(file)
+        edit(file, **changes)
+        with pytest.raises(eqsolve.UsageError, match="damaged result file"):
+            eqsolve.open(file)
+    assert not Path("hacked").exists()
+
+
+def test_a_file_cut_short_is_refused(tmp_path: Path, result: eqsolve.Result) -> None:
+    result.save(tmp_path / "x.nc")
+    whole = (tmp_path / "x.nc").read_bytes()
+    for share in (0.1, 0.5, 0.9):
+        (tmp_path / "y.nc").write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(eqsolve.UsageError, match="not a readable result file"):
+            eqsolve.open(tmp_path / "y.nc")

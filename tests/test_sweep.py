@@ -1,0 +1,261 @@
+"""Sweeps: labelled axes, failures recorded, any executor, nothing solved twice, nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve import Eq, FixedPoint, System, function, param, times, unknown
+from eqsolve.sweeping.axes import read_axes
+from eqsolve.sweeping.points import lay_out_points, takes_start
+from eqsolve.sweeping.workers import WorkerLostError, Workers
+
+ROOT = Path(eqsolve.__file__).resolve().parents[1]
+ENV = os.environ | {"PYTHONPATH": str(ROOT)}
+
+t = times("t")
+k = param("k", positive=True)
+c = param("c")
+y = function("y")
+decay = System("decay", eqs=[Eq(y(t).diff(t), -k * y(t) + c * y(t) ** 2)], init={y: 1}, defaults={k: 1, c: 0})
+
+
+def exact(rate: float, moment: float) -> float:
+    return float(np.exp(-rate * moment))
+
+
+def test_labelled_axes_with_errors() -> None:
+    res = eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[0, 1, 3], rtol=1e-6)
+    assert (res.kind, res.status, res["y"].dims) == ("sweep", "ok", ("k", "t"))
+    for rate in (0.5, 1.0, 2.0):
+        for moment in (1.0, 3.0):
+            gap = abs(float(res["y"].sel(k=rate, t=moment)) - exact(rate, moment))
+            assert gap <= float(res.error["y"].sel(k=rate, t=moment)) < 1e-5
+    assert set(res["status"].values) == {"ok"}
+    assert res.params == {"c": 0.0}
+    assert res.to_dataframe().index.names == ["k", "t"]
+    assert json.loads(json.dumps(res.json_object()))["axes"] == {"k": [0.5, 1.0, 2.0]}
+
+
+def test_a_failure_is_recorded_and_stops_nothing() -> None:
+    res = eqsolve.sweep(decay, {"c": [0, 3], "k": [1, 2]}, at=[0.1, 2])  # y' = -ky + 3y² blows up before t = 2
+    assert res["status"].sel(c=0).values.tolist() == ["ok", "ok"]
+    assert res["status"].sel(c=3).values.tolist() == ["failed", "failed"]
+    assert "t = " in res["message"].sel(c=3, k=1).item()
+    assert res.status == "2 of 4 points were not solved as asked"
+    reached = float(res["y"].sel(c=3, k=1, t=0.1))  # what was solved before the blow-up is kept
+    assert reached == pytest.approx(1 / (3 + (1 - 3) * np.exp(0.1)), rel=1e-3)
+    assert np.isnan(res["y"].sel(c=3, k=1, t=2))
+
+
+def test_laws_are_values_of_an_axis() -> None:
+    laws = ["Bernoulli(0.1)", "Discrete([-1, 1], [0.5, 0.5])"]
+    res = eqsolve.sweep("dln_infinite_data", {"w_star": laws}, at=1)
+    assert res["w_star"].values.tolist() == laws
+    text = eqsolve.sweep("dln_infinite_data", {"w_star": ",".join(laws)}, at=1)
+    assert np.array_equal(text["E_test"], res["E_test"])
+
+
+@pytest.mark.parametrize(
+    ("axes", "more", "said"),
+    [
+        ({}, {}, "at least one axis"),
+        ({"k": []}, {}, "has no values"),
+        ({"k": [1, -1]}, {}, "must be positive, got -1"),
+        ({"q": [1]}, {}, "has no parameter `q`"),
+        ({"k": "0.1:1:x"}, {}, "COUNT"),
+        ({"k": "0:1:3:log"}, {}, "ends of one sign"),
+        ({"k": "0.1:1:3:exp"}, {}, ":log or :lin"),
+        ({"k": "0.1:1"}, {}, "expected values such as"),
+        ({"k": "1,,2"}, {}, "expected values such as"),
+        ({"k": "1,1.0"}, {}, "twice"),
+        ({"k": "1:2:1"}, {}, "one value cannot reach"),
+        ({"k": "1:2:100000", "c": "1:2:2"}, {}, "points, more than"),
+        ({"k": "__import__('os')"}, {}, "no law or function"),
+        ({"k": [1]}, {"k": 2}, "both an axis and set"),
+        ({"k": [1]}, {"workers": 0}, "workers must be"),
+        ({"k": [1]}, {"rtol": -1}, "rtol must lie"),
+        ({"k": [1]}, {"at": [-1]}, "times start at 0"),
+        ({"k": [1]}, {"tmax": 1}, "did you mean `t_max`"),
+    ],
+)
+def test_bad_sweeps_are_refused_before_anything_is_solved(axes: dict, more: dict, said: str) -> None:
+    with pytest.raises(eqsolve.EqsolveError, match=said.replace("(", r"\(")):
+        eqsolve.sweep(decay, axes, **more)
+
+
+def test_ranges() -> None:
+    axis, other = read_axes(decay, {"k": "0.01:10:4:log", "c": "-1:1:3"})
+    assert np.allclose(axis.labels, [0.01, 0.1, 1, 10])
+    assert other.labels == (-1.0, 0.0, 1.0)
+
+
+def test_chains_are_rows_of_neighbours() -> None:
+    axes = read_axes(decay, {"c": [0, 1], "k": "1:40:40"})
+    chains = lay_out_points(axes, chained=True)
+    assert [len(chain) for chain in chains] == [16, 16, 8, 16, 16, 8]
+    assert [point.index for chain in chains for point in chain] == list(range(80))
+    assert all(len({point.settings["c"] for point in chain}) == 1 for chain in chains)
+
+
+def test_a_fixed_point_starts_from_its_neighbour() -> None:
+    """x² = a from the solution at the last a; the numbers do not depend on where a point started, within errors."""
+    a = param("a", positive=True)
+    x = unknown("x", positive=True)
+    model = FixedPoint("root", eqs=[Eq(x**2, a)], defaults={a: 2})
+    assert takes_start(model)
+    res = eqsolve.sweep(model, {"a": "1:4:20"}, rtol=1e-6)
+    assert res.status == "ok"
+    assert (np.abs(res["x"] - np.sqrt(res["a"])) <= res.error["x"] + 1e-15).all()
+    with ThreadPoolExecutor(2) as executor:
+        spread = eqsolve.sweep(model, {"a": "1:4:20"}, rtol=1e-6, executor=executor)
+    assert np.array_equal(res["x"], spread["x"])  # the same starts, whoever solves
+
+
+@pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(2), lambda: Workers(2)])
+def test_any_executor_gives_the_same_numbers(make) -> None:
+    alone = eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[1, 3])
+    with make() as executor:
+        spread = eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[1, 3], executor=executor)
+    assert np.array_equal(alone["y"], spread["y"])
+    assert np.array_equal(alone.error["y"], spread.error["y"])
+
+
+@pytest.mark.slow
+def test_a_process_pool_of_the_standard_library() -> None:
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        res = eqsolve.sweep("dln_infinite_data", {"alpha": [0.1, 0.2]}, at=[1], executor=executor)
+    assert res.status == "ok"
+
+
+def test_a_killed_worker_costs_only_a_retry() -> None:
+    with Workers(1) as executor:
+        assert executor.submit(os.getpid).result() in executor.numbers
+        with pytest.raises(WorkerLostError, match="signal 9"):
+            executor.submit(signal.raise_signal, signal.SIGKILL).result()
+        assert executor.submit(max, 1, 2).result() == 2  # a new one takes its place
+    seen = []
+    with Workers(1) as executor:
+
+        def kill(done: int, total: int, text: str) -> None:
+            seen.append(done)
+            if done == 1:  # the second point is under way
+                os.kill(executor.numbers[0], signal.SIGKILL)
+
+        res = eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[1], executor=executor, progress=kill)
+    assert res.status == "ok"
+    assert seen == [0, 1, 2, 3]
+
+
+def test_workers_have_one_thread() -> None:
+    with Workers(1) as executor:
+        assert executor.submit(os.getenv, "OPENBLAS_NUM_THREADS").result() == "1"
+        assert executor.submit(os.getenv, "OMP_NUM_THREADS").result() == "1"
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    solved: list[str] = []
+
+    def stop(done: int, total: int, text: str) -> None:
+        solved.append(text)
+        if done == 2:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "s.nc"
+    axes = {"k": [0.5, 1, 2, 4]}
+    with pytest.raises(KeyboardInterrupt):
+        eqsolve.sweep(decay, axes, at=[1], out=out, progress=stop)
+    journal = tmp_path / "s.nc.journal"
+    whole = journal.read_bytes()
+    assert not out.exists()
+    with pytest.raises(eqsolve.UsageError, match="unfinished sweep with another model, grid or options"):
+        eqsolve.sweep(decay, axes, at=[2], out=out)
+    assert journal.read_bytes() == whole
+    journal.write_bytes(whole + b'0badc0de {"index": 2, "rec')  # a line cut short by a crash
+    again: list[str] = []
+    res = eqsolve.sweep(decay, axes, at=[1], out=out, progress=lambda *args: again.append(args[2]))
+    assert [text for text in again if text] == ["k=2: ok", "k=4: ok"]
+    assert [text for text in solved if text] == ["k=0.5: ok", "k=1: ok"]
+    assert not journal.exists()
+    fresh = eqsolve.sweep(decay, axes, at=[1])
+    assert np.array_equal(res["y"], fresh["y"])
+    assert np.array_equal(eqsolve.open(out)["y"], fresh["y"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs locks")
+def test_two_sweeps_into_one_file(tmp_path: Path) -> None:
+    out = tmp_path / "s.nc"
+    problems = []
+
+    def other(done: int, total: int, text: str) -> None:
+        if done == 1:
+            with pytest.raises(eqsolve.UsageError, match="another process is writing"):
+                eqsolve.sweep(decay, {"k": [1, 2]}, at=[1], out=out)
+            problems.append("refused")
+
+    eqsolve.sweep(decay, {"k": [1, 2]}, at=[1], out=out, progress=other)
+    assert problems == ["refused"]
+
+
+@pytest.mark.slow
+def test_kill_minus_nine_at_random_moments(tmp_path: Path, rng: np.random.Generator) -> None:
+    """However often the whole sweep is killed, no finished point is solved again, and the numbers are the same."""
+    script = (
+        "import sys, eqsolve\n"
+        "log = open('log', 'a', buffering=1)\n"
+        "eqsolve.sweep('dln_infinite_data', {'alpha': '0.1:1:12:log'}, at=[1, 5], out='s.nc', workers=2,\n"
+        "              progress=lambda done, total, text: text and log.write(text + '\\n'))\n"
+    )
+    out, log = tmp_path / "s.nc", tmp_path / "log"
+    log.touch()
+    kills = 0
+    while not out.exists():
+        process = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, env=ENV)
+        before = log.stat().st_size
+        while process.poll() is None and log.stat().st_size == before:  # at least one point further each time
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.5))
+        process.kill()
+        code = process.wait()
+        assert code in (0, -signal.SIGKILL)
+        kills += code != 0
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == len(set(lines))
+    assert kills >= 2
+    assert len(lines) >= 12 - kills  # a kill may fall between the journal and this test's own log
+    fresh = eqsolve.sweep("dln_infinite_data", {"alpha": "0.1:1:12:log"}, at=[1, 5])
+    assert np.array_equal(eqsolve.open(out)["E_test"], fresh["E_test"])
+
+
+def test_a_killed_parent_takes_its_workers_along(tmp_path: Path) -> None:
+    code = (
+        "import time; from eqsolve.sweeping.workers import Workers\n"
+        "workers = Workers(1); workers.submit(len, '').result(); workers.submit(time.sleep, 60)\n"
+        "print(workers.numbers[0], flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], env=ENV, stdout=subprocess.PIPE, text=True)
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    for _ in range(100):
+        try:
+            os.kill(worker, 0)
+            state = Path(f"/proc/{worker}/stat")
+            if state.exists() and ") Z " in state.read_text():
+                break
+        except ProcessLookupError:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(worker, signal.SIGKILL)
+        pytest.fail("the worker outlived its parent")

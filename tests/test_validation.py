@@ -1,0 +1,163 @@
+"""Theory held against finite sizes: agreement where there is some, disagreement with a wrong theory."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve import Eq, Int, UsageError
+from eqsolve.comparison import compare
+from eqsolve.wasserstein import distance
+
+ROOT = Path(__file__).resolve().parents[1]
+AT = [0.3, 1.0, 3.0]
+
+
+@pytest.fixture(autouse=True)
+def _models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def flipped(name: str = "flipped"):
+    """Linear regression with the sign of the noise's correlation in C_w turned round."""
+    right = eqsolve.load("linear_regression")
+    t, tp, s, lam, m = right.symbols("t t' s lam m")
+    C_w, C_f, R_w, R_f = right.symbols("C_w C_f R_w R_f")
+    return right.replace(name, flow="linear_flow", eqs=[
+        Eq(C_w(t, tp).diff(t), -C_w(t, tp) + lam * (m(tp) - C_w(t, tp))
+           - Int(R_w(tp, s) * C_f(t, s), (s, 0, tp)) + Int(R_f(t, s) * C_w(tp, s), (s, 0, t))),
+    ])  # fmt: skip
+
+
+def test_a_right_theory_agrees_and_a_wrong_one_does_not() -> None:
+    found = eqsolve.validate("linear_regression", d=300, seeds=8, at=AT, delta=0.5)
+    assert found.verdict == "agrees"
+    assert set(found.observables) == {"E_train", "E_test"}
+    assert all(np.abs(item.z).max() < 3 for item in found.observables.values())
+    wrong = eqsolve.validate(flipped(), d=300, seeds=8, at=AT, delta=0.5)
+    assert wrong.verdict == "disagrees"
+    assert wrong.observables["E_test"].verdict == "disagrees"
+
+
+def test_few_draws_of_a_small_system_do_not_tell() -> None:
+    found = eqsolve.validate("linear_regression", d=12, seeds=3, at=AT, delta=0.5)
+    assert found.verdict == "not enough data"
+
+
+def test_settings_reach_both_sides() -> None:
+    found = eqsolve.validate("linear_regression", d=300, seeds=6, at=[1.0], delta=2, lam=0.5, sigma2=0.3, params={"rho2": 0.7})
+    assert found.verdict == "agrees"
+    assert found.n == 600
+    with pytest.raises(eqsolve.ParameterError, match="did you mean `delta`"):
+        eqsolve.validate("linear_regression", d=30, at=[1.0], delt=2)
+
+
+def test_features_of_other_laws_agree_too(tmp_path: Path) -> None:
+    for data in ("binary", "student_t"):
+        found = eqsolve.validate("linear_regression", d=600, seeds=8, seed=1, at=AT, data=data)
+        assert found.verdict == "agrees"
+        assert found.data == data
+    matrix = np.random.default_rng(0).choice([-1.0, 1.0], size=(300, 600)) / 600**0.5
+    np.save(tmp_path / "x.npy", matrix)
+    found = eqsolve.validate("linear_regression", seeds=6, at=AT, data=str(tmp_path / "x.npy"))
+    assert (found.n, found.d) == (300, 600)
+    assert found.verdict in ("agrees", "not enough data")  # one matrix: its own fluctuation is not averaged out
+
+
+def test_what_is_reported_is_plain_and_drawn(tmp_path: Path) -> None:
+    found = eqsolve.validate("linear_regression", d=60, seeds=2, at=AT)
+    made = json.loads(json.dumps(found.json_object()))
+    assert made["verdict"] in ("agrees", "disagrees", "not enough data")
+    assert made["t"] == AT
+    entry = made["observables"]["E_test"]
+    assert {len(entry[key]) for key in ("theory", "theory_error", "simulation", "standard_error", "bias", "z")} == {3}
+    figure = found.plot()
+    figure.savefig(tmp_path / "v.png")
+    assert (tmp_path / "v.png").stat().st_size > 5000
+    with pytest.raises(UsageError, match="did you mean `E_test`"):
+        found.plot("E_tst")
+    assert "largest |z|" in repr(found)
+
+
+@pytest.mark.slow
+def test_a_system_with_processes_and_its_law() -> None:
+    found = eqsolve.validate("dln", alpha=0.3, delta=0.5, d=800, seeds=8, at=[0.3, 1, 3, 10])
+    assert found.verdict == "agrees"
+    law = found.wasserstein
+    assert law is not None
+    assert law["variables"] == ["w", "w_star"]
+    assert law["d"] == [400, 800]
+    # the distance falls about like d^{-1/2}, down to what the quadrature resolves
+    assert np.mean(law["falls_by"]) > 1.1
+
+
+@pytest.mark.slow
+def test_binary_features_follow_the_gaussian_theory() -> None:
+    found = eqsolve.validate("dln", alpha=0.3, delta=0.5, d=1000, seeds=8, at=[0.3, 1, 3, 10], data="binary")
+    assert found.verdict == "agrees"
+    for item in found.observables.values():
+        assert np.abs(item.z).max() <= 3
+
+
+@pytest.mark.slow
+def test_a_fixed_point_is_the_end_of_long_runs() -> None:
+    found = eqsolve.validate("dln_fixed_point_min_norm", alpha=1, delta=0.5, d=500, seeds=8, t_max=60)
+    assert found.kind == "fixed point"
+    assert found.verdict == "agrees"
+    assert found.t is None
+
+
+def test_questions_that_make_no_sense_are_answered() -> None:
+    with pytest.raises(UsageError, match="names no microscopic model"):
+        eqsolve.validate("pspin", d=100)
+    with pytest.raises(UsageError, match="at least 2 draws"):
+        eqsolve.validate("linear_regression", seeds=1)
+    with pytest.raises(UsageError, match="not an observable of both sides"):
+        eqsolve.validate("linear_regression", d=20, at=[1.0], observables=["m"])
+    with pytest.raises(UsageError, match="which is a System; expected a Flow"):
+        eqsolve.validate("linear_regression", d=20, at=[1.0], flow="dln")
+
+
+# --- the statistics -------------------------------------------------------------------------------------------------
+def test_z_scores_are_standard_for_a_right_theory() -> None:
+    rng = np.random.default_rng(0)
+    seen = [
+        compare(np.ones(1), np.zeros(1), 1 + 0.01 * rng.standard_normal((30, 1)), None, count=1) for _ in range(400)
+    ]
+    z = np.array([item.z[0] for item in seen])
+    # Student's t with 29 degrees of freedom: standard deviation 1.036, over 400 draws ± 0.037
+    assert z.std() == pytest.approx(1.036, abs=0.12)
+    assert np.mean([item.verdict == "agrees" for item in seen]) > 0.975  # |t| > 3 has a probability of 0.0055
+    assert np.mean(np.abs(z) > 2) < 0.1
+
+
+def test_a_bias_of_finite_size_is_seen_and_allowed_for() -> None:
+    rng = np.random.default_rng(1)
+    large = 1 + 0.02 + 1e-3 * rng.standard_normal((8, 1))
+    half = 1 + 0.04 + 1e-3 * rng.standard_normal((8, 1))
+    item = compare(np.ones(1), np.zeros(1), large, half, count=1)
+    assert item.bias[0] == pytest.approx(0.02, abs=0.002)
+    assert item.verdict == "agrees"
+    assert compare(np.ones(1), np.zeros(1), large, large + 1e-4, count=1).verdict == "disagrees"
+
+
+def test_errors_that_are_too_large_do_not_count_as_agreement() -> None:
+    runs = np.array([[0.2], [1.9], [1.0], [0.7]])
+    assert compare(np.ones(1), np.zeros(1), runs, None, count=1).verdict == "not enough data"
+    assert compare(np.ones(1), np.full(1, np.nan), runs, None, count=1).verdict == "disagrees"
+
+
+def test_wasserstein_distance_of_known_laws() -> None:
+    rng = np.random.default_rng(0)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    sample = 0.5 + 2 * rng.standard_normal(200_000)
+    none = np.empty((0, 0))
+    # N(0, 1) against N(1/2, 4): W₂² = 1/4 + 1; interpolated quantiles of 30 nodes and 200000 draws: to 2%
+    assert distance(nodes, weights, none, sample, none) == pytest.approx(1.25**0.5, rel=0.02)
+    labels = rng.choice([0.0, 1.0], size=200_000)
+    both = np.r_[nodes, nodes + 3]
+    constants = np.r_[np.zeros(30), np.ones(30)][None]
+    moved = rng.standard_normal(200_000) + 3 * labels + 0.3
+    assert distance(both, np.r_[weights, weights], constants, moved, labels[None]) == pytest.approx(0.3, rel=0.05)
