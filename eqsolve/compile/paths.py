@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Mul, Poly, S, cosh, exp, powsimp, sinh, tanh
+from sympy import Basic, Dummy, Expr, Mul, Poly, cosh, exp, powsimp, sinh, tanh
 
 from eqsolve.compile.lowering import lower
 from eqsolve.language.symbols import Function, Value
@@ -20,13 +20,12 @@ Lowered = Callable[..., list[Any]]
 
 @dataclass(frozen=True, eq=False)
 class CompiledMean:
-    """Factors of an expectation and, for a response, the output's derivatives by unknowns, integrals and the noise."""
+    """Factors of an expectation and, for a response, the output's derivatives by the unknowns."""
 
     mean: Mean
     factors: Lowered
     count: int
     by_unknown: Lowered | None
-    by_memory: Lowered | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +35,8 @@ class CompiledEnsemble:
     ``inputs`` names, in order, the arguments of all functions: the time, unknowns, noises, constants, one-time
     functions,
     and derived integrals. ``slopes[k]`` gives the derivatives of signal k by every unknown; ``noise_slopes`` by
-    every noise. ``targets`` are what is averaged in pairs, what responds, and what memory acts on: their mean
-    responses tell how the means react to the kernels. ``degree`` is that of what is averaged, as a polynomial in the
+    every noise. ``targets`` are what is averaged, what responds, and what memory acts on: their mean responses
+    tell how the means react to the kernels, and how much they vary which modes need points. ``degree`` is that of what is averaged, as a polynomial in the
     noises and constants, when the unknowns are affine in them; None when they are not.
     """
 
@@ -58,6 +57,7 @@ class CompiledEnsemble:
     targets: tuple[Expr, ...]
     target_values: Lowered
     target_slopes: Lowered
+    target_noise_slopes: Lowered
     degree: int | None
 
 
@@ -97,16 +97,18 @@ def compile_ensemble(ensemble: Ensemble) -> CompiledEnsemble:
     by_noise = [partial(signal, symbol) for signal in signals for symbol in noises]
     memory_signals = [memory.signal for memory in ensemble.memories]
     memory_slopes = [partial(signal, symbol) for signal in memory_signals for symbol in unknowns]
-    means = tuple(_mean(mean, unknowns, derived, full, make) for mean in ensemble.means)
+    means = tuple(_mean(mean, unknowns, full, make) for mean in ensemble.means)
     targets = _targets(ensemble)
     target_slopes = [partial(target, symbol) for target in targets for symbol in unknowns]
+    target_noise_slopes = [partial(target, symbol) for target in targets for symbol in noises]
     return CompiledEnsemble(
         ensemble, tuple(full), tuple(functions), make(list(signals), inputs), index, len(signals),
         make(slopes, inputs), make(by_noise, inputs), all(expr == 0 for expr in by_noise),
         make(memory_signals, inputs), make(memory_slopes, inputs), means,
         make([expr for _, expr in ensemble.processes], full),
         make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
-        targets, make(list(targets), full), make(target_slopes, full), _degree(ensemble, list(signals)),
+        targets, make(list(targets), full), make(target_slopes, full), make(target_noise_slopes, full),
+        _degree(ensemble, list(signals)),
     )  # fmt: skip
 
 
@@ -137,21 +139,16 @@ def _degree(ensemble: Ensemble, signals: list[Expr]) -> int | None:
 def _targets(ensemble: Ensemble) -> tuple[Expr, ...]:
     found: dict[Expr, None] = {}
     for mean in ensemble.means:
-        if mean.kind == "two":
-            found.update(dict.fromkeys(piece for term in mean.terms for piece in term[1:]))
-        elif mean.kind == "response":
+        found.update(dict.fromkeys(piece for term in mean.terms for piece in term[1:]))
+        if mean.kind == "response":
             found[mean.output] = None
     found.update(dict.fromkeys(link.signal for link in ensemble.links if link.memory is not None))
     return tuple(found)
 
 
-def _mean(mean: Mean, unknowns: list[Basic], derived: list[Basic], full: list[Basic], make: Any) -> CompiledMean:
+def _mean(mean: Mean, unknowns: list[Basic], full: list[Basic], make: Any) -> CompiledMean:
     factors = [piece for term in mean.terms for piece in term[1:]]
     if mean.kind != "response":
-        return CompiledMean(mean, make(factors, full), len(mean.terms), None, None)
+        return CompiledMean(mean, make(factors, full), len(mean.terms), None)
     by_unknown = [partial(mean.output, symbol) for symbol in unknowns]
-    by_memory = [partial(mean.output, symbol) for symbol in derived]
-    return CompiledMean(
-        mean, make(factors, full), 1, make(by_unknown, full),
-        make(by_memory, full) if any(expr != S.Zero for expr in by_memory) else None,
-    )  # fmt: skip
+    return CompiledMean(mean, make(factors, full), 1, make(by_unknown, full))

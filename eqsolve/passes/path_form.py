@@ -412,8 +412,10 @@ def _ensemble(
         if rest != 0:
             links.append(_link(index, S.One, None, rest))
     pending = list(nonlinear)
-    for link in links:
-        pending += [s for s in link.signal.atoms(Dummy) if s in memories and s not in pending]
+    chosen = tuple(mean for mean in means.found.values() if mean in part)
+    averaged = [piece for mean in chosen for term in mean.terms for piece in term[1:]] + [mean.output for mean in chosen]
+    for piece in [*(link.signal for link in links), *averaged]:
+        pending += [s for s in sorted(piece.atoms(Dummy), key=str) if s in memories and s not in pending]
     done: list[Dummy] = []
     while pending:
         symbol = pending.pop(0)
@@ -424,7 +426,6 @@ def _ensemble(
         unknowns.append(Unknown(f"memory {symbol.name}", symbol, False, S.Zero))
         links.append(_link(len(unknowns) - 1, S.One, memory, memory.signal))
         pending += [s for s in memory.signal.atoms(Dummy) if s in memories]
-    chosen = tuple(mean for mean in means.found.values() if mean in part)
     randoms = tuple(sorted((item for item in part if isinstance(item, Random)), key=lambda item: item.name))
     own = tuple(
         memory for memory in memories.values() if memory.symbol not in done and _sources(memory.signal, memories) & part

@@ -1,7 +1,7 @@
 """Expectations over Gaussian processes and random constants: few modes that matter, each with the points it needs.
 
-A Gaussian process on N nodes is a sum of modes. The modes are rotated to the singular vectors of what they do to the
-unknowns (the drive), so that few of them carry almost all variance. They get an anisotropic sparse grid: products of
+A Gaussian process on N nodes is a sum of modes. The modes are rotated to the principal directions of what they do to the
+unknowns beyond what is linear, so that few of them matter. They get an anisotropic sparse grid: products of
 Gauss–Hermite rules, combined so that a mode has fewer points the weaker it is and the less it acts together with
 others (Smolyak; the combination's weights may be negative). When too many modes matter for that, a randomly shifted
 Kronecker sequence takes its place. Atoms of discrete laws are summed exactly.
@@ -22,7 +22,7 @@ from eqsolve.solvers.grids import Array
 
 __all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points"]
 
-_EVEN = 20  # from so many points on, a mode gets evenly spaced ones
+_EVEN = 17  # from so many points on, a mode gets evenly spaced ones
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Level:
     accuracy
         Combinations of modes whose contribution is estimated below it are left out.
     sharp
-        How sharply the integrand bends along the strongest mode: its number of points is multiplied by this.
+        A rule of n points along the strongest mode is trusted to exp(−sharp √n).
     constants
         Gauss points per random constant with a density.
     most
@@ -85,15 +85,18 @@ def factor_covariance(covariance: Array, count: int | None = None, drop: float =
     return np.asarray(columns[:, : max(1, np.count_nonzero(kept)) if count is None else count])
 
 
-def align(factor: Array, drive: Array, previous: Array | None) -> Array:
-    """Rotate modes: to the previous ones if there are any (so that an iteration is continuous), else by their drive."""
-    if previous is not None and previous.shape == factor.shape:
-        left, _, right = np.linalg.svd(factor.T @ previous)
-        return factor @ (left @ right)
-    _, _, right = np.linalg.svd(drive, full_matrices=True)
-    rotated = factor @ right.T
+def align(factor: Array, previous: Array) -> Array:
+    """Rotate modes to the previous ones as far as possible, so that an iteration is continuous."""
+    left, _, right = np.linalg.svd(factor.T @ previous)
+    return np.asarray(factor @ (left @ right))
+
+
+def rotate(factor: Array, quadratic: Array) -> tuple[Array, Array]:
+    """Rotate modes to the eigenvectors of a quadratic form in them; return them with the roots of the eigenvalues."""
+    values, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
+    rotated = factor @ vectors[:, ::-1]
     signs = np.sign(rotated[np.abs(rotated).argmax(axis=0), np.arange(rotated.shape[1])])
-    return rotated * np.where(signs == 0, 1.0, signs)
+    return rotated * np.where(signs == 0, 1.0, signs), np.sqrt(np.maximum(values[::-1], 0.0))
 
 
 @functools.lru_cache(maxsize=128)
@@ -110,45 +113,44 @@ def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
     return nodes, weights / weights.sum()
 
 
-def _count(level: int, sharp: float) -> int:
-    """Return the number of points along the strongest mode: odd, so that rules share the origin."""
-    plain = (1, 3, 5, 7, 9, 13, 17, 23, 31, 41, 55, 73, 97, 129, 171, 229, 305)
-    return 2 * round(sharp * (plain[min(level, len(plain) - 1)] - 1) / 2) + 1
+_ALONG = (1, 3, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769)  # along the strongest mode
 
 
 def lay_out(strengths: Sequence[float], level: Level) -> Layout:
-    """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy."""
-    ratios = [min(strength / max(strengths[0], 1e-300), 0.95) for strength in strengths]
+    """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy.
+
+    A strength is the size of what is not linear in a mode; a mode that acts linearly needs no points at all.
+    """
+    ratios = [min(strength, 0.9) for strength in strengths if strength**2 >= level.accuracy]
     chosen: list[tuple[int, ...]] = []
     total = 0
+
+    def gain(place: int, number: int) -> float:
+        if number == 0:
+            return 1.0
+        if place == 0:
+            return float(np.exp(-level.sharp * np.sqrt(_ALONG[number - 1] - 1.0)))
+        further = 2 * (number - 1)
+        return float(ratios[place] ** 2 * min(ratios[place] ** (2 * further), np.exp(-2 * np.sqrt(further))))
 
     def grow(prefix: tuple[int, ...], weight: float, points: int) -> bool:
         """Add all continuations of a prefix; False once there are too many points."""
         nonlocal total
         place = len(prefix)
-        shorter = prefix
-        while shorter and shorter[-1] == 0:
-            shorter = shorter[:-1]
-        if place == len(ratios) or ratios[place] ** 2 * weight < level.accuracy and place > 0:
-            chosen.append(shorter)
+        if place == len(ratios) or (place > 0 and ratios[place] ** 2 * weight < level.accuracy):
+            while prefix and prefix[-1] == 0:
+                prefix = prefix[:-1]
+            chosen.append(prefix)
             total += points
             return total <= level.most
-        for number in range(30):
-            if place == 0:
-                gain = 1.0 if number == 0 else float(np.exp(-2 * np.sqrt(max(_count(number - 1, 1.0) - 1, 0))))
-                size = _count(number, level.sharp)
-            else:
-                ratio, further = ratios[place], 2 * max(number - 1, 0)
-                gain = 1.0 if number == 0 else ratio**2 * min(ratio ** (2 * further), float(np.exp(-2 * np.sqrt(further))))
-                size = 2 * number + 1
-            if weight * gain < level.accuracy:
+        for number in range(len(_ALONG)):
+            if weight * gain(place, number) < level.accuracy:
                 break
-            if not grow((*prefix, number), weight * gain, points * size):
+            size = _ALONG[number] if place == 0 else 2 * number + 1
+            if not grow((*prefix, number), weight * gain(place, number), points * size):
                 return False
         return True
 
-    if not strengths:
-        return Layout("sparse", ((),))
     return Layout("sparse", tuple(chosen)) if grow((), 1.0, 1) else Layout("sample")
 
 
@@ -175,6 +177,8 @@ def make_points(modes: int, layout: Layout, laws: dict[Random, Law], level: Leve
 def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     """Return the combination of product rules that a sparse grid is; shapes (modes, points) and (points,)."""
     used = min(layout.modes(modes), modes)
+    if used == 0:
+        return np.zeros((modes, 1)), np.ones(1)
     amounts = {entry[:used] + (0,) * (used - len(entry)): 1 for entry in layout.levels}
     for mode in range(used):
         amounts = {
@@ -185,7 +189,7 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     for entry, amount in amounts.items():
         if amount == 0:
             continue
-        counts = [_count(entry[0], level.sharp) if mode == 0 else 2 * entry[mode] + 1 for mode in range(used)]
+        counts = [_ALONG[entry[0]] if mode == 0 else 2 * entry[mode] + 1 for mode in range(used)]
         rules = [_rule(count, level.accuracy) for count in counts]
         mesh = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij") if rules else []
         product = np.ones(1)

@@ -17,12 +17,15 @@ from eqsolve.compile.paths import CompiledEnsemble, CompiledMean
 from eqsolve.errors import SolverError
 from eqsolve.language.nodes import E
 from eqsolve.passes.path_form import Drive, Link
-from eqsolve.solvers.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points
+from eqsolve.solvers.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points, rotate
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.operators import Evaluation
 
 __all__ = ["PathSolver"]
 
+_STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
+_ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
+_LOOK = 100  # paths looked at to choose modes
 _CUBIC = 3  # degree to which the simplest design of points is exact
 _CHUNK = 3_000_000  # numbers held at once for the responses
 
@@ -53,11 +56,14 @@ class PathSolver:
     continuous."""
 
     def __init__(
-        self, compiled: CompiledEnsemble, laws: dict[Any, Any], level: Level, layout: Layout | None = None
-    ) -> None:
-        self.compiled, self.level, self.layout = compiled, level, layout
+        self, compiled: CompiledEnsemble, laws: dict[Any, Any], level: Level,
+        layout: Layout | None = None, shapes: list[Array] | None = None, fed: frozenset[E] | None = None,
+    ) -> None:  # fmt: skip
+        self.compiled, self.level, self.layout, self.shapes = compiled, level, layout, shapes
         source = compiled.source
         self.laws = {item: laws[item] for item in source.randoms}
+        pairs = [mean for mean in source.means if mean.kind == "two" and (fed is None or mean.node in fed)]
+        self.acting = {piece for mean in pairs for term in mean.terms for piece in term[1:]}
         self.factors: dict[int, Array] = {}  # the modes that later ones are aligned with
         self.points: Points | None = None
         self.sizes: dict[E, Array] = {}  # E|f| beside E f: what a mean that cancels is compared with
@@ -120,12 +126,13 @@ class PathSolver:
             covariance = covariances[members[0]][1]
             previous = self.factors.get(number) if self.frozen else None
             factor = factor_covariance(covariance, None if previous is None else previous.shape[1])
-            factor = align(factor, self._drive_matrix(factor, list(group)), previous)
-            if previous is None:
+            if previous is not None and previous.shape == factor.shape:
+                factor = align(factor, previous)
+            else:
+                factor, effect = self._rotate(factor, number, list(group))
                 self.factors[number] = factor
-            effect = np.sqrt(np.sum(self._drive_matrix(factor, list(group)) ** 2, axis=0))
+                strengths.append(effect)
             factors.append(factor)
-            strengths.append(effect)
             placed.append((list(group), members))
         if not self.frozen or self.points is None:
             flat = np.concatenate(strengths) if strengths else np.empty(0)
@@ -133,22 +140,86 @@ class PathSolver:
             simple = self.compiled.degree is not None and self.compiled.degree <= _CUBIC
             self.used = Layout("cubic") if simple else self.layout or lay_out(list(flat[self.order]), self.level)
             self.points = make_points(len(flat), self.used, self.laws, self.level)
+            self.strong = np.ones(len(flat), dtype=bool)
+            self.strong[self.order[self.used.modes(len(flat)) :]] = False
+            if self.used.kind == "sparse" and self.shapes is not None:
+                self.strong &= flat > _STRONG
         coordinates = np.empty_like(self.points.normals)
         coordinates[self.order] = self.points.normals
-        sampled = np.ones(len(self.order), dtype=bool)
-        sampled[self.order[self.used.modes(len(self.order)) :]] = False
-        self.rests: list[tuple[list[Any], Array]] = []  # modes without points, by group of noises
+        self.rests: list[tuple[list[Any], Array, Array]] = []  # weak modes by group of noises, with their coordinates
         made: dict[Any, Array] = {}
         position = 0
         for factor, (group, members) in zip(factors, placed, strict=True):
             place = slice(position, position + factor.shape[1])
             part = factor @ coordinates[place]
-            self.rests.append((group, factor[:, ~sampled[place]]))
+            weak = ~self.strong[place]
+            self.rests.append((group, factor[:, weak], coordinates[place][weak]))
             position = place.stop
             for noise in members:
                 row = group.index(noise) * size
                 made[noise] = part[row : row + size] + covariances[noise][2][:, None]
         return [made[noise] for noise in source.noises]
+
+    def _rotate(self, factor: Array, number: int, group: list[Any]) -> tuple[Array, Array]:
+        """Rotate modes by how much the responses to them vary; where that is not known, by their mean effect."""
+        if self.shapes is not None:
+            return rotate(factor, factor.T @ self.shapes[number] @ factor)
+        effect = self._drive_matrix(factor, group)
+        rotated, strengths = rotate(factor, effect.T @ effect)
+        return rotated, strengths / max(float(strengths[0]), 1e-300)
+
+    def shape(self) -> list[Array]:
+        """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
+
+        H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
+        the target; what is linear in the noises does not contribute. Looked at on the heaviest paths.
+        """
+        assert self.points is not None
+        weights = np.abs(self.points.weights)
+        some = np.sort(np.argsort(-weights, kind="stable")[:_LOOK])
+        mass = weights[some] / weights[some].sum()
+        count, size = len(self.unknowns), self.state.grid.size
+        arguments = [item[..., some] if np.ndim(item) == 2 and np.shape(item)[1] > 1 else item
+                     for item in self._full_arguments()]  # fmt: skip
+        shape = (size, len(some))
+        values = [np.broadcast_to(v, shape) for v in self.compiled.target_values(*arguments)]
+        slopes = [np.broadcast_to(v, shape) for v in self.compiled.target_slopes(*arguments)]
+        direct = [np.broadcast_to(v, shape) for v in self.compiled.target_noise_slopes(*arguments)]
+        noises = self.compiled.source.noises
+        made = []
+        for group, _, _ in self.rests:
+            total = np.zeros((len(group) * size, len(group) * size))
+            tangents = [self._tangents(*self._sources(noise, some), some) for noise in group]
+            for place, target in enumerate(self.compiled.targets):
+                scale = np.sqrt((values[place] ** 2) @ mass) / (1.0 if target in self.acting else _ASIDE)
+                if not scale.any():
+                    continue
+                rows = np.zeros((size, len(group) * size, len(some)))
+                for position, noise in enumerate(group):
+                    part = rows[:, position * size : (position + 1) * size]
+                    for unknown in range(count):
+                        part += slopes[place * count + unknown][:, None] * tangents[position][unknown]
+                    part[np.arange(size), np.arange(size)] += direct[place * len(noises) + noises.index(noise)]
+                rows -= (rows @ mass)[..., None]
+                rows *= np.sqrt(mass) / np.maximum(scale, 0.03 * scale.max())[:, None, None]
+                flat = np.moveaxis(rows, 1, 0).reshape(len(group) * size, -1)
+                total += flat @ flat.T
+            made.append(total)
+        return made
+
+    def _sources(self, noise: Any, part: Any) -> tuple[Array, Array | None]:
+        """Return how a noise enters the path equations: the same for all paths, and on some paths."""
+        count, size, paths = self.unknowns.shape
+        source = np.zeros((count, size, size))
+        for drive, matrix in self.drives:
+            if drive.noise == noise:
+                source[drive.unknown] += matrix
+        if self.compiled.noise_slope_is_zero:
+            return source, None
+        inputs = self._arguments(slice(0, size), list(self.unknowns), self.noises)
+        table = [np.broadcast_to(v, (size, paths)) for v in self.compiled.noise_slopes(*inputs)]
+        index = self.compiled.source.noises.index(noise)
+        return source, np.stack(table).reshape(self.compiled.count, -1, size, paths)[:, index][..., part]
 
     def _drive_matrix(self, factor: Array, group: list[Any]) -> Array:
         """Return what each mode does: through the known mean responses, else through the drives, else the modes
@@ -169,7 +240,7 @@ class PathSolver:
             for (_, matrix), through in zip(drives, integrated, strict=True):
                 if not through or not any(matrix.any() for matrix in known):
                     effects.append(matrix @ part)
-            rows += effects if drives else [*effects, 0.1 * part]
+            rows += effects if drives else [*effects, part]
         return np.vstack(rows)
 
     def _arguments(self, part: slice, unknowns: list[Array], noises: list[Array]) -> list[Any]:
@@ -386,26 +457,34 @@ class PathSolver:
         for (outer, left, right), first, second in zip(
             compiled.mean.terms, factors[::2], factors[1::2], strict=True
         ):
-            pairs = (first * weights) @ second.T + self._rest(left, right)
+            linear = [self._linear(target) for target in (left, right)]
+            one, other = (self._without(values, part) for values, part in zip((first, second), linear, strict=True))
+            pairs = (one * weights) @ other.T
+            for mine, yours in zip(*linear, strict=True):
+                if mine is not None and yours is not None:
+                    pairs += mine @ yours.T
             total += np.asarray(self.state.pointwise(outer), float) * pairs
         return total
 
-    def _rest(self, left: Expr, right: Expr) -> Array | float:
-        """What the modes without points add to a pair: their linear effect through the mean responses."""
-        total: Array | float = 0.0
+    def _linear(self, target: Expr) -> list[Array | None]:
+        """Return, by group of noises, what a target does with the weak modes through its mean response."""
         size = self.state.grid.size
-        for group, factor in self.rests:
-            effects = []
-            for target in (left, right):
-                parts = [
-                    self.reactions[noise][target] @ factor[place * size : (place + 1) * size]
-                    for place, noise in enumerate(group)
-                    if target in self.reactions.get(noise, {})
-                ]
-                effects.append(sum(parts[1:], parts[0]) if parts else None)
-            if factor.shape[1] and effects[0] is not None and effects[1] is not None:
-                total = total + effects[0] @ effects[1].T
-        return total
+        made: list[Array | None] = []
+        for group, factor, _ in self.rests:
+            parts = [
+                self.reactions[noise][target] @ factor[place * size : (place + 1) * size]
+                for place, noise in enumerate(group)
+                if target in self.reactions.get(noise, {})
+            ]
+            made.append(sum(parts[1:], parts[0]) if parts and factor.shape[1] else None)
+        return made
+
+    def _without(self, values: Array, linear: list[Array | None]) -> Array:
+        """Return a target on all paths with its linear part in the weak modes taken out."""
+        for part, (_, _, coordinates) in zip(linear, self.rests, strict=True):
+            if part is not None and coordinates.any():
+                values = values - part @ coordinates
+        return values
 
     def _responses(self, noise: Any, asked: list[CompiledMean], arguments: list[Any]) -> dict[E, Array]:
         """Return E[a(t) ∂output(t)/∂z(t') b(t')] as operators, path chunk by path chunk; keep the targets' reactions."""
@@ -413,16 +492,7 @@ class PathSolver:
         size, paths = self.unknowns.shape[1:]
         count = len(self.unknowns)
         shape = (size, paths)
-        index = self.compiled.source.noises.index(noise)
-        source = np.zeros((count, size, size))
-        for drive, matrix in self.drives:
-            if drive.noise == noise:
-                source[drive.unknown] += matrix
-        by_noise = None
-        if not self.compiled.noise_slope_is_zero:
-            inputs = arguments[: len(self.compiled.inputs) - len(self.compiled.source.memories)]
-            table = [np.broadcast_to(v, shape) for v in self.compiled.noise_slopes(*inputs)]
-            by_noise = np.stack(table).reshape(self.compiled.count, -1, size, paths)[:, index]
+        source, by_noise = self._sources(noise, slice(None))
         jobs = []  # per mean: outputs by unknown, the factors around
         for mean in asked:
             outputs = [np.broadcast_to(v, shape) for v in mean.by_unknown(*arguments)]  # type: ignore[misc]
@@ -430,7 +500,10 @@ class PathSolver:
             jobs.append((mean, outputs, factors, np.zeros((size, size))))
         targets = self.compiled.targets
         slopes = [np.broadcast_to(v, shape) for v in self.compiled.target_slopes(*arguments)]
-        reactions = [np.zeros((size, size)) for _ in targets]
+        direct = [np.broadcast_to(v, shape) for v in self.compiled.target_noise_slopes(*arguments)]
+        noises = self.compiled.source.noises
+        own = [direct[place * len(noises) + noises.index(noise)] @ self.points.weights for place in range(len(targets))]
+        reactions = [np.diag(values) for values in own]
         step = max(1, _CHUNK // (size * size * count))
         for begin in range(0, paths, step):
             part = slice(begin, min(begin + step, paths))
@@ -465,13 +538,13 @@ class PathSolver:
                 total += weight * ((outputs[index] * factors[0] * factors[1]) @ self.points.weights)
         return total
 
-    def _tangents(self, source: Array, by_noise: Array | None, part: slice) -> Array:
+    def _tangents(self, source: Array, by_noise: Array | None, part: Any) -> Array:
         """Solve the linearised path equations; returns (unknown, node, node of the noise, path).
 
         The blocks are halved again and again: what the first half does to the second is one large matrix product.
         """
-        count, size, width = len(self.unknowns), self.state.grid.size, part.stop - part.start
         slopes = self.slopes[..., part]
+        count, size, width = len(self.unknowns), self.state.grid.size, slopes.shape[-1]
         made = np.zeros((count, size, size, width))
         made += source[..., None]
         if by_noise is not None:

@@ -55,7 +55,7 @@ def refine(level: Level, way: str) -> Level:
     """Return a level with more points in one way."""
     match way:
         case "sharp":
-            return replace(level, sharp=2 * level.sharp)
+            return replace(level, sharp=level.sharp / math.sqrt(2))
         case "modes":
             return replace(level, accuracy=level.accuracy / 10)
         case "constants":
@@ -108,6 +108,7 @@ class _Control:
             self.rough = make_level(1e-3, options.seed)
             start = sweeper.start(grid, self.rough)
         options.report(0.2 * options.t_max, "start found")
+        sweeper.learn(start)
         base = sweeper.iterate(grid, start.means, self.level, stop)
         solved, time_error, by_time = self._settle_panels(base, stop)
         return self._settle_points(solved, time_error, by_time, stop)
@@ -128,6 +129,7 @@ class _Control:
     def _settle_points(self, solved: Solved, time_error: dict[str, Array], by_time: float, stop: float) -> Result:
         """Probe more points in every way there is, take those that matter, until the error is small enough."""
         sweeper, options = self.sweeper, self.options
+        sweeper.learn(solved)
         for number in range(1, _ROUNDS + 1):
             curves = self._curves(solved)
             same = self._same(solved)
@@ -148,6 +150,7 @@ class _Control:
             for way, effect in effects.items():
                 if effect > 0.3 * max(effects.values()):
                     self.level = refine(self.level, way)
+            sweeper.learn(solved)
             solved = sweeper.iterate(solved.grid, means, self.level, stop)
         final = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
         curves = self._curves(final)
@@ -214,10 +217,13 @@ class _Control:
         grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(count + 1), old.edges), old.order))
 
         means = self.sweeper.transfer(solved.means, solved.grid, grid)
+        self.sweeper.move_shapes(solved.grid, grid)
         try:
             return self.sweeper.iterate(grid, means, self.level, stop, layouts=solved.layouts)
         except SolverError:
+            self.sweeper.shapes = None
             start = self.sweeper.start(grid, self.rough)
+            self.sweeper.learn(start)
             return self.sweeper.iterate(grid, start.means, self.level, stop, layouts=solved.layouts)
 
     # --- comparing --------------------------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ class Sweeper:
         self.compiled = [compile_ensemble(ensemble) for ensemble in form.ensembles]
         self.total_sweeps = 0
         self.fed = self._fed()
+        self.shapes: list[list[Array]] | None = None  # how responses vary, by ensemble, on the grid in use
 
     def _fed(self) -> frozenset[E]:
         """Return the means that act back; the others are only reported."""
@@ -73,8 +74,30 @@ class Sweeper:
         return frozenset(node for expr in closed for node in expr.atoms(E))
 
     def solvers(self, level: Level, layouts: list[Layout] | None = None) -> tuple[PathSolver, ...]:
-        made = layouts or [None] * len(self.compiled)
-        return tuple(PathSolver(item, self.laws, level, how) for item, how in zip(self.compiled, made, strict=True))
+        spread = layouts or [None] * len(self.compiled)
+        known = self.shapes or [None] * len(self.compiled)
+        return tuple(
+            PathSolver(item, self.laws, level, how, shape, self.fed)
+            for item, how, shape in zip(self.compiled, spread, known, strict=True)
+        )
+
+    def learn(self, solved: Solved) -> None:
+        """Look at a solution's paths, to choose modes by them from now on (on the same grid)."""
+        self.shapes = [solver.shape() for solver in solved.solvers]
+
+    def move_shapes(self, old: OperatorGrid, new: OperatorGrid) -> None:
+        """Take what was learnt to another grid."""
+        if self.shapes is None:
+            return
+        assert old.panels is not None
+        assert new.panels is not None
+        back = interpolation_matrix(new.panels, old.nodes)
+
+        def move(form: Array) -> Array:
+            carry = np.kron(np.eye(len(form) // old.size), back)
+            return np.asarray(carry.T @ form @ carry)
+
+        self.shapes = [[move(form) for form in shape] for shape in self.shapes]
 
     def sweep(self, grid: OperatorGrid, means: Means, solvers: tuple[PathSolver, ...]) -> Means:
         """Return the means over paths driven by the given means."""
@@ -141,9 +164,9 @@ class Sweeper:
                 larger = np.zeros((size, size))
                 larger[:old, :old] = value
                 for before, block in itertools.pairwise(window.blocks):
-                    if block.start >= old:
-                        shift = block.start - before.start
-                        larger[block, shift + 1 : block.stop] = larger[before, 1 : before.stop]
+                    width = block.stop - block.start
+                    if block.start >= old and before.stop - before.start == width:
+                        larger[block, width + 1 : block.stop] = larger[before, 1 : before.stop]
                         larger[block, 0] = larger[before, 0]
                 made[node] = larger
             else:
