@@ -146,6 +146,7 @@ def wheel():
         need(*pip, "install", "--quiet", file, env=env, why="the wheel does not install")
         command = tool(fresh, "eqsolve")
         need(command, "list", cwd=elsewhere, env=env, why="`eqsolve list` fails from the wheel")
+        need(command, "doctor", cwd=elsewhere, env=env, why="`eqsolve doctor` fails in a bare environment")
         need(command, "solve", *MODEL, cwd=elsewhere, env=env, why="a solve fails from the wheel")
         (ROOT / "dist").mkdir(exist_ok=True)
         for path in built.iterdir():

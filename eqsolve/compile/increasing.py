@@ -26,8 +26,9 @@ def increasing_roots(
 ) -> Array:
     """Return y with f(y) = target for an f that increases on (low, high).
 
-    Newton's method inside a shrinking bracket; where a step leaves the bracket, is no number, or does not halve the
-    last one, the bracket is halved instead, in asinh y, so that roots of any size are reached in a few rounds.
+    Newton's method inside a shrinking bracket (for log f where f is far above the target); where a step leaves the
+    bracket, is no number, or does not halve the last one, the bracket is halved instead, in asinh y, so that roots of
+    any size are reached in a few rounds.
     ``value_and_slope(y, places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all).
     A root that does not exist is nan.
     """
@@ -46,6 +47,10 @@ def increasing_roots(
             left = np.where(gap <= 0, y, left)
             right = np.where(gap >= 0, y, right)
             step = gap / slope
+            ratio = value / wanted
+            over = (ratio > 4.0) & (np.abs(step) > 0.5) & (np.abs(y * slope) > 2 * np.abs(value)) & np.isfinite(ratio)
+            if over.any():  # far beyond the root of something that grows fast: Newton's step for its logarithm
+                step = np.where(over, value * np.log(ratio) / slope, step)
             new = y - step
             slow = np.abs(step) > 0.5 * last
             stuck = slow & (last < _STUCK * (1 + np.abs(y)))
@@ -56,7 +61,7 @@ def increasing_roots(
             new = np.where((gap == 0) | stuck, y, new)
             moved = np.abs(new - y)
             done = final | (right - left <= _CLOSE * np.abs(new)) | np.isnan(gap)
-            last = np.where(bad, np.inf, moved)
+            last = np.where(bad | over, np.inf, moved)
             y = new
             if done.any():
                 out[active[done]] = np.where(np.isnan(gap[done]), np.nan, y[done])

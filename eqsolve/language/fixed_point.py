@@ -44,8 +44,8 @@ class Minimiser(Basic):
     target
         The random constant w*.
     measures
-        What the values of the fixed point are at finite size, by name: ``"error"`` is |w − w*|²/d, ``"prediction error"``
-        adds the noise, ``"residual"`` is |y − Xw|²/n, ``"zeros"`` the fraction of zero weights.
+        What the values of the fixed point are at finite size, by name: ``"error"`` is ``|w − w*|²/d``, ``"prediction error"``
+        adds the noise, ``"residual"`` is ``|y − Xw|²/n``, ``"zeros"`` the fraction of zero weights.
     """
 
     def __new__(

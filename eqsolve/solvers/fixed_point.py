@@ -22,9 +22,9 @@ from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.symbols import Parameter
 from eqsolve.result import Result
-from eqsolve.solvers.fixed_point_search import Point, Problem, find_solutions, linearise, polish, searched
+from eqsolve.solvers.fixed_point_search import Point, Problem, find_solutions, polish, residuals, searched
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.quadrature import Mesh
+from eqsolve.solvers.quadrature import Mesh, expectations
 from eqsolve.solvers.quadrature_laws import branches, demand_second_moment
 
 if TYPE_CHECKING:
@@ -113,11 +113,20 @@ def make_problem(
     return Problem(plan, parameters, tuple(branches(plan.constants, binding.laws, _RULE)))
 
 
-def solve_problem(binding: Binding, start: Mapping[str, float] | None = None) -> Solution:
-    """Return the solution, the one nearest to ``start`` if given; others found are listed with it."""
+def solve_problem(
+    binding: Binding, start: Mapping[str, float] | None = None, neighbour: Solution | None = None
+) -> Solution:
+    """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
+
+    With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.
+    """
     problem = make_problem(binding)
     plan = problem.plan
     points: list[Point] = []
+    if start is not None and neighbour is not None:
+        quick = _beside(binding, problem, start, neighbour)
+        if quick is not None:
+            return quick
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
         point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
         points = [point] if point.converged else []
@@ -144,6 +153,21 @@ def solve_problem(binding: Binding, start: Mapping[str, float] | None = None) ->
     if others:
         logger.warning("%s: %d further solutions; see stats['other_solutions']", plan.model.name, len(others))
     return Solution(binding, problem, points[chosen], values, errors, others)
+
+
+def _beside(binding: Binding, problem: Problem, start: Mapping[str, float], neighbour: Solution) -> Solution | None:
+    """Return the solution on the mesh of a neighbouring one, if that resolves it to 1e-13."""
+    plan, mesh = problem.plan, neighbour.point.mesh
+    if plan is not neighbour.problem.plan or problem.parts != neighbour.problem.parts or mesh.rows.turned:
+        return None
+    problem.guesses.update(neighbour.problem.guesses)
+    first = np.array([start[item.name] for item in plan.unknowns], dtype=float)
+    point = polish(problem, first, mesh=mesh)
+    if not point.converged:
+        return None
+    values, errors = _table(binding, problem, point)
+    good = all(errors[item.name] <= 1e-13 * abs(values[item.name]) for item in plan.unknowns)
+    return Solution(binding, problem, point, values, errors) if good and _allowed(plan.model, values) else None
 
 
 def _close(problem: Problem, one: Point, other: Point) -> bool:
@@ -175,18 +199,21 @@ def _table(binding: Binding, problem: Problem, point: Point) -> tuple[dict[str, 
     if not plan.unknowns and not plan.means:
         values = _outputs(plan, problem.parameters, point.values, point.linear.means)
         return values, {name: 4e-16 * abs(value) for name, value in values.items()}
+    linear = point.linear  # one step before the point: good enough for derivatives
     finer, mesh = _finer(binding, problem, point)
-    linear = linearise(finer, point.values, mesh)
+    lines = problem.lines(point.values)
+    coarse = expectations(lines, point.mesh.moved(lines.kinks(point.mesh.rows)))[:, 0]
+    fine = expectations(finer.lines(point.values), mesh)[:, 0]
     step, noise = np.zeros(0), np.zeros(0)
     if plan.unknowns:
         inverse = np.linalg.inv(linear.jacobian)
-        step = -inverse @ linear.residual
+        step = -inverse @ residuals(problem, point.values[:, None], fine[:, None])[:, 0]
         noise = np.abs(inverse) @ linear.rounding
     final = point.values + step
-    first = _outputs(plan, problem.parameters, point.values, point.linear.means)
-    second = _outputs(plan, problem.parameters, final, linear.means + linear.mean_slopes @ step)
+    first = _outputs(plan, problem.parameters, point.values, coarse)
+    second = _outputs(plan, problem.parameters, final, fine + linear.mean_slopes @ step)
     slopes = _output_slopes(plan, problem.parameters, final, linear)
-    sizes = 2.3e-16 * np.abs(linear.means)
+    sizes = 2.3e-16 * np.abs(fine)
     names = [item.name for item in plan.unknowns]
     values = {**dict(zip(names, final.tolist(), strict=True)), **second}
     errors = {name: abs(float(s)) + float(n) for name, s, n in zip(names, step, noise, strict=True)}
@@ -225,6 +252,17 @@ def _output_slopes(plan: Plan, parameters: tuple[float, ...], values: Array, lin
     return [(row[:count], row[count:]) for row in table]
 
 
+def _last_residual(solution: Solution) -> float:
+    """Return the largest residual at the values reported, on the mesh of the solve."""
+    problem = solution.problem
+    if not problem.plan.unknowns:
+        return 0.0
+    values = np.array([[solution.values[item.name]] for item in problem.plan.unknowns])
+    lines = problem.lines(values)
+    means = expectations(lines, solution.point.mesh.moved(lines.kinks(solution.point.mesh.rows)))
+    return float(np.max(np.abs(residuals(problem, values, means))))
+
+
 def to_result(solution: Solution) -> Result:
     """Return a solution as a result with scalar values."""
     import xarray as xr
@@ -233,7 +271,7 @@ def to_result(solution: Solution) -> Result:
     for name, value in solution.values.items():
         data[name] = ((), value)
         data[f"{name}_error"] = ((), solution.errors[name])
-    residual = float(np.max(np.abs(solution.point.linear.residual), initial=0.0))
+    residual = _last_residual(solution)
     stats: dict[str, Any] = {
         "residual": residual, "nodes": len(solution.point.mesh.row) * solution.point.mesh.order,
         "steps": solution.point.steps,

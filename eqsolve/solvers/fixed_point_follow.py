@@ -60,7 +60,7 @@ def follow(
         binding = bind(target, given)
         start = _ahead(solutions, floats, target)
         try:
-            solution = solve_problem(binding, start)
+            solution = solve_problem(binding, start, solutions[-1] if start is not None else None)
         except SolverError as error:
             raise SolverError(f"at {parameter} = {float(value):.6g}: {error}") from None
         searches += start is None

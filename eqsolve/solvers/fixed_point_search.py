@@ -21,12 +21,12 @@ from eqsolve.solvers.quadrature_laws import Branch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["Linearised", "Point", "Problem", "find_solutions", "newton", "polish"]
+__all__ = ["Linearised", "Point", "Problem", "find_solutions", "newton", "polish", "residuals"]
 
 _SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a positive unknown, one after the other
 _POINTS = {1: (49, 91, 171), 2: (13, 31, 58), 3: (9, 13, 18)}
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
-_CUTS = 4  # of a cell of the scan, per axis
+_CUTS = 3  # of a cell of the scan, per axis
 _OUTER = 96
 
 
@@ -161,7 +161,7 @@ def newton(
     mesh: Mesh | None,
     *,
     rounds: int = 40,
-    stop: float = 1e-14,
+    stop: float = 1e-8,
     box: list[tuple[float, float]] | None = None,
 ) -> Point:
     """Newton's method with limited steps; on ``mesh`` if given, else on coarse meshes made anew at every step.
@@ -193,7 +193,8 @@ def newton(
             break
         longest = float(np.max(np.abs(step) / _reach(problem, point), initial=0.0))
         quiet = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
-        if quiet < stop or (quiet < 1e-9 and size >= last * 0.5):
+        if quiet < stop or (quiet < 1e-9 and size >= last * 0.5):  # the error after this step is that of its square
+            values = problem.values((point + step)[:, None])[:, 0] if len(point) else values
             return Point(values, here, linear, count, True)
         last = size
         if longest > 1:
@@ -229,13 +230,17 @@ def _coarse(problem: Problem, values: Array) -> Mesh:
 
 
 def polish(problem: Problem, start: Array, *, mesh: Mesh | None = None) -> Point:
-    """Return the solution near a start to rounding: meshes adapted until they no longer need to change."""
+    """Return the solution near a start to rounding: meshes adapted until they no longer need to change.
+
+    A mesh that is given is kept; whoever gives it looks at the error.
+    """
+    if mesh is not None:
+        return newton(problem, start, mesh)
     values = np.array(start, dtype=float)
     steps = 0
     for _ in range(6):
         before = values
-        mesh = problem.adapted(values) if mesh is None else mesh
-        found = newton(problem, values, mesh)
+        found = newton(problem, values, problem.adapted(values))
         steps += found.steps
         values = found.values
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
@@ -243,7 +248,6 @@ def polish(problem: Problem, start: Array, *, mesh: Mesh | None = None) -> Point
             return Point(values, found.mesh, found.linear, steps, True)
         if not np.isfinite(values).all():
             break
-        mesh = None
     return Point(values, found.mesh, found.linear, steps, False)
 
 
@@ -260,6 +264,7 @@ def find_solutions(problem: Problem) -> list[Array]:
         ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
         spacing = ends[1] - ends[0]
         found: list[Array] = []
+        nearly: list[Array] = []
         tried: list[Array] = []
         for far, start in _candidates(problem, axes):
             here = _spread(problem, start)
@@ -269,12 +274,14 @@ def find_solutions(problem: Problem) -> list[Array]:
                 continue  # this neighbourhood has been searched
             point = newton(problem, start, None, rounds=14 if found else 30, stop=1e-6, box=box)
             if not point.converged:
+                if np.max(np.abs(point.linear.residual), initial=0.0) < 0.05:
+                    nearly.append(point.values)  # few nodes may be too few to settle on
                 continue
             tried += [here, _spread(problem, point.values)]
             if not any(_same(problem, point.values, other, 1e-3) for other in found):
                 found.append(point.values)
-        if found:
-            return found
+        if found or nearly:
+            return found or nearly
     return []
 
 

@@ -62,15 +62,19 @@ def solve_point(
 
     began = time.perf_counter()
     more: dict[str, Any] = {} if start is None else {"start": start}
-    result: Result | None
+    values: dict[str, Any] = {}
+    errors: dict[str, Any] = {}
     try:
-        result = solve(model, params=settings, **options, **more)
-        status, message = result.status, result.message
-    except EqsolveError as error:
-        result, status, message = getattr(error, "partial", None), "failed", str(error)
+        try:
+            result: Result | None = solve(model, params=settings, **options, **more)
+            assert result is not None
+            status, message = result.status, result.message
+        except EqsolveError as error:
+            result, status, message = getattr(error, "partial", None), "failed", str(error)
+        if result is not None:
+            values, errors = _numbers(result, options.get("at"))
     except Exception as error:  # a defect at one point must not cost the others
-        result, status, message = None, "failed", f"unexpected {type(error).__name__}: {error}"
-    values, errors = ({}, {}) if result is None else _numbers(result, options.get("at"))
+        status, message = "failed", f"unexpected {type(error).__name__}: {error}"
     seconds = time.perf_counter() - began
     return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors}
 

@@ -99,7 +99,7 @@ def sweep(
     options: dict[str, Any] = {
         "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver,
     }  # fmt: skip
-    if model.kind == "System":
+    if model.kind in ("System", "Flow"):
         options |= _times(model, t_max, at)
     elif t_max is not None or at is not None:
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time: leave t_max and at out")
