@@ -6,7 +6,7 @@ the DMFT equation, which keeps u = v for ever; it is −½(λv − v^{L−1} g �
 inactive while |u|^L ≤ M (printed: |u| ≤ M).
 """
 
-from sympy import Abs, Piecewise, exp, oo
+from sympy import Abs, Piecewise, oo, tanh
 
 from eqsolve import E, Flow, field, gradient, param, random, state, symbol
 from eqsolve.laws import Bernoulli, Normal
@@ -23,7 +23,8 @@ f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")
 y = symbol("y")
 
-step = 1 / (1 + exp(1 / (Abs(y) - M) - 1 / (M + 1 - Abs(y))))  # the smooth step η(|y| − M) where it rises
+# the smooth step η(|y| − M) where it rises; 1/(1 + e^a) as (1 − tanh(a/2))/2, whose slopes do not overflow
+step = (1 - tanh((1 / (Abs(y) - M) - 1 / (M + 1 - Abs(y))) / 2)) / 2
 eta_M = Piecewise((y, Abs(y) <= M), (0, Abs(y) >= M + 1), ((1 - step) * y, True))
 w = (eta_M.subs(y, u**L) - eta_M.subs(y, v**L)) / L
 slope_u, slope_v = (eta_M.diff(y).subs(y, item**L) for item in (u, v))  # η'_M
