@@ -133,7 +133,7 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
             if steady and (found := _land(prepared, kind, R, p, at, scale, points)) is not None:
                 return found
         last = guesses
-        if lengths[2] < 1e-12 * abs(p) + 1e-14 * scale:
+        if near < 1e-11 * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
             return RealTrack("edge", R, p - lengths[2], scale, tuple(points))
         if p <= low:
             break
