@@ -79,3 +79,29 @@ def test_truncated_theory_differs_as_the_truncated_network_does() -> None:
     item = found.observables["E_test"]
     assert found.verdict == "agrees"
     assert np.abs(item.theory - free).max() > 5 * np.abs(item.theory - item.simulation).max()
+
+
+# finite size: simulate(4000, seeds=8, seed=1, constants="exact", rtol=1e-5), mean and standard error at t = 0.3, 1, 3, 10
+TANH = {
+    (2, 0): {
+        "train_loss": ([0.32894, 0.11594, 0.029113, 0.0047660], [0.00262, 0.00084, 0.000151, 0.0000353]),
+        "m": ([0.13381, 0.32517, 0.54409, 0.77231], [0.00284, 0.00181, 0.00105, 0.00053]),
+        "q": ([0.20636, 0.22803, 0.37230, 0.63378], [0.00072, 0.00117, 0.00105, 0.00067]),
+    },
+    (1, 0.1): {
+        "train_loss": ([0.26995, 0.08436, 0.026878, 0.0139428], [0.00250, 0.00084, 0.000174, 0.0000551]),
+        "m": ([0.12638, 0.27465, 0.40545, 0.47853], [0.00279, 0.00160, 0.00091, 0.00106]),
+        "q": ([0.20380, 0.21897, 0.27841, 0.31090], [0.00080, 0.00130, 0.00092, 0.00077]),
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("delta", "lam"), list(TANH))
+def test_a_tanh_unit_agrees_with_its_finite_size(delta: float, lam: float) -> None:
+    at = [0.3, 1.0, 3.0, 10.0]
+    found = eqsolve.solve("teacher_student_tanh", at=at, delta=delta, lam=lam, rtol=1e-2).at(at)
+    for name, (mean, spread) in TANH[delta, lam].items():
+        theory, error = found[name].values, found[f"{name}_error"].values
+        assert np.all(np.abs(theory - mean) <= 3 * np.hypot(spread, error))
+        assert np.all(np.abs(theory - mean) <= 0.01 * np.max(mean))
