@@ -28,6 +28,7 @@ _HOMES = {
     "eqsolve.archive": "open",
     "eqsolve.sweeping.run": "sweep",
     "eqsolve.rates": "fit_rate rate_curve",
+    "eqsolve.relaxation": "path_rates",
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from eqsolve.passes.check import check
     from eqsolve.passes.explain import explain
     from eqsolve.rates import fit_rate, rate_curve
+    from eqsolve.relaxation import path_rates
     from eqsolve.result import Result
     from eqsolve.solvers.fixed_point_follow import follow
     from eqsolve.solvers.fixed_point_iterate import iterate

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,10 +89,14 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
     name = str(path)
     if not Path(path).is_file():
         raise UsageError(f"{name!r} is a folder, not a file" if Path(path).is_dir() else f"there is no file {name!r}")
-    try:
-        dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
-    except Exception as error:  # whatever the reading library makes of a damaged or foreign file
-        raise UsageError(f"{name!r} is not a readable result file: {error}") from None
+    problem = ""
+    with _silence():
+        try:
+            dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
+        except Exception as error:  # whatever the reading library makes of a damaged or foreign file
+            problem = str(error) or type(error).__name__
+    if problem:
+        raise UsageError(f"{name!r} is not a readable result file: {problem}")
     try:
         record = json.loads(dataset.attrs.pop("eqsolve"))
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -97,6 +104,17 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
     if not isinstance(record, dict):
         raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve")
     return dataset, record
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep the reading library from printing tracebacks about half-opened files that it throws away."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _check_version(name: str, record: dict[str, Any]) -> None:

@@ -2,10 +2,10 @@
 
 For every observable both sides have: theory ± its error, and a mean over independent draws ± its standard error s. A
 second set of draws at half the size estimates the bias of finite size, b = (value(d/2) − value(d))/(2^a − 1) for a bias
-of order d^{−a}; what of it exceeds its own noise counts as a systematic error. Then
-z = difference/√(s² + error² + (b² − noise²)₊). "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees":
-some |z| beyond what Student's t for so few draws and so many comparisons reaches once in a hundred; "not enough data"
-in between, or when the errors are too large.
+of order d^{−a}; what of it exceeds its own noise counts as a systematic error. The difference in units of
+√(s² + error² + (b² − noise²)₊) follows Student's law for so many draws; z is the standard normal value of the same
+probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many comparisons
+reach once in a hundred validations; "not enough data" in between, or when the errors are too large.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def compare(
     theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0
 ) -> Comparison:
     """Return both sides of one observable with z-scores and the verdict; ``runs`` is (draw, time)."""
-    from scipy.special import stdtrit
+    from scipy.special import ndtri, stdtr
 
     draws = len(runs)
     mean, spread = runs.mean(axis=0), runs.std(axis=0, ddof=1) / draws**0.5
@@ -122,9 +122,10 @@ def compare(
     whole = np.sqrt(spread**2 + error**2 + extra)
     difference = mean - theory
     floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
-    z = difference / np.maximum(whole, floor)
+    ratio = np.abs(difference) / np.maximum(whole, floor)
+    z = -np.sign(difference) * ndtri(np.maximum(stdtr(draws - 1, -ratio), 1e-300))
     z = np.where(np.abs(difference) <= floor, 0.0, z)
-    limit = max(_WITHIN, float(stdtrit(draws - 1, 1 - _ALARM / (2 * max(count, 1)))))
+    limit = max(_WITHIN, float(-ndtri(_ALARM / (2 * max(count, 1)))))
     size = float(np.abs(theory).max())
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:

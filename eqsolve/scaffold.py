@@ -17,6 +17,7 @@ from sympy.core.function import Derivative
 import eqsolve
 from eqsolve.errors import EqsolveError, UsageError
 from eqsolve.language.equations import Equation
+from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
@@ -169,6 +170,9 @@ class _Writer:
                 f"        {self.names[key.name]}: {self.source(value)}," for key, value in model.drift.items()
             ]
             return _Part(("    drift={", *entries, "    },"), "the drift")
+        if isinstance(model, Cases):
+            names = ", ".join(name for _, name in model.cases)
+            raise UsageError(f"model `{model.name}` chooses among other models by its parameters; start from one of: {names}")
         if not model.equations:
             raise UsageError(f"model `{model.name}` has no equation that a variant could replace")
         chosen = ([item for item in model.equations if item.is_differential] or list(model.equations))[-1]

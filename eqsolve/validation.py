@@ -71,12 +71,16 @@ def validate(
     if seeds < 2:
         raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
     wanted = None if observables is None else tuple(observables)
-    below = _flow_of(model, flow, settings)
+    estimator = (
+        isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None
+        and data == "gaussian" and set(settings) <= set(model.names)
+    )  # fmt: skip
+    below: Any = None if estimator else _flow_of(model, flow, settings)
     task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted)
     if isinstance(model, System | Flow):
         made = task.dynamics(at, t_max)
     elif isinstance(model, FixedPoint):
-        made = task.fixed_point(t_max)
+        made = task.estimator() if estimator else task.fixed_point(t_max)
     else:
         made = task.rate()
     made.stats["seconds"] = time.perf_counter() - started
@@ -211,6 +215,31 @@ class _Task:
             small = None if half is None else half.values[name][:, 1:]
             compared[name] = (np.array([values[name]]), np.array([np.hypot(errors[name], moving)]), runs[:, 1:], small)
         return self._package("fixed point", compared, large, notes, theory, None, None)
+
+    def estimator(self) -> Validation:
+        """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""
+        from eqsolve.microscopic.minimisers import finite_size
+        from eqsolve.solving import solve
+
+        theory = solve(self.model, params=self.settings)
+        binding = bind(self.model, self.settings)
+        d, exact = self.d or 2000, self.constants == "exact"
+        large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
+        names = self.wanted or tuple(large.values)
+        missing = [name for name in names if name not in large.values]
+        if missing:
+            has = ", ".join(large.values)
+            raise UsageError(f"`{missing[0]}` is no measure of the estimator of `{self.model.name}` (it has: {has})")
+        compared = {
+            name: (
+                np.array([float(theory[name])]), np.array([float(theory.error[name])]), large.values[name][:, None],
+                half.values[name][:, None],
+            )
+            for name in names
+        }  # fmt: skip
+        spec = self.model.minimises  # type: ignore[attr-defined]
+        size = _Size(d, round(binding.number(spec.ratio) * d), self.seeds, str(self.data), binding.settings())
+        return self._package("fixed point", compared, size, [], theory, None, None)
 
     def rate(self) -> Validation:
         from eqsolve.microscopic.rest import decay_rates

@@ -6,7 +6,7 @@ the DMFT equation, which keeps u = v for ever; it is −½(λv − v^{L−1} g �
 inactive while |u|^L ≤ M (printed: |u| ≤ M).
 """
 
-from sympy import Abs, Piecewise, exp, oo
+from sympy import Piecewise, oo, tanh
 
 from eqsolve import E, Flow, field, gradient, param, random, state, symbol
 from eqsolve.laws import Bernoulli, Normal
@@ -23,8 +23,11 @@ f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")
 y = symbol("y")
 
-step = 1 / (1 + exp(1 / (Abs(y) - M) - 1 / (M + 1 - Abs(y))))  # the smooth step η(|y| − M) where it rises
-eta_M = Piecewise((y, Abs(y) <= M), (0, Abs(y) >= M + 1), ((1 - step) * y, True))
+# 1 − η(y − M), η the smooth step; 1/(1 + e^a) is written (1 − tanh(a/2))/2, whose slopes do not overflow
+step = (1 - tanh((1 / (y - M) - 1 / (M + 1 - y)) / 2)) / 2
+below = Piecewise((0, y - M >= 1), (1 - step, y > M), (1, True))
+above = Piecewise((0, y + M <= -1), (1 - step.subs(y, -y), y < -M), (1, True))
+eta_M = y * below * above
 w = (eta_M.subs(y, u**L) - eta_M.subs(y, v**L)) / L
 slope_u, slope_v = (eta_M.diff(y).subs(y, item**L) for item in (u, v))  # η'_M
 
@@ -45,7 +48,7 @@ model = Flow(
         "E_test": E((w - w_star)**2) + sigma2,
         "loss": E((f - f_star - xi)**2) / 2 + lam / 2 * E(u**2 + v**2),
         "overlap": E(w * w_star),
-        "l1": E(Abs(w)),
+        "l1": E(abs(w)),
     },
     variables={"w": w, "slope_u": slope_u, "slope_v": slope_v},
     cite="nishiyama2026precise",

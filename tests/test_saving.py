@@ -115,7 +115,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path, result: eqsolve.Result) -> N
 @needs_fork
 def test_two_processes_save_to_one_file(tmp_path: Path, result: eqsolve.Result) -> None:
     def save() -> None:
-        for _ in range(20):
+        for _ in range(8):
             result.save(tmp_path / "x.nc")
             assert eqsolve.open(tmp_path / "x.nc").names == ("y",)
 

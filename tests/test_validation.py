@@ -124,12 +124,12 @@ def test_questions_that_make_no_sense_are_answered() -> None:
 def test_z_scores_are_standard_for_a_right_theory() -> None:
     rng = np.random.default_rng(0)
     seen = [
-        compare(np.ones(1), np.zeros(1), 1 + 0.01 * rng.standard_normal((30, 1)), None, count=1) for _ in range(400)
+        compare(np.ones(1), np.zeros(1), 1 + 0.01 * rng.standard_normal((6, 1)), None, count=1) for _ in range(400)
     ]
     z = np.array([item.z[0] for item in seen])
-    # Student's t with 29 degrees of freedom: standard deviation 1.036, over 400 draws ± 0.037
-    assert z.std() == pytest.approx(1.036, abs=0.12)
-    assert np.mean([item.verdict == "agrees" for item in seen]) > 0.975  # |t| > 3 has a probability of 0.0055
+    # a standard deviation over 400 draws has an error of 1/√800 = 0.035
+    assert z.std() == pytest.approx(1.0, abs=0.12)
+    assert np.mean([item.verdict == "agrees" for item in seen]) > 0.98  # |z| > 3 has a probability of 0.0027
     assert np.mean(np.abs(z) > 2) < 0.1
 
 
@@ -161,3 +161,11 @@ def test_wasserstein_distance_of_known_laws() -> None:
     constants = np.r_[np.zeros(30), np.ones(30)][None]
     moved = rng.standard_normal(200_000) + 3 * labels + 0.3
     assert distance(both, np.r_[weights, weights], constants, moved, labels[None]) == pytest.approx(0.3, rel=0.05)
+
+
+@pytest.mark.slow
+def test_a_rate_is_the_slowest_decay_of_the_linearised_flow() -> None:
+    found = eqsolve.validate("dln_rate", alpha=1, delta=2, d=200, seeds=6)
+    assert found.kind == "singularity"
+    assert found.verdict == "agrees"
+    assert found.observables["gamma"].simulation[0] == pytest.approx(found.observables["gamma"].theory[0], rel=0.1)

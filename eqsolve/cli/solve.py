@@ -149,7 +149,8 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     seconds = result.stats.get("seconds")
     took = f" in {seconds:.2g} s" if isinstance(seconds, float) else ""
     solver = f", by {result.stats['solver']}" if "solver" in result.stats else ""
-    blocks = [f"{result.model}: {result.status}{solver}{took}"]
+    case = f" ({result.message})" if "case" in result.stats else ""
+    blocks = [f"{result.model}: {result.status}{solver}{took}{case}"]
     if made["params"]:
         blocks.append(", ".join(f"{name}={_short(value)}" for name, value in made["params"].items()))
     if "t" in made and not made["values"]:

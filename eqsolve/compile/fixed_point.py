@@ -179,10 +179,12 @@ class Plan:
         size: int,
         signs: Sequence[Array] | None = None,
         guesses: dict[Any, Array] | None = None,
+        *,
+        rough: bool = False,
     ) -> list[Any]:
         """Return all arguments with the values of the stages appended; switches are ``signs`` where given.
 
-        Roots start from ``guesses`` of the same number of nodes, and leave theirs there.
+        Roots start from ``guesses`` of the same number of nodes, and leave theirs there; ``rough`` ones are quick.
         """
         full = [*arguments, *([0.0] * len(self.stages))]
         first, count = len(arguments), 0
@@ -196,12 +198,12 @@ class Plan:
                 count += 1
             else:
                 start = guesses.get((place, size)) if guesses is not None else None
-                full[first + place] = root = self._root(stage, full, size, start)
+                full[first + place] = root = self._root(stage, full, size, start, rough)
                 if guesses is not None and size <= _REMEMBERED:
                     guesses[place, size] = root
         return full
 
-    def _root(self, stage: Root, full: list[Any], size: int, start: Array | None) -> Array:
+    def _root(self, stage: Root, full: list[Any], size: int, start: Array | None, rough: bool) -> Array:
         y = stage.variable
         pair = self.lowered(
             ("root", stage), lambda: [stage.expression, stage.expression.diff(y)], (y, *self.arguments)
@@ -218,7 +220,7 @@ class Plan:
             return value, slope
 
         wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
-        return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), start)
+        return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), start, rough=rough)
 
     def switch_combinations(self, switch: Switch) -> list[tuple[int, ...]]:
         """Return the values that the switches inside a switch may take."""

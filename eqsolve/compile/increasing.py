@@ -23,6 +23,8 @@ def increasing_roots(
     low: Array,
     high: Array,
     start: Array | None = None,
+    *,
+    rough: bool = False,
 ) -> Array:
     """Return y with f(y) = target for an f that increases on (low, high).
 
@@ -30,7 +32,7 @@ def increasing_roots(
     bracket, is no number, or does not halve the last one, the bracket is halved instead, in asinh y, so that roots of
     any size are reached in a few rounds.
     ``value_and_slope(y, places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all).
-    A root that does not exist is nan.
+    A root that does not exist is nan. ``rough`` roots are good to about 1e-4.
     """
     low, high = (np.array(np.broadcast_to(end, target.shape), dtype=float) for end in (low, high))
     with np.errstate(all="ignore"):
@@ -38,6 +40,7 @@ def increasing_roots(
     y = middle if start is None else np.where((start > low) & (start < high), start, middle)
     out = np.full(target.shape, np.nan)
     active = np.arange(target.size)
+    enough = 1e-2 if rough else _QUADRATIC
     left, right, wanted = low.copy(), high.copy(), target
     last = np.full(target.shape, np.inf)
     with np.errstate(all="ignore"):
@@ -54,7 +57,7 @@ def increasing_roots(
             new = y - step
             slow = np.abs(step) > 0.5 * last
             stuck = slow & (last < _STUCK * (1 + np.abs(y)))
-            final = (gap == 0) | (np.abs(step) <= _QUADRATIC * np.abs(y)) | stuck
+            final = (gap == 0) | (np.abs(step) <= enough * np.abs(y)) | stuck
             bad = (~((new > left) & (new < right)) | slow) & ~final
             if bad.any():
                 new[bad] = _between(left[bad], right[bad])

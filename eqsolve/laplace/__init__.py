@@ -1,5 +1,6 @@
 """Laplace transforms of declared systems, and the singularities that set their long-time decay; usable on their own."""
 
+from eqsolve.laplace.inversion import implicit_function, invert
 from eqsolve.laplace.singularity import Candidate, SingularPoint, rightmost_singularity
 from eqsolve.laplace.system import TransformedSystem, final_value, transform_system
 from eqsolve.laplace.transform import Transform
@@ -10,6 +11,8 @@ __all__ = [
     "Transform",
     "TransformedSystem",
     "final_value",
+    "implicit_function",
+    "invert",
     "rightmost_singularity",
     "transform_system",
 ]

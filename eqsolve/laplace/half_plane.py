@@ -104,7 +104,7 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
             columns = np.concatenate([keep, [best + margin, left]])
             rows = _around(rows, [item.p.imag for item in found], margin)
             continue
-        if not bad.any() or len(columns) * len(rows) > _LARGEST:
+        if not bad.any() or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > _LARGEST:
             break
         columns, rows = _refined(mesh, bad)
     best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)

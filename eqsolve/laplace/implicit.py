@@ -256,13 +256,13 @@ class Prepared:
             return None
         return made
 
-    def resolve(self, R: float, p: float) -> None:
+    def resolve(self, R: Any, p: Any) -> None:
         """Take a rule that is good at one point (R, p)."""
         if self.transform._bundle.statics and not self._merged:
             self._last = (R, p)
             self.use(self.source.rule(self._probe(R, p)))
 
-    def _probe(self, R: float, p: float) -> Any:
+    def _probe(self, R: Any, p: Any) -> Any:
         bundle = self.transform._bundle
         inner, _ = bundle.functions("numpy")
         named = dict(zip(self.transform.parameters, self.floats, strict=True))
@@ -271,7 +271,8 @@ class Prepared:
             size = len(next(iter(values.values())))
             columns = bundle.static_values(Rule(values, np.ones(size)), named, "numpy")
             with np.errstate(all="ignore"):
-                return np.stack([np.broadcast_to(b, (size,)) for b in inner(R, p, *self.floats, *columns)])
+                bodies = np.stack([np.broadcast_to(b, (size,)) for b in inner(R, p, *self.floats, *columns)])
+            return np.concatenate([bodies.real, bodies.imag]) if np.iscomplexobj(bodies) else bodies
 
         return probe
 
@@ -308,7 +309,7 @@ class Prepared:
 
         return function
 
-    _last: tuple[float, float] | None = None
+    _last: tuple[Any, Any] | None = None
     _merged: bool = False
 
     @functools.lru_cache(maxsize=2)  # noqa: B019  (a rule of many digits is dear, and few are made)

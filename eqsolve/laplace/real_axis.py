@@ -24,6 +24,7 @@ __all__ = [
     "first_real_singularity",
     "fold_newton",
     "follow_to_fold",
+    "glide",
     "newton_R",
     "pole_limit",
     "track_to",
@@ -132,7 +133,7 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
             if steady and (found := _land(prepared, kind, R, p, at, scale, points)) is not None:
                 return found
         last = guesses
-        if lengths[2] < 1e-12 * abs(p) + 1e-14 * scale:
+        if near < 1e-11 * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
             return RealTrack("edge", R, p - lengths[2], scale, tuple(points))
         if p <= low:
             break
@@ -144,18 +145,24 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
 def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
     """Go left in long strides while R and h_R are powers of p, as they are far to the right."""
     R, p = start.R, start.p
-    d = prepared(R, p)
-    powers = (_power(p, d.slope, R), _power(p, d.fold_slope, d.h_R))
+    powers = _powers(prepared, R, p)
     while p > 1e-12:
-        new, good = newton_R(prepared, R * _STRIDE ** -powers[0], p / _STRIDE, 12)
+        guess = 0.0 if prepared.transform.is_linear else R * _STRIDE ** -powers[0]
+        new, good = newton_R(prepared, guess, p / _STRIDE, 12)
         if not good:
             break
-        d = prepared(new, p / _STRIDE)
-        here = (_power(p / _STRIDE, d.slope, new), _power(p / _STRIDE, d.fold_slope, d.h_R))
+        here = _powers(prepared, new, p / _STRIDE)
         if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > _ASYMPTOTIC:
             break
         R, p = float(new), p / _STRIDE
     return R, p
+
+
+def _powers(prepared: Prepared, R: float, p: float) -> tuple[float, float]:
+    """Return d log R/d log p and d log h_R/d log p; of a linear transform, which R cannot lead astray, the second only."""
+    d = prepared(R, p)
+    first = 0.0 if prepared.transform.is_linear and R * p < 1e-3 else _power(p, d.slope, R)
+    return first, _power(p, d.fold_slope, d.h_R)
 
 
 def _power(p: float, slope: float, value: float) -> float:
@@ -296,7 +303,7 @@ def _pole(
     if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
         return None
     made = pole_limit(prepared, R, p, at)
-    if made is None or made[1] > 1e-9 * max(scale, abs(made[0])) or made[0] > p:
+    if made is None or made[1] > 1e-12 * max(1e-2 * scale, abs(made[0])) or made[0] > p:
         return None
     return RealTrack("pole", np.inf, float(made[0]), scale, tuple(points), None)
 

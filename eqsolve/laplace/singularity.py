@@ -214,7 +214,9 @@ def find_singularity(
 def _for_survey(prepared: Prepared, track: RealTrack) -> Prepared:
     """Return the transform with few points of the law where these put the singularity in the same place."""
     quick = prepared.coarse()
-    if quick is None or track.kind != "branch point":
+    if quick is None or track.kind == "edge":
+        return quick or prepared
+    if track.kind != "branch point":
         return prepared
     made = fold_newton(quick, track.R, track.p)
     return quick if made is not None and abs(made[1] - track.p) <= 1e-3 * abs(track.p) else prepared

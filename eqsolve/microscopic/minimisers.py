@@ -41,15 +41,26 @@ def declared(binding: Binding) -> Minimiser:
     return found
 
 
-def draw(binding: Binding, d: int, seed: int) -> tuple[Array, Array, Array]:
-    """Return X (n × d, entries of variance 1/d), y = Xw* + ξ, and w* drawn from its law."""
+def draw(binding: Binding, d: int, seed: int, *, exact: bool = False) -> tuple[Array, Array, Array]:
+    """Return X (n × d, entries of variance 1/d), y = Xw* + ξ, and w* drawn from its law.
+
+    With ``exact`` the atoms of w* appear in their proportions, not at random.
+    """
     spec = declared(binding)
     rng = np.random.default_rng(seed)
     n = round(binding.number(spec.ratio) * d)
-    target = binding.laws[spec.target].sample(rng, d)
+    law = binding.laws[spec.target]
+    target = _proportioned(law.atoms_of(), rng, d) if exact and not law.has_density else law.sample(rng, d)
     matrix = rng.standard_normal((n, d)) / np.sqrt(d)
     noise = np.sqrt(binding.number(spec.noise)) * rng.standard_normal(n)
     return matrix, matrix @ target + noise, target
+
+
+def _proportioned(atoms: list[tuple[float, float]], rng: np.random.Generator, d: int) -> Array:
+    """Return d values in which every atom has its share, up to rounding, in random order."""
+    values, shares = np.array(atoms, dtype=float).T
+    edges = np.round(np.cumsum(shares) * d).astype(int)
+    return np.asarray(rng.permutation(np.repeat(values, np.diff(edges, prepend=0))))
 
 
 def minimise(binding: Binding, X: Array, y: Array, *, tolerance: float = 1e-10) -> Array:
@@ -191,11 +202,11 @@ def measure(binding: Binding, X: Array, y: Array, target: Array, weights: Array)
     return {name: found[kind] for name, kind in spec.measures.items()}
 
 
-def finite_size(binding: Binding, *, d: int, seeds: int, seed: int = 0) -> FiniteSize:
-    """Return the estimator's values over several draws of the data."""
+def finite_size(binding: Binding, *, d: int, seeds: int, seed: int = 0, exact: bool = False) -> FiniteSize:
+    """Return the estimator's values over several draws of the data; ``exact`` as in ``draw``."""
     rows, weights, targets = [], [], []
     for place in range(seeds):
-        X, y, target = draw(binding, d, seed + place)
+        X, y, target = draw(binding, d, seed + place, exact=exact)
         found = minimise(binding, X, y)
         rows.append(measure(binding, X, y, target, found))
         weights.append(found)

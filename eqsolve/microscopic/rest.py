@@ -21,6 +21,8 @@ __all__ = ["decay_rates"]
 
 _MOST = 4000.0
 """Longest run, in units of the flow's time."""
+_REST = 1e-6
+"""A flow that moves slower than this is at rest; what an explicit integrator leaves is below it."""
 
 
 def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str, Any], data: Any = "gaussian") -> Array:
@@ -36,7 +38,7 @@ def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str
             sample.start = flat.reshape(len(lowered.states), d)
             (flat,) = flow_through(sample, np.array([horizon]), 1e-8, lambda _: None)
             speed = float(np.abs(sample.drift(0.0, flat)).max())
-            if speed < 1e-9 * max(1.0, float(np.abs(flat).max())):
+            if speed < _REST * max(1.0, float(np.abs(flat).max())):
                 break
             horizon *= 2
             if horizon > _MOST:
@@ -44,5 +46,5 @@ def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str
                     f"flow `{flow.name}` does not come to rest by t = {_MOST:g} at d = {d} (it still moves at {speed:.2g}); "
                     "its rate cannot be read from the linearised flow for these parameters"
                 )
-        found.append(slowest(sample, 0.0, flat))
+        found.append(slowest(sample, 0.0, flat, floor=10 * _REST))
     return np.array(found)

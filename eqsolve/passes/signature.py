@@ -6,7 +6,7 @@ import functools
 import hashlib
 from typing import Any
 
-from sympy import Basic
+from sympy import And, Basic, Or
 
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Empirical
@@ -38,7 +38,7 @@ def _canonical(value: Any) -> str:
         return f"{type(value).__name__}{value._hashable_content()}"
     if isinstance(value, Basic) and value.args:
         inner = [_canonical(arg) for arg in value.args]
-        if value.is_Add or value.is_Mul:
+        if value.is_Add or value.is_Mul or isinstance(value, And | Or):
             inner.sort()  # sympy's own order of arguments may depend on the session
         return f"{type(value).__name__}({','.join(inner)})"
     return repr(value)

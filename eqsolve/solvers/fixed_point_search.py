@@ -28,6 +28,8 @@ _POINTS = {1: (49, 91, 171), 2: (13, 31, 58), 3: (9, 13, 18)}
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
 _OUTER = 96
+_TRIED = 6  # starts on which few nodes did not settle, tried with many
+_FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ def polish(problem: Problem, start: Array, *, mesh: Mesh | None = None) -> Point
     steps = 0
     for _ in range(6):
         before = values
-        found = newton(problem, values, problem.adapted(values))
+        found = newton(problem, values, problem.adapted(values), box=[(-_FARTHEST, _FARTHEST)] * len(values))
         steps += found.steps
         values = found.values
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
@@ -257,6 +259,7 @@ def find_solutions(problem: Problem) -> list[Array]:
     dims = len(plan.unknowns)
     if dims == 0:
         return [np.zeros(0)]
+    nearly: list[Array] = []
     for level, decades in enumerate(_SCANS):
         axes = [_axis(item, decades, dims, level) for item in plan.unknowns]
         cell = np.array([axis[1] - axis[0] for axis in axes])
@@ -264,7 +267,6 @@ def find_solutions(problem: Problem) -> list[Array]:
         ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
         spacing = ends[1] - ends[0]
         found: list[Array] = []
-        nearly: list[Array] = []
         tried: list[Array] = []
         for far, start in _candidates(problem, axes):
             here = _spread(problem, start)
@@ -280,9 +282,9 @@ def find_solutions(problem: Problem) -> list[Array]:
             tried += [here, _spread(problem, point.values)]
             if not any(_same(problem, point.values, other, 1e-3) for other in found):
                 found.append(point.values)
-        if found or nearly:
-            return found or nearly
-    return []
+        if found:
+            return found
+    return nearly[:_TRIED]
 
 
 def _spread(problem: Problem, values: Array) -> Array:
@@ -392,6 +394,7 @@ def _scan_all(problem: Problem, points: Array) -> Array:
 
 def _scan(problem: Problem, values: Array) -> Array:
     lines = problem.lines(values)
+    lines.rough, lines.guesses = True, None
     rows = make_rows(problem.plan, problem.parts, problem.parameters, values, 12)
     means = expectations(lines, coarse_mesh(lines, rows, 6))
     return residuals(problem, values, means)

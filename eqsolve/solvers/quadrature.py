@@ -200,11 +200,12 @@ class Lines:
         self, plan: Plan, parameters: Sequence[float], unknowns: Array, guesses: dict[Any, Array] | None = None
     ) -> None:
         self.plan, self.parameters, self.unknowns, self.guesses = plan, parameters, unknowns, guesses
+        self.rough = False
         self._kinks: tuple[Rows, Array] | None = None
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
         given = node_arguments(self.plan, self.parameters, self.unknowns, rows, at, x)
-        return self.plan.run_stages(given, len(x), signs, self.guesses)
+        return self.plan.run_stages(given, len(x), signs, self.guesses, rough=self.rough)
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)

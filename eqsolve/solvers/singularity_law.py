@@ -152,7 +152,7 @@ class SolutionSource:
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         law = self.solution.law(self.names[0])
         if digits is not None:
-            return self._precise()
+            return self._precise(probe, digits)
         rows = self._rows
         if probe is None and rows is law._rows:
             return Rule({name: law[name] for name in self.names}, law.weights)
@@ -170,11 +170,25 @@ class SolutionSource:
             return rows
         return turned_rows(law, rows, problem)
 
-    def _precise(self) -> Rule:
-        law = self.precise_solution.law(self.names[0])
-        points, weights = law.nodes
+    def _precise(self, probe: Probe | None, digits: int) -> Rule:
+        """Return points and weights in mpmath numbers, on panels that resolve the transform's integrands too."""
+        from mpmath import mp
+
+        from eqsolve.solvers.fixed_point_precise import _GUARD, _Evaluator, _nodes, _orders
+
+        law, precise = self.solution.law(self.names[0]), self.precise_solution
+        with mp.workdps(digits + _GUARD):
+            evaluator = _Evaluator(self.solution, digits + _GUARD)
+            reach = float(np.sqrt(2 * digits * np.log(10))) + 1.5
+            mesh = adapt(_ProbeLines(law, probe or _general), law._rows, dropped=-1.0, reach=reach)
+            plan = evaluator.plan
+            function = evaluator.function("law", lambda: [plan.variable(name) for name in self.names], plan.arguments)
+            points, weights = [], []
+            for row, x, weight, signs, near in _nodes(evaluator, mesh, precise.unknowns, _orders(digits)[1]):
+                points.append(function(*evaluator.point(row, x, precise.unknowns, signs, near)))
+                weights.append(weight)
         columns = {
-            name: np.array([point[law.names.index(name)] for point in points], dtype=object) for name in self.names
+            name: np.array([point[place] for point in points], dtype=object) for place, name in enumerate(self.names)
         }
         return Rule(columns, np.array(weights, dtype=object))
 

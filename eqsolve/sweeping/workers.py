@@ -64,7 +64,7 @@ class Workers(Executor):
         env = dict(os.environ)
         for name in THREAD_LIMITS:
             env.setdefault(name, "1")  # more are slower: the workers share the cores
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, env.get("PYTHONPATH", "")]))
+        env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_ROOT, *filter(None, sys.path)]))  # what this process sees
         command = [sys.executable, "-c", "from eqsolve.sweeping.workers import serve; serve()"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         self._processes.add(process)

@@ -1,6 +1,9 @@
 """`eqsolve sweep`: the grid as text, what is printed, what is written, exit codes."""
 
 import json
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +82,33 @@ def test_interrupted_sweeps_say_how_to_go_on(folder, capsys, monkeypatch):
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert main([*GRID, "--out", "s.nc"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
+def test_a_terminal_sees_a_bar_and_can_interrupt(folder):
+    """Ctrl-C goes to the whole group: the parent keeps its points and leaves, the workers leave with it."""
+    import pty
+
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ |= {"PYTHONPATH": str(Path(eqsolve.__file__).resolve().parents[1]), "TERM": "xterm"}
+        grid = ["sweep", "decay", "--grid", "k=0.1:10:400:log", "--at", "1", "--out", "s.nc", "--workers", "2"]
+        os.execv(sys.executable, [sys.executable, "-m", "eqsolve", *grid])
+    seen = b""
+    while True:
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:  # the child closed its terminal
+            break
+        if not more:
+            break
+        before, seen = seen.count(b" left "), seen + more
+        if before < 2 <= seen.count(b" left "):
+            os.write(terminal, b"\x03")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    assert b"/400, " in seen
+    assert b"the same command goes on from there" in seen
+    assert b"Traceback" not in seen
+    kept = (folder / "s.nc.journal").read_bytes().count(b'"status": "ok"')
+    assert 0 < kept < 400

@@ -67,6 +67,21 @@ def test_fixed_points_describe_their_estimators(name: str, settings: dict[str, f
     assert result.law("w").wasserstein(found.law) ** 2 < 3 * np.sqrt(0.09 / (8 * d))
 
 
+def test_validate_uses_the_estimator_a_model_names() -> None:
+    pytest.importorskip("sklearn")
+    found = eqsolve.validate("lasso", lam=0.3, sigma2=0.1, delta=1.5, d=1000, seeds=10)
+    assert found.verdict == "agrees"
+    assert set(found.observables) == {"C_w", "E_train", "E_test", "P_w_zero"}
+    with pytest.raises(UsageError, match="no measure of the estimator"):
+        eqsolve.validate("ridge", d=100, seeds=2, observables=["P_w_zero"])
+
+
+def test_exact_proportions() -> None:
+    binding = bind(eqsolve.load("lasso"), {"w_star": "Discrete([-1, 0, 2], [0.2, 0.7, 0.1])"})
+    _, _, target = draw(binding, 200, 0, exact=True)
+    assert [int((target == value).sum()) for value in (-1, 0, 2)] == [40, 140, 20]
+
+
 @pytest.mark.slow
 def test_optimal_start_is_confirmed_at_finite_size() -> None:
     """With noise the best α is neither small nor large: E_test at α = 0.345 is below both at 0.03 and at 3."""

@@ -19,7 +19,7 @@ from eqsolve.sweeping.axes import check_settings, read_axes
 from . import inputs
 from .conftest import DECAY, listing, time_limit
 
-SHARES = {"set": 4000, "grid": 2000, "times": 2000, "model": 1000, "file": 800, "command": 200}  # together ten thousand
+SHARES = {"set": 4400, "grid": 2100, "times": 2000, "model": 1000, "file": 300, "command": 200}  # together ten thousand
 QUICK = 20  # the default run tries one in so many
 SEED = 20260
 

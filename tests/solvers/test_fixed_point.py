@@ -144,6 +144,21 @@ def test_double_descent_peaks_at_one() -> None:
     assert above[0] == pytest.approx(0.1 + 0.1 / 0.001, rel=1e-12)
 
 
+def test_with_noise_the_best_start_is_neither_small_nor_large() -> None:
+    """σ² = 0.05, δ = 0.5: E_test is least at α = 0.345; without noise it grows with α."""
+    from scipy.optimize import brentq
+
+    def slope(alpha: float) -> float:
+        return eqsolve.solve("dln_fixed_point_min_norm", alpha=alpha, sigma2=0.05).derivative("E_test", "alpha")
+
+    best = brentq(slope, 0.2, 0.6, xtol=1e-6)
+    assert best == pytest.approx(0.345, abs=0.002)
+    least = float(eqsolve.solve("dln_fixed_point_min_norm", alpha=best, sigma2=0.05)["E_test"])
+    assert least == pytest.approx(0.144676, abs=1e-6)
+    clean = eqsolve.follow("dln_fixed_point_min_norm", "alpha", np.geomspace(0.01, 10, 20), sigma2=0)["E_test"].values
+    assert (np.diff(clean) > 0).all()
+
+
 # --- further questions -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("name", "parameter", "value"),

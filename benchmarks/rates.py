@@ -1,0 +1,91 @@
+"""Convergence rates measured: time per point, a curve, residuals over the whole range, monotonicity in α.
+
+    python benchmarks/rates.py [--quick]
+
+CPU seconds of one thread, warm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import os
+import time
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import numpy as np
+
+import eqsolve
+
+LAWS = ("Bernoulli(0.1)", "Normal(0, 1)", "Rademacher(0.5)", "GaussBernoulli(0.3, 1)", "Point(1)")
+
+
+def cpu(run, repeat=3):
+    """Return the least CPU time of several runs, and the last answer."""
+    times = []
+    for _ in range(repeat):
+        start = time.process_time()
+        answer = run()
+        times.append(time.process_time() - start)
+    return min(times), answer
+
+
+def points():
+    print("\none rate, warm: CPU ms, γ, relative error estimate")
+    for settings in (
+        {"alpha": 0.1, "delta": 0.5},
+        {"alpha": 1, "delta": 0.5},
+        {"alpha": 0.1, "delta": 2, "sigma2": 0.1},
+        {"alpha": 10, "delta": 2, "sigma2": 0.1},
+    ):
+        eqsolve.solve("dln_rate", **settings)
+        seconds, res = cpu(lambda: eqsolve.solve("dln_rate", **settings))
+        gamma = float(res["gamma"])
+        print(f"{settings}: {1e3 * seconds:.0f} ms  {gamma:.14g}  {float(res.error['gamma']) / gamma:.1e}")
+
+
+def curve(count):
+    print(f"\na curve of {count} points in α from 0.01 to 10, δ = 0.5")
+    alphas = np.geomspace(0.01, 10, count)
+    seconds, made = cpu(lambda: eqsolve.rate_curve("dln_rate", "alpha", alphas, delta=0.5), 1)
+    print(f"{seconds:.1f} s, increasing: {bool((np.diff(made['gamma']) > 0).all())}")
+
+
+def monotonicity(laws, alphas):
+    """The total derivative dγ/dα on a grid of laws, δ, σ² and α; every exception is printed."""
+    model = eqsolve.load("dln_rate")
+    count, rising, worst, failed = 0, 0, 0.0, []
+    for law, sigma2, delta in itertools.product(laws, (0, 0.1), (0.1, 0.5, 0.95, 1.05, 2, 10)):
+        for alpha in alphas:
+            where = f"w_star={law} sigma2={sigma2} delta={delta} alpha={alpha:.4g}"
+            try:
+                res = eqsolve.solve(model, alpha=float(alpha), delta=delta, sigma2=sigma2, w_star=law)
+                slope = res.derivative("gamma", "alpha")
+            except eqsolve.EqsolveError as error:
+                failed.append(f"{where}: {str(error)[:90]}")
+                continue
+            count += 1
+            rising += slope > 0
+            worst = max(worst, res.stats["residual"])
+            if slope <= 0:
+                print(f"not increasing: {where}, dγ/dα = {slope:.3g}")
+    print(f"\nmonotonicity: {rising} of {count} points have dγ/dα > 0; largest residual {worst:.1e}; {len(failed)} without answer")
+    for line in failed:
+        print("  ", line)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    logging.disable(logging.WARNING)
+    points()
+    curve(40 if quick else 200)
+    monotonicity(LAWS[:1] if quick else LAWS, np.geomspace(1e-3, 1e2, 4 if quick else 9))
+
+
+if __name__ == "__main__":
+    main()
