@@ -33,11 +33,10 @@ class CompiledEnsemble:
     """An ensemble ready to run.
 
     ``inputs`` names, in order, the arguments of all functions: the time, unknowns, noises, constants, one-time
-    functions,
-    and derived integrals. ``slopes[k]`` gives the derivatives of signal k by every unknown; ``noise_slopes`` by
-    every noise. ``targets`` are what is averaged, what responds, and what memory acts on: their mean responses
-    tell how the means react to the kernels, and how much they vary which modes need points. ``degree`` is that of what is averaged, as a polynomial in the
-    noises and constants, when the unknowns are affine in them; None when they are not.
+    functions, and derived integrals. ``slopes[k]`` gives the derivatives of signal k by every unknown;
+    ``noise_slopes`` by every noise. ``targets`` are what is averaged, what responds, and what memory acts on: their mean
+    responses tell how the means react to the kernels, and how much they vary which modes need points. ``degree`` is that
+    of what is averaged, as a polynomial in the noises and constants, when the unknowns are affine in them; else None.
     """
 
     source: Ensemble

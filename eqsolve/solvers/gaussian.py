@@ -119,9 +119,11 @@ _ALONG = (1, 3, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 76
 def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy.
 
-    A strength is the size of what is not linear in a mode; a mode that acts linearly needs no points at all.
+    A strength is the size of what is not linear in a mode; a mode that acts linearly needs no points at all. The first
+    always gets some, so that what is not linear is seen.
     """
-    ratios = [min(strength, 0.9) for strength in strengths if strength**2 >= level.accuracy]
+    matter = [strength for place, strength in enumerate(strengths) if place == 0 or strength**2 >= level.accuracy]
+    ratios = [min(strength, 0.9) for strength in matter]
     chosen: list[tuple[int, ...]] = []
     total = 0
 

@@ -278,8 +278,11 @@ class PathSolver:
     def _evaluate(self, part: slice, unknowns: Array) -> tuple[Array, Array]:
         arguments = self._arguments(part, list(unknowns), self.noises)
         shape = unknowns.shape[1:]
-        signals = np.stack([np.broadcast_to(value, shape) for value in self.compiled.signals(*arguments)])
-        slopes = np.stack([np.broadcast_to(value, shape) for value in self.compiled.slopes(*arguments)])
+        signals, slopes = np.empty((self.compiled.count, *shape)), np.empty((self.compiled.count * len(unknowns), *shape))
+        for place, value in enumerate(self.compiled.signals(*arguments)):
+            signals[place] = value
+        for place, value in enumerate(self.compiled.slopes(*arguments)):
+            slopes[place] = value
         return signals, slopes.reshape(self.compiled.count, len(unknowns), *shape)
 
     def _solve_block(self, part: slice, base: Array) -> None:
@@ -557,23 +560,24 @@ class PathSolver:
             if last - first > 1:
                 middle = (first + last) // 2
                 solve(first, middle)
-                rows, begin, end = slice(blocks[middle].start, blocks[last - 1].stop), blocks[first].start, blocks[middle].start
+                begin, end = blocks[first].start, blocks[middle].start
+                rows = slice(end, blocks[last - 1].stop)
                 for (unknown, signal), matrix in self.operators.items():
                     past = effects[signal, begin:end, :end].reshape(end - begin, end * width)
                     made[unknown, rows, :end] += (matrix[rows, begin:end] @ past).reshape(-1, end, width)
                 solve(middle, last)
                 return
             block = blocks[first]
-            rows, end = block.stop - block.start, block.stop
-            jacobian = np.zeros((count * rows, count * rows, width)) + np.eye(count * rows)[:, :, None]
+            height, end = block.stop - block.start, block.stop
+            jacobian = np.zeros((count * height, count * height, width)) + np.eye(count * height)[:, :, None]
             for (unknown, signal), matrix in self.operators.items():
                 own = matrix[block, block]
                 if own.any():
                     for other in range(count):
-                        place = slice(unknown * rows, (unknown + 1) * rows), slice(other * rows, (other + 1) * rows)
+                        place = slice(unknown * height, (unknown + 1) * height), slice(other * height, (other + 1) * height)
                         jacobian[place] -= own[:, :, None] * slopes[signal, other, block][None]
-            right = made[:, block, :end].reshape(count * rows, end, width)
-            solved = eliminate(jacobian, right).reshape(count, rows, end, width)
+            right = made[:, block, :end].reshape(count * height, end, width)
+            solved = eliminate(jacobian, right).reshape(count, height, end, width)
             made[:, block, :end] = solved
             for signal in range(self.compiled.count):
                 for other in range(count):

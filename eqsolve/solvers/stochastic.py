@@ -37,7 +37,7 @@ __all__ = ["solve_stochastic"]
 
 logger = logging.getLogger("eqsolve")
 
-_GROWTH = 1.4
+_GROWTH = 1.5
 _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 _RATIO = math.sqrt(2.0)
 _ROUNDS = 8
@@ -51,13 +51,14 @@ def make_level(accuracy: float, seed: int) -> Level:
     return Level(accuracy, 1.0, round(8 + 4 * digits), round(40 / accuracy), seed)
 
 
-def refine(level: Level, way: str) -> Level:
-    """Return a level with more points in one way."""
+def refine(level: Level, way: str, *, probe: bool = True) -> Level:
+    """Return a level with more points in one way; a probe goes further than what is then taken."""
     match way:
         case "sharp":
             return replace(level, sharp=level.sharp / math.sqrt(2))
         case "modes":
-            return replace(level, accuracy=level.accuracy / 10)
+            factor = 4 if not probe else 20 if level.accuracy > 1e-3 else 10
+            return replace(level, accuracy=level.accuracy / factor, most=factor * level.most)
         case "constants":
             return replace(level, constants=math.ceil(1.5 * level.constants))
     return replace(level, most=4 * level.most)
@@ -94,7 +95,7 @@ class _Control:
     def __init__(self, binding: Binding, sweeper: Sweeper, options: Options, begin: float) -> None:
         self.binding, self.sweeper, self.options, self.begin = binding, sweeper, options, begin
         self.rough = make_level(1e-2, options.seed)
-        self.order = options.order or (4 if options.rtol > 3e-4 else 5 if options.rtol > 3e-6 else 6)
+        self.order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 3e-6 else 7)
 
     def solve(self) -> Result:
         options, sweeper = self.options, self.sweeper
@@ -115,15 +116,16 @@ class _Control:
 
     def _settle_panels(self, base: Solved, stop: float) -> tuple[Solved, dict[str, Array], float]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
+        ratio = _RATIO
         for number in range(1, _ROUNDS + 1):
-            dense = self._denser(base, stop)
+            dense = self._denser(base, stop, ratio)
             errors = self._compare(base, dense)
             worst = self._worst(self._curves(dense), errors)
             logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
             self.options.report((0.2 + 0.04 * number) * self.options.t_max, f"{dense.grid.size} nodes")
             if worst <= _SHARE:
                 break
-            base = dense
+            base, ratio = dense, min(max((worst / (0.5 * _SHARE)) ** (1 / (self.order + 1)), 1.15), 2.0)
         return dense, errors, worst
 
     def _settle_points(self, solved: Solved, time_error: dict[str, Array], by_time: float, stop: float) -> Result:
@@ -132,9 +134,9 @@ class _Control:
         sweeper.learn(solved)
         for number in range(1, _ROUNDS + 1):
             curves = self._curves(solved)
-            same = self._same(solved)
+            same = sweeper.sweep(solved.grid, solved.means, sweeper.solvers(self.level))
             means, errors, effects = dict(solved.means), {name: np.zeros_like(e) for name, e in time_error.items()}, {}
-            for way in self._ways(solved):
+            for way in ("choice", *self._ways(solved)):
                 step = self._probe(solved, same, way)
                 means = {key: value + step[key] for key, value in means.items()}
                 changed = self._change(curves, solved, {key: value + step[key] for key, value in solved.means.items()})
@@ -147,34 +149,36 @@ class _Control:
             options.report((0.5 + 0.06 * number) * options.t_max, f"{self._paths(solved)} paths")
             if by_points + by_time <= 1.0 or number == _ROUNDS:
                 break
+            choice = effects.pop("choice")
             for way, effect in effects.items():
-                if effect > 0.3 * max(effects.values()):
-                    self.level = refine(self.level, way)
+                if effect > 0.3 * max(effects.values()) or (way == "modes" and choice > max(effects.values())):
+                    self.level = refine(self.level, way, probe=False)
             sweeper.learn(solved)
             solved = sweeper.iterate(solved.grid, means, self.level, stop)
         final = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
         curves = self._curves(final)
         remain = 2.0 * max(solved.left, 1e-14)
         for name, error in time_error.items():
-            values = curves.single.get(name, curves.tables.get(name, curves.values.get(name)))
+            values = {**curves.single, **curves.tables, **curves.values}[name]
             errors[name] = errors[name] + error + remain * float(np.abs(values).max())
         return self._package(final, curves, errors, self._worst(curves, errors))
 
-    def _same(self, solved: Solved) -> Means:
-        """Return one sweep with modes chosen anew but the same points: what the probes are compared with."""
-        return self.sweeper.sweep(solved.grid, solved.means, self.sweeper.solvers(self.level))
-
     def _probe(self, solved: Solved, same: Means, way: str) -> Means:
-        """Return how far all means would move with more points in one way."""
+        """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
+
+        ``same`` are the means after one sweep with as many points, but modes chosen anew.
+        """
         sweeper = self.sweeper
-        solvers = sweeper.solvers(refine(self.level, way))
-        image = sweeper.sweep(solved.grid, solved.means, solvers)
-        direct = {key: image[key] - same[key] for key in image}
-        weights = sweeper.weigh(solved.means)
-        if any(solver.reacts for solver in solvers):
-            packed = sweeper.improve(solved.grid, solved.means, sweeper.pack(direct), solvers, weights)
+        if way == "choice":
+            solvers, direct = solved.solvers, {key: same[key] - solved.means[key] for key in same}
         else:
-            residual = sweeper.pack(direct)
+            solvers = sweeper.solvers(refine(self.level, way))
+            image = sweeper.sweep(solved.grid, solved.means, solvers)
+            direct = {key: image[key] - same[key] for key in image}
+        residual, weights = sweeper.pack(direct), sweeper.weigh(solved.means)
+        if any(solver.reacts for solver in solvers):
+            packed = sweeper.improve(solved.grid, solved.means, residual, solvers, weights)
+        else:
             packed = solved.secants.extrapolate(residual, residual, weights)
         return sweeper.unpack(packed, direct)
 
@@ -182,7 +186,7 @@ class _Control:
         """Return the ways in which there may be more points."""
         rough = [solver for solver in solved.solvers if solver.used.kind != "cubic"]
         ways = ["sample"] if any(solver.used.kind == "sample" for solver in rough) else []
-        if any(solver.used.kind == "sparse" and solver.used.levels != ((),) for solver in rough):
+        if any(solver.used.kind == "sparse" and solver.compiled.source.noises for solver in rough):
             ways += ["sharp", "modes"]
         if any(law.has_density for solver in rough for law in solver.laws.values()):
             ways.append("constants")
@@ -201,19 +205,19 @@ class _Control:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
         rate = self.sweeper.rate(self.begin, level)
         span = self.options.t_max - self.begin
-        step = min(0.3 / max(rate, 1e-12), span / 4)
+        step = min(0.5 / max(rate, 1e-12), span / 4)
         steps = [step]
         while sum(steps) < span:
             steps.append(_GROWTH * steps[-1])
         edges = np.concatenate([[0.0], np.cumsum(steps)])
         return PanelGrid(self.begin + edges * (span / edges[-1]), self.order)
 
-    def _denser(self, solved: Solved, stop: float) -> Solved:
+    def _denser(self, solved: Solved, stop: float, ratio: float) -> Solved:
         """Return the solution on denser panels, with the same points."""
         old = solved.grid.panels
         assert old is not None
         count = old.panels
-        position = np.linspace(0, count, math.ceil(count * _RATIO) + 1)
+        position = np.linspace(0, count, math.ceil(count * ratio) + 1)
         grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(count + 1), old.edges), old.order))
 
         means = self.sweeper.transfer(solved.means, solved.grid, grid)
@@ -251,7 +255,7 @@ class _Control:
         assert base.grid.panels is not None
         forward = interpolation_matrix(base.grid.panels, dense.grid.nodes)
         ratio = dense.grid.panels.panels / base.grid.panels.panels
-        factor = 1.5 / (max(ratio, 1.2) ** (dense.grid.panels.order + 1) - 1)
+        factor = 1.5 / (max(ratio, 1.1) ** (dense.grid.panels.order + 1) - 1)
         errors = {}
         for name, values in final.single.items():
             errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))

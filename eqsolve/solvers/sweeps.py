@@ -74,12 +74,13 @@ class Sweeper:
         return frozenset(node for expr in closed for node in expr.atoms(E))
 
     def solvers(self, level: Level, layouts: list[Layout] | None = None) -> tuple[PathSolver, ...]:
-        spread = layouts or [None] * len(self.compiled)
-        known = self.shapes or [None] * len(self.compiled)
         return tuple(
-            PathSolver(item, self.laws, level, how, shape, self.fed)
-            for item, how, shape in zip(self.compiled, spread, known, strict=True)
-        )
+            PathSolver(
+                item, self.laws, level, layouts[place] if layouts else None,
+                self.shapes[place] if self.shapes else None, self.fed,
+            )
+            for place, item in enumerate(self.compiled)
+        )  # fmt: skip
 
     def learn(self, solved: Solved) -> None:
         """Look at a solution's paths, to choose modes by them from now on (on the same grid)."""
