@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import logging
@@ -30,6 +31,7 @@ __all__ = ["open", "save"]
 logger = logging.getLogger("eqsolve")
 
 _ROWS = "_rows_"
+_MARK = b"\neqsolve-sha256:"
 _FORMAT = 1  # of the files; a reader refuses files of a later one
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
@@ -48,7 +50,21 @@ def save(result: Result, path: str | os.PathLike[str]) -> None:
     buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
     dataset.to_netcdf(buffer, engine="h5netcdf")
     with atomic_path(path) as temporary:
-        Path(temporary).write_bytes(buffer.getbuffer())
+        Path(temporary).write_bytes(buffer.getvalue() + _seal(buffer.getvalue()))
+
+
+def _seal(body: bytes) -> bytes:
+    """Return what stands after the netCDF content, where its readers do not look: a checksum of it."""
+    return _MARK + hashlib.sha256(body).hexdigest().encode()
+
+
+def _is_damaged(path: Path) -> bool:
+    """Return whether a file ends in a checksum that is not its own. The HDF5 library may hang on damaged files."""
+    length = len(_seal(b""))
+    whole = path.read_bytes()
+    body, seal = whole[:-length], whole[-length:]
+    alike = sum(a == b for a, b in zip(seal, _MARK, strict=False))
+    return len(whole) > length and alike > len(_MARK) // 2 and seal != _seal(body)
 
 
 def _plain(value: Any) -> Any:
@@ -89,6 +105,12 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
     name = str(path)
     if not Path(path).is_file():
         raise UsageError(f"{name!r} is a folder, not a file" if Path(path).is_dir() else f"there is no file {name!r}")
+    try:
+        damaged = _is_damaged(Path(path))
+    except OSError as error:
+        raise UsageError(f"cannot read {name!r}: {error.strerror or error}") from None
+    if damaged:
+        raise UsageError(f"{name!r} is damaged and not a readable result file: its checksum does not agree")
     problem = ""
     with _silence():
         try:

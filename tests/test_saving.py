@@ -200,3 +200,15 @@ def test_a_file_cut_short_is_refused(tmp_path: Path, result: eqsolve.Result) -> 
         (tmp_path / "y.nc").write_bytes(whole[: int(share * len(whole))])
         with pytest.raises(eqsolve.UsageError, match="not a readable result file"):
             eqsolve.open(tmp_path / "y.nc")
+
+
+def test_a_changed_byte_is_noticed(tmp_path: Path, result: eqsolve.Result) -> None:
+    """By the checksum, before the HDF5 library sees the file: it may hang on damaged ones."""
+    result.save(tmp_path / "x.nc")
+    whole = bytearray((tmp_path / "x.nc").read_bytes())
+    for place in (0, 9, len(whole) // 2, len(whole) - 1, len(whole) - 70):
+        changed = whole.copy()
+        changed[place] ^= 1
+        (tmp_path / "y.nc").write_bytes(changed)
+        with pytest.raises(eqsolve.UsageError, match="checksum does not agree"):
+            eqsolve.open(tmp_path / "y.nc")
