@@ -33,7 +33,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths import PathSolver
 from eqsolve.solvers.rows import RowStore
 from eqsolve.solvers.sweeps import Means, Solved, Sweeper, interpolation_matrix
-from eqsolve.solvers.tolerance import excess
+from eqsolve.solvers.tolerance import allowance, excess
 
 __all__ = ["solve_stochastic"]
 
@@ -166,21 +166,37 @@ class _Control:
 
     def _settle_panels(self, base: Solved, stop: float) -> tuple[Solved, dict[str, Array], float]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
-        ratio = _RATIO
+        assert base.grid.panels is not None
+        ratios = np.full(base.grid.panels.panels, _RATIO)
         for _ in range(_ROUNDS):
-            dense = self._denser(base, stop, ratio)
-            errors = self._compare(base, dense)
-            worst = self._worst(self._curves(dense), errors)
+            dense = self._denser(base, stop, ratios)
+            errors = self._compare(base, dense, ratios)
+            curves = self._curves(dense)
+            worst = self._worst(curves, errors)
             logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
             self._keep(dense, None, f"with {dense.grid.size} nodes")
             if worst <= _SHARE:
                 break
-            base, ratio = dense, min(max((worst / (0.5 * _SHARE)) ** (1 / (self.order + 1)), 1.15), 2.0)
+            base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors, worst
+
+    def _ratios(self, curves: Curves, errors: dict[str, Array], solved: Solved) -> Array:
+        """Return how much denser each panel and its neighbours should be."""
+        watched = [name for name in self._excesses(curves, errors) if name in curves.single]
+        if not watched:
+            return np.full(len(solved.grid.blocks) - 1, _RATIO)
+        over = np.max([self._over(curves, errors, name) for name in watched], axis=0)
+        panels = np.array([over[part].max() for part in solved.grid.blocks[1:]])
+        panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
+        return np.clip((panels / (0.3 * _SHARE)) ** (1 / (self.order + 1)), 1.1, 2.0)
+
+    def _over(self, curves: Curves, errors: dict[str, Array], name: str) -> Array:
+        scale = curves.sizes.get(name, 0.0)
+        return errors[name] / (allowance(curves.single[name], self.options, 0.1, scale=scale) + 1e-300)
 
     def _settle_points(self, solved: Solved, time_error: dict[str, Array], by_time: float, stop: float) -> Result:
         """Probe more points in every way there is, take those that matter, until the error is small enough."""
-        sweeper, options = self.sweeper, self.options
+        sweeper = self.sweeper
         sweeper.learn(solved)
         for number in range(1, _ROUNDS + 1):
             curves = self._curves(solved)
@@ -283,13 +299,13 @@ class _Control:
         edges = np.concatenate([[0.0], np.cumsum(steps)])
         return PanelGrid(self.begin + edges * (span / edges[-1]), self.order)
 
-    def _denser(self, solved: Solved, stop: float, ratio: float) -> Solved:
+    def _denser(self, solved: Solved, stop: float, ratios: Array) -> Solved:
         """Return the solution on denser panels, with the same points."""
         old = solved.grid.panels
         assert old is not None
-        count = old.panels
-        position = np.linspace(0, count, math.ceil(count * ratio) + 1)
-        grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(count + 1), old.edges), old.order))
+        wanted = np.append(0.0, np.cumsum(ratios))
+        position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
+        grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, wanted, old.edges), old.order))
 
         means = self.sweeper.transfer(solved.means, solved.grid, grid)
         self.sweeper.move_shapes(solved.grid, grid)
@@ -319,21 +335,22 @@ class _Control:
         absolute.tables, absolute.operators, absolute.functions = state.tables, state.operators, state.functions
         return sum(float(np.abs(absolute.vector(term)).max()) for term in Add.make_args(expr))
 
-    def _compare(self, base: Solved, dense: Solved) -> dict[str, Array]:
+    def _compare(self, base: Solved, dense: Solved, ratios: Array) -> dict[str, Array]:
         """Return the error of the denser solution's panels."""
         final, middle = self._curves(dense), self._curves(base)
         assert dense.grid.panels is not None
         assert base.grid.panels is not None
         forward = interpolation_matrix(base.grid.panels, dense.grid.nodes)
-        ratio = dense.grid.panels.panels / base.grid.panels.panels
-        factor = 1.5 / (max(ratio, 1.1) ** (dense.grid.panels.order + 1) - 1)
+        local = ratios[base.grid.panels.locate(dense.grid.nodes)]
+        factor = 1.5 / (local ** (dense.grid.panels.order + 1) - 1)
+        pairs = np.maximum(factor[:, None], factor[None, :])
         errors = {}
         for name, values in final.single.items():
             errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
         for name, table in final.tables.items():
-            errors[name] = factor * np.abs(table - forward @ middle.tables[name] @ forward.T)
+            errors[name] = pairs * np.abs(table - forward @ middle.tables[name] @ forward.T)
         for name, table in final.values.items():
-            errors[name] = factor * np.abs(np.tril(table - forward @ middle.values[name] @ forward.T))
+            errors[name] = pairs * np.abs(np.tril(table - forward @ middle.values[name] @ forward.T))
         return errors
 
     def _worst(self, final: Curves, errors: dict[str, Array]) -> float:
