@@ -151,14 +151,21 @@ class Distribution:
 
     def call(self, function: Callable[..., Any], values: Any) -> Any:
         """Return a function of some of the variables at points; arguments are matched by name, else by place."""
-        try:
-            parameters = inspect.signature(function).parameters.values()
-            words = [word.name for word in parameters if word.default is word.empty]
-        except (TypeError, ValueError):
-            words = []
+        words = self.words(function)
         if words and set(words) <= set(self.names):
             return function(*(values[self.names.index(word)] for word in words))
         return function(*values[: len(words) or len(self.names)])
+
+    @staticmethod
+    def words(function: Callable[..., Any]) -> list[str]:
+        """Return the names of a function's arguments; none if it takes any number, or cannot be looked into."""
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):
+            return []
+        if any(word.kind is word.VAR_POSITIONAL for word in parameters):
+            return []
+        return [word.name for word in parameters if word.default is word.empty]
 
     def sample(self, n: int, seed: int = 0) -> Array:
         """Draw n points; one row per variable."""

@@ -1,9 +1,10 @@
 """Two-layer diagonal network near its limit, without weight decay: the linearised DMFT system.
 
-The paper's section on convergence rates. With w(t) = w + Δw(t), the preconditioner x = √(w² + α⁴) stays at its final value and Δw' = −xΔg. The responses are
-functions of t − t', and their Laplace transforms obey R̄_w = ((1 + R̄_w)/δ) E[x/(p(1 + R̄_w) + x)] and
-R̄_f = R̄_w/(1 + R̄_w) (eq. barRw), which `eqsolve.laplace` derives from this file. The law of w is the one of the fixed
-point; for δ > 1 and σ² = 0 it is the target's, the default here. The perturbation starts from one in every coordinate.
+With w(t) = w + Δw(t), the preconditioner x = √(w² + α⁴) stays at its final value and Δw' = −xΔg (the paper's section on
+convergence rates). The responses are functions of t − t', and their Laplace transforms obey
+R̄_w = ((1 + R̄_w)/δ) E[x/(p(1 + R̄_w) + x)] and R̄_f = R̄_w/(1 + R̄_w) (eq. barRw), which `eqsolve.laplace` derives from
+this file. The law of w is the one of the fixed point; for δ > 1 and σ² = 0 it is the target's, the default here. The
+perturbation starts from one in every coordinate.
 """
 
 from sympy import sqrt

@@ -249,21 +249,19 @@ class Plan:
         forms: list[Expr] = []
         simple = True
         for stage in self.stages:
-            forms.append(stage.expression if isinstance(stage, Switch) else stage.argument)
+            forms += _linear_forms(stage.expression if isinstance(stage, Switch) else stage.argument, randoms)
             if isinstance(stage, Root) and (stage.expression.free_symbols | _symbols(stage.domain)) & randoms:
                 simple = False
         for expr in (*self.integrands, *self.variables.values()):
             for node in expr.atoms(SympyFunction, Pow):
-                if isinstance(node, Piecewise) or not node.free_symbols & randoms:
+                if isinstance(node, Piecewise) or (isinstance(node, Pow) and node.exp.is_Integer and node.exp > 0):
                     continue
-                if isinstance(node, Pow) and node.exp.is_Integer and node.exp > 0:
-                    continue
-                forms += [arg for arg in node.args if arg.free_symbols & randoms]
-        forms = [form for form in dict.fromkeys(forms) if form.free_symbols & randoms]
+                for arg in node.args:
+                    forms += _linear_forms(arg, randoms)
+        forms = list(dict.fromkeys(forms))
         roots = {s.symbol for s in self.stages if isinstance(s, Root)}
-        for form in forms:
-            if form.free_symbols & roots or any(form.diff(r).free_symbols & randoms for r in randoms):
-                simple = False
+        if any(form.diff(item).free_symbols & roots for form in forms for item in randoms):
+            simple = False
         return simple, forms
 
     def directions(self) -> Lowered:
@@ -273,6 +271,16 @@ class Plan:
         return self.lowered(
             "directions", lambda: [form.subs(ones).diff(v) for form in self.carriers for v in along]
         )
+
+
+def _linear_forms(expr: Basic, randoms: set[Basic]) -> list[Expr]:
+    """Return linear forms in the random variables such that an expression is a function of them (and of roots)."""
+    inside = expr.free_symbols & randoms
+    if not inside:
+        return []
+    if isinstance(expr, Expr) and all(not expr.diff(item).free_symbols & randoms for item in inside):
+        return [expr]
+    return [form for arg in expr.args for form in _linear_forms(arg, randoms)]
 
 
 def _symbols(items: Sequence[Expr]) -> set[Basic]:

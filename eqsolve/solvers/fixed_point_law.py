@@ -8,6 +8,7 @@ the value is met.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,8 @@ import numpy as np
 
 from eqsolve.compile.increasing import increasing_roots
 from eqsolve.distribution import Distribution, Histogram, probabilities
-from eqsolve.solvers.quadrature import (
-    Lines,
-    Rows,
-    adapt,
-    expectations,
-    make_rows,
-    normal_density,
-    stacked,
-)
+from eqsolve.solvers.quadrature import Lines, adapt, expectations, normal_density
+from eqsolve.solvers.quadrature_rows import Rows, rows_along, stacked
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point import Solution
@@ -33,6 +27,9 @@ __all__ = ["FixedPointLaw", "known_variables"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _FAR, _SEGMENTS = 12.0, 320
+_JOINT = 16  # nodes across the direction of a variable in its joint law with the random constants
+_ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expectations settle
+logger = logging.getLogger("eqsolve")
 
 
 def known_variables(solution: Solution) -> list[str]:
@@ -60,6 +57,7 @@ class _FunctionLines(Lines):
 class _Segments:
     """Short pieces of the rows on which a variable is monotone: places, signs, values at both ends, probabilities."""
 
+    rows: Rows
     row: Array
     left: Array
     right: Array
@@ -83,7 +81,8 @@ class FixedPointLaw(Distribution):
         constants = [item.name for item in problem.plan.constants if item.name != name]
         names = (name, *constants)
         empty = cls(names, np.zeros((len(names), 1)), np.ones(1), solution)
-        lines, rows = _FunctionLines(empty, lambda *values: [np.ones_like(values[0]), values[0], values[0] ** 2]), empty._rows
+        lines = _FunctionLines(empty, lambda *values: [np.ones_like(values[0]), values[0], values[0] ** 2])
+        rows = empty.rows(names)
         at, x, share, signs = adapt(lines, rows).nodes()
         return cls(names, empty.at(lines, rows, at, x, signs), share, solution)
 
@@ -98,10 +97,20 @@ class FixedPointLaw(Distribution):
         problem = self.solution.problem
         return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None])
 
-    @functools.cached_property
-    def _rows(self) -> Rows:
+    def rows(self, names: Sequence[str], outer: int | None = None) -> Rows:
+        """Return lines that suit functions of some variables: along the first of them, with nodes across for the others."""
         problem = self.solution.problem
-        return make_rows(problem.plan, problem.parts, problem.parameters, self._lines.unknowns, problem.outer)
+        across = outer if outer is not None else None if len(names) == 1 else _JOINT
+        key = (names[0], across)
+        if key not in self._made_rows:
+            self._made_rows[key] = rows_along(
+                problem.plan, problem.parts, problem.parameters, self._lines.unknowns, names[0], across
+            )
+        return self._made_rows[key]
+
+    @functools.cached_property
+    def _made_rows(self) -> dict[Any, Rows]:
+        return {}
 
     # --- expectations ------------------------------------------------------------------------------------------
     def expect(self, function: Callable[..., Any]) -> Any:
@@ -109,22 +118,41 @@ class FixedPointLaw(Distribution):
 
         The function takes arrays, and may return several rows; its arguments are matched by name.
         """
-        lines = _FunctionLines(self, function)
-        found = expectations(lines, adapt(lines, self._rows))[:, 0]
+        lines, names = _FunctionLines(self, function), self.used(function)
+        rows = self.rows(names)
+        if not rows.exact or (len(names) > 1 and rows.turned):
+            found = self._settled(lines, names)
+        else:
+            found = expectations(lines, adapt(lines, rows))[:, 0]
         return float(found[0]) if len(found) == 1 else found
 
+    def _settled(self, lines: Lines, names: Sequence[str]) -> Array:
+        """Return means over several Gaussians, with more nodes across until they no longer change."""
+        last, gap = np.array([np.inf]), np.inf
+        for outer in _ACROSS:
+            rows = self.rows(names, outer)
+            found = expectations(lines, adapt(lines, rows))[:, 0]
+            with np.errstate(invalid="ignore"):
+                gap = float(np.max(np.abs(found - last) / np.maximum(np.abs(found), 1e-300)))
+            if gap < 1e-13 or (gap < 1e-11 and outer >= 40):
+                return found
+            last = found
+        logger.warning("a mean over several Gaussians is known to %.0e only: the function is not smooth in all", gap)
+        return found
+
+    def used(self, function: Callable[..., Any]) -> tuple[str, ...]:
+        """Return the variables that a function takes, in their own order."""
+        words = self.words(function)
+        if words and set(words) <= set(self.names):
+            return tuple(name for name in self.names if name in words)
+        return self.names[: len(words) or len(self.names)]
+
     def mean(self, name: str | None = None) -> float:
-        place = self._place(name)
-        return float(self.expect(lambda *values: values[place]))
+        return float(self.marginal(self.names[self._place(name)]).expect(lambda value: value))
 
     def var(self, name: str | None = None) -> float:
-        place, mean = self._place(name), self.mean(name)
-        return float(self.expect(lambda *values: (values[place] - mean) ** 2))
-
-    def call(self, function: Callable[..., Any], values: Any) -> Any:
-        if getattr(function, "__name__", "") == "<lambda>" and function.__code__.co_flags & 0x04:  # takes *values
-            return function(*values)
-        return super().call(function, values)
+        mean = self.mean(name)
+        return float(self.marginal(self.names[self._place(name)]).expect(lambda value: (value - mean) ** 2))
 
     def sample(self, n: int, seed: int = 0) -> Array:
         """Draw n points exactly: the random constants and Gaussians are drawn, the variables computed from them."""
@@ -161,7 +189,7 @@ class FixedPointLaw(Distribution):
     def _cut(self, place: int) -> _Segments:
         from scipy.special import ndtr
 
-        rows, lines = self._rows, self._lines
+        rows, lines = self.rows((self.names[place],)), self._lines
         moving = np.flatnonzero(~rows.is_point)
         kinks = lines.kinks(rows)[moving]
         grid = np.concatenate([[-38.0], np.linspace(-_FAR, _FAR, _SEGMENTS), [38.0]])
@@ -178,7 +206,7 @@ class FixedPointLaw(Distribution):
         mass = np.where(right > 0, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
         mass = np.where(right > left, mass, 1.0) * rows.weight[row]
         constant = (low == high) & (low == centre)
-        return _Segments(row, left, right, signs, low, high, mass, constant)
+        return _Segments(rows, row, left, right, signs, low, high, mass, constant)
 
     def _crossings(self, x: Array, name: str | None) -> tuple[Array, Array, Array, Array]:
         """Return (which x, segment, place on the row, slope there) of every place where the variable equals an x."""
@@ -188,7 +216,7 @@ class FixedPointLaw(Distribution):
         which, segment = np.nonzero(inside)
         row, signs = pieces.row[segment], pieces.signs[segment]
         up = np.where(pieces.high[segment] > pieces.low[segment], 1.0, -1.0)
-        plan, rows, variable = self.solution.problem.plan, self._rows, self.names[place]
+        plan, rows, variable = self.solution.problem.plan, pieces.rows, self.names[place]
 
         def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
             here = row[places]
@@ -208,7 +236,8 @@ class FixedPointLaw(Distribution):
         """Return the density of the continuous part (atoms are left out)."""
         wanted = np.atleast_1d(np.asarray(x, dtype=float))
         which, segment, place, slope = self._crossings(wanted, name)
-        weight = self._rows.weight[self._segments(name).row[segment]]
+        pieces = self._segments(name)
+        weight = pieces.rows.weight[pieces.row[segment]]
         found = np.bincount(which, weights=weight * normal_density(place) / slope, minlength=len(wanted))
         return float(found[0]) if np.ndim(x) == 0 else found
 
@@ -236,7 +265,7 @@ class FixedPointLaw(Distribution):
         start = np.where(rising, pieces.left[segment], place)
         stop = np.where(rising, place, pieces.right[segment])
         part = np.where(stop > 0, ndtr(-start) - ndtr(-stop), ndtr(stop) - ndtr(start))
-        total += np.bincount(which, weights=part * self._rows.weight[pieces.row[segment]], minlength=len(x))
+        total += np.bincount(which, weights=part * pieces.rows.weight[pieces.row[segment]], minlength=len(x))
         return np.minimum(total, 1.0)
 
     def atoms(self, name: str | None = None) -> list[tuple[float, float]]:

@@ -18,7 +18,8 @@ from eqsolve.distribution import Distribution
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.passes.kinks import Root, Switch
 from eqsolve.solvers.fixed_point_search import Problem
-from eqsolve.solvers.quadrature import Mesh, adapt, make_rows
+from eqsolve.solvers.quadrature import Lines, Mesh, adapt
+from eqsolve.solvers.quadrature_rows import Rows, make_rows, stacked
 
 if TYPE_CHECKING:
     from eqsolve.compile.fixed_point import Plan
@@ -110,7 +111,8 @@ class PreciseLaw(Distribution):
         working = precise.digits + _GUARD
         with mp.workdps(working):
             evaluator = _Evaluator(base, working)
-            mesh = _fine_mesh(base.problem, base.point.values, precise.digits, whole=True)
+            lines = _LawLines(base.problem, base.point.values, self)
+            mesh = _fine_mesh(base.problem, base.point.values, precise.digits, lines)
             plan = evaluator.plan
             function = evaluator.function("law", lambda: [plan.variable(name) for name in self.names], plan.arguments)
             points, weights = [], []
@@ -276,12 +278,26 @@ def _nodes(
     return [(*entry, roots[k].tolist()) for k, entry in enumerate(made)]
 
 
-def _fine_mesh(problem: Problem, values: Array, digits: int, whole: bool = False) -> Mesh:
-    """Return panels fine enough for the digits: the resolution of the double solve, further out; all if ``whole``."""
+def _fine_mesh(problem: Problem, values: Array, digits: int, law: Lines | None = None) -> Mesh:
+    """Return panels fine enough for the digits: the resolution of the double solve, further out; all for a law."""
     reach = float(np.sqrt(2 * digits * np.log(10))) + 1.5
-    lines = problem.lines(values)
+    lines = law if law is not None else problem.lines(values)
     rows = make_rows(problem.plan, problem.parts, problem.parameters, lines.unknowns, problem.outer)
-    return adapt(lines, rows, dropped=-1.0 if whole else 10.0 ** -(digits + 6), reach=reach)
+    return adapt(lines, rows, dropped=-1.0 if law is not None else 10.0 ** -(digits + 6), reach=reach)
+
+
+class _LawLines(Lines):
+    """The model's own integrands and the first moments of a law, so that panels resolve both."""
+
+    def __init__(self, problem: Problem, values: Array, law: Distribution) -> None:
+        super().__init__(problem.plan, problem.parameters, values[:, None])
+        self.law = law
+
+    def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
+        full = self.arguments(rows, at, x, signs)
+        variables = stacked(self.plan.variable_values(self.law.names)(*full), len(x))
+        own = stacked(self.plan.integrand_values()(*full), len(x))
+        return np.concatenate([own, np.ones((1, len(x))), variables, variables**2])
 
 
 def refine(solution: Solution, result: Result, digits: int) -> Result:

@@ -16,8 +16,9 @@ import numpy as np
 from sympy import Basic
 
 from eqsolve.compile.fixed_point import Plan
-from eqsolve.solvers.quadrature import Lines, Mesh, adapt, coarse_mesh, expectations, gradients, make_rows
+from eqsolve.solvers.quadrature import Lines, Mesh, adapt, coarse_mesh, expectations, gradients
 from eqsolve.solvers.quadrature_laws import Branch
+from eqsolve.solvers.quadrature_rows import make_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,6 +14,7 @@ from sympy import Basic, Symbol, sympify
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
+from eqsolve.passes.kinks import Switch
 from eqsolve.solvers.fixed_point_search import Point, Problem, linearise
 from eqsolve.solvers.quadrature import gradients
 
@@ -30,6 +31,7 @@ def sensitivity(solution: Solution, parameter: str) -> dict[str, float]:
     problem, point = solution.problem, solution.point
     symbol = _parameter(problem, parameter)
     moved = _unknowns(problem, point, symbol)
+    _demand_spread(problem, point, symbol, moved)
     return {**_named(problem, moved), **_outputs(problem, point, symbol, moved)}
 
 
@@ -46,6 +48,7 @@ def derivative(solution: Solution, what: Any, parameter: str, values: Mapping[st
     symbol = _parameter(problem, parameter)
     point = Point(solution.point.values, problem.adapted(solution.point.values), solution.point.linear, 0, True)
     moved = _unknowns(problem, point, symbol)
+    _demand_spread(problem, point, symbol, moved)
     lines = problem.lines(point.values)
     along = (*problem.plan.unknowns, symbol)
     _, slopes, _ = gradients(lines, point.mesh, along)
@@ -95,7 +98,6 @@ def extended(solution: Solution, what: Any, values: Mapping[str, float]) -> Prob
     return make_problem(solution.binding, (made,), extra)
 
 
-
 def _parameter(problem: Problem, name: str) -> Parameter:
     for item in problem.plan.parameters:
         if item.name in (name, f"{name}_given") and not item.is_integer:
@@ -104,6 +106,28 @@ def _parameter(problem: Problem, name: str) -> Parameter:
     raise UsageError(
         f"there is no derivative along `{name}`{did_you_mean(name, names)} (parameters: {', '.join(names)})"
     )
+
+
+def _demand_spread(problem: Problem, point: Point, symbol: Symbol, moved: Array) -> None:
+    """Raise where a Gaussian of variance zero gains variance along a parameter: the derivative under the mean is 0/0."""
+    plan = problem.plan
+    used = frozenset[Basic]().union(*(expr.free_symbols for expr in plan.integrands), *(_inside(s) for s in plan.stages))
+    names = (*plan.parameters, *plan.unknowns)
+    numbers = dict(zip(names, (*problem.parameters, *point.values), strict=True))
+    for name, (standard, variance) in plan.reduced.gaussians.items():
+        if standard not in used or float(variance.subs(numbers)) != 0:
+            continue
+        slopes = [float(variance.diff(item).subs(numbers)) for item in (*plan.unknowns, symbol)]
+        if np.dot(slopes, np.append(moved, 1.0)) != 0:
+            raise UsageError(
+                f"`{name}` has variance 0 here, and gains variance with `{symbol.name}`: the derivative of a mean is not "
+                f"known at such a point; take a small positive value of `{symbol.name}`"
+            )
+
+
+def _inside(stage: Any) -> set[Basic]:
+    expr = stage.expression if isinstance(stage, Switch) else stage.argument
+    return set(expr.free_symbols)
 
 
 def _unknowns(problem: Problem, point: Point, symbol: Symbol) -> Array:

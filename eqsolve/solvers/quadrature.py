@@ -10,24 +10,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 from sympy import Basic
 
 from eqsolve.compile.fixed_point import Plan
-from eqsolve.solvers.quadrature_laws import Branch
+from eqsolve.solvers.quadrature_rows import Rows, node_arguments, stacked
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["Lines", "Mesh", "Rows", "adapt", "coarse_mesh", "expectations", "gradients", "make_rows", "node_arguments"]
+__all__ = ["Lines", "Mesh", "adapt", "coarse_mesh", "expectations", "gradients", "normal_density", "stacked"]
 
 _REACH = 38.0  # the normal density is 1e-314 there
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
 _SNAP = 0.05
-_EXACT_OUTER = 6
 _CURVED = 4  # zeros looked for of a switch that is not linear
 
 
@@ -43,107 +41,6 @@ def legendre(order: int) -> tuple[Array, Array, Array]:
 
 def normal_density(x: Array) -> Array:
     return np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Lines through the space of random variables; along each the expectation is an integral over one Gaussian.
-
-    A random variable at x on a row is mean + scale × (base + direction × x). Where the direction is zero, the row is a
-    single point. ``owner`` is the place of the row's unknowns among those evaluated together.
-    """
-
-    weight: Array
-    mean: Array
-    scale: Array
-    base: Array
-    direction: Array
-    owner: Array
-    exact: bool
-
-    @property
-    def turned(self) -> bool:
-        """Whether directions depend on the unknowns: with several Gaussians they follow the integrands' own."""
-        return bool(self.base.any())
-
-    @property
-    def is_point(self) -> Array:
-        return np.asarray(~self.direction.any(axis=1))
-
-
-def make_rows(plan: Plan, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int) -> Rows:
-    """Return the rows for several sets of unknowns (one per column)."""
-    normals, constants, count = len(plan.normals), len(plan.constants), unknowns.shape[1]
-    width = normals + constants
-    table: list[list[Array]] = [[] for _ in range(6)]
-    exact = True
-    for part in parts:
-        probability, means, deviations = part.numbers
-        mean = np.concatenate([np.zeros(normals), means])
-        scale = np.concatenate([np.ones(normals), deviations])
-        active = np.flatnonzero(scale > 0)
-        exact = exact and part.exact
-        if len(active) < 2:
-            base, direction = np.zeros((count, 1, width)), np.zeros((count, 1, width))
-            direction[:, :, active] = 1.0
-            weights = np.ones(1)
-        else:
-            base, direction, weights, good = _rotated(plan, parameters, unknowns, mean, scale, active, outer)
-            exact = exact and good
-        lines = base.shape[1]
-        total = count * lines
-        entries = (
-            np.tile(probability * weights, count),
-            np.broadcast_to(mean, (total, width)), np.broadcast_to(scale, (total, width)),
-            base.reshape(total, width), direction.reshape(total, width), np.repeat(np.arange(count), lines),
-        )  # fmt: skip
-        for column, entry in zip(table, entries, strict=True):
-            column.append(entry)
-    weight, mean, scale, base, direction, owner = (np.concatenate(column) for column in table)
-    return Rows(weight, mean, scale, base, direction, owner, exact)
-
-
-def _rotated(
-    plan: Plan, parameters: Sequence[float], unknowns: Array, mean: Array, scale: Array, active: Array, outer: int
-) -> tuple[Array, Array, Array, bool]:
-    """Turn the first axis into the direction along which the integrands are not polynomials."""
-    count, width, dims = unknowns.shape[1], len(mean), len(active)
-    arguments = [*parameters, *unknowns, *mean, *([0.0] * len(plan.stages))]
-    found = plan.directions()(*arguments) if plan.carriers else []
-    gradients = np.array([np.broadcast_to(entry, (count,)) for entry in found], dtype=float)
-    gradients = gradients.reshape(len(plan.carriers), width, count).transpose(2, 0, 1)[:, :, active] * scale[active]
-    first = np.zeros((count, dims))
-    first[:, 0] = 1.0
-    aligned = plan.aligned
-    if gradients.shape[1]:
-        length = np.linalg.norm(gradients, axis=2, keepdims=True)
-        unit = gradients / np.where(length > 0, length, 1.0)
-        place = np.argmax(length[:, :, 0], axis=1)
-        first = unit[np.arange(count), place]
-        across = 1 - np.abs(np.einsum("cfd,cd->cf", unit, first))
-        aligned = aligned and bool((across[length[:, :, 0] > 0] < 1e-10).all())
-    nodes, weights = _hermite(_EXACT_OUTER if aligned else outer)
-    grid = np.array(list(product(nodes, repeat=dims - 1)))
-    shares = np.array([np.prod(entry) for entry in product(weights, repeat=dims - 1)])
-    base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
-    for column in range(count):
-        turned = np.linalg.svd(first[column][None])[2]
-        base[column][:, active] = grid @ turned[1:]
-        direction[column][:, active] = first[column]
-    return base, direction, shares, aligned
-
-
-def _hermite(order: int) -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
-    return nodes, weights / weights.sum()
-
-
-def node_arguments(plan: Plan, parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
-    """Return the arguments of the plan's functions at points x of the rows ``at``, stages left out."""
-    owned: list[Any] = list(unknowns[:, 0]) if unknowns.shape[1] == 1 else list(unknowns[:, rows.owner[at]])
-    base, direction, mean, scale = rows.base[at], rows.direction[at], rows.mean[at], rows.scale[at]
-    values = mean + scale * (base + direction * x[:, None])
-    return [*parameters, *owned, *values.T]
 
 
 @dataclass(frozen=True)
@@ -278,13 +175,6 @@ class Lines:
             low, high = np.where(same, middle, low), np.where(same, high, middle)
         found[row, rank] = (low + high) / 2
         return list(found.T)
-
-
-def stacked(entries: Sequence[Any], size: int) -> Array:
-    """Return functions' values as rows of one array, constants spread out."""
-    if not entries:
-        return np.zeros((0, size))
-    return np.stack([np.broadcast_to(np.asarray(entry, dtype=float), (size,)) for entry in entries])
 
 
 def first_panels(rows: Rows, kinks: Array, edges: Array) -> tuple[Array, Array, Array, Array, Array]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,11 @@ from eqsolve.errors import ModelError, ParameterError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.model import Model
 from eqsolve.laplace.expectation import Array, LawSource, Probe, Rule, Source
-from eqsolve.solvers.quadrature import Lines, Rows, adapt
+from eqsolve.solvers.quadrature import Lines, adapt
 
 __all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
+
+_OUTER = 64  # nodes across, for transforms of several variables
 
 
 @dataclass(frozen=True)
@@ -108,39 +109,6 @@ class _ProbeLines(Lines):
         return self.probe(dict(zip(self.law.names, columns, strict=True)))
 
 
-def turned_rows(law: Any, rows: Rows, problem: Any) -> Rows:
-    """Return lines along the gradient of a variable that is linear in the Gaussians, with few nodes across it."""
-    plan = problem.plan
-    normals = len(plan.normals)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(6)
-    table: list[tuple[Any, ...]] = []
-    for part in problem.parts:
-        probability, means, deviations = part.numbers
-        mean, scale = np.concatenate([np.zeros(normals), means]), np.concatenate([np.ones(normals), deviations])
-        active = np.flatnonzero(scale > 0)
-        if len(active) < 2:
-            direction = np.zeros(len(mean))
-            direction[active] = 1.0
-            table.append((probability, mean, scale, np.zeros(len(mean)), direction))
-            continue
-        single = _rows_of([(1.0, mean, scale, 0 * mean, 0 * mean)])
-        full = law._lines.arguments(single, np.zeros(1, int), np.zeros(1), None)
-        slopes = np.array([float(np.ravel(entry)[0]) for entry in plan.variable_slopes(law.names[0])(*full)])
-        gradient = (slopes * scale)[active]
-        frame = np.linalg.svd(gradient[None] / np.linalg.norm(gradient))[2]
-        for places in product(range(len(nodes)), repeat=len(active) - 1):
-            base, direction = np.zeros(len(mean)), np.zeros(len(mean))
-            base[active] = nodes[list(places)] @ frame[1:]
-            direction[active] = frame[0]
-            table.append((probability * np.prod(weights[list(places)] / weights.sum()), mean, scale, base, direction))
-    return _rows_of(table)
-
-
-def _rows_of(table: list[tuple[Any, ...]]) -> Rows:
-    weight, mean, scale, base, direction = (np.array(column) for column in zip(*table, strict=True))
-    return Rows(weight, mean, scale, base, direction, np.zeros(len(table), int), True)
-
-
 @dataclass(frozen=True, eq=False)
 class SolutionSource:
     """The joint law of some variables of a solved fixed point, as a source of expectations."""
@@ -153,22 +121,11 @@ class SolutionSource:
         law = self.solution.law(self.names[0])
         if digits is not None:
             return self._precise(probe, digits)
-        rows = self._rows
-        if probe is None and rows is law._rows:
-            return Rule({name: law[name] for name in self.names}, law.weights)
+        rows = law.rows(self.names, None if len(self.names) == 1 else _OUTER)
         lines = _ProbeLines(law, probe or _general)
         at, x, share, signs = adapt(lines, rows, tolerance=1e-15, rounds=40).nodes()
         values = law.at(lines, rows, at, x, signs)
         return Rule({name: values[law.names.index(name)] for name in self.names}, share)
-
-    @functools.cached_property
-    def _rows(self) -> Any:
-        """Lines along which the variable moves: where it is linear in several Gaussians, turned into its direction."""
-        law, problem = self.solution.law(self.names[0]), self.solution.problem
-        rows = law._rows
-        if rows.weight.size <= len(problem.parts) or problem.plan.carriers:
-            return rows
-        return turned_rows(law, rows, problem)
 
     def _precise(self, probe: Probe | None, digits: int) -> Rule:
         """Return points and weights in mpmath numbers, on panels that resolve the transform's integrands too."""
@@ -180,7 +137,7 @@ class SolutionSource:
         with mp.workdps(digits + _GUARD):
             evaluator = _Evaluator(self.solution, digits + _GUARD)
             reach = float(np.sqrt(2 * digits * np.log(10))) + 1.5
-            mesh = adapt(_ProbeLines(law, probe or _general), law._rows, dropped=-1.0, reach=reach)
+            mesh = adapt(_ProbeLines(law, probe or _general), law.rows(self.names), dropped=-1.0, reach=reach)
             plan = evaluator.plan
             function = evaluator.function("law", lambda: [plan.variable(name) for name in self.names], plan.arguments)
             points, weights = [], []

@@ -4,7 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy.special import ndtr
+from sympy import Symbol, sqrt
 
 import eqsolve
 from eqsolve.distribution import Distribution
@@ -117,3 +119,59 @@ def test_a_weighted_sample_is_a_distribution() -> None:
         law.density(0.0)
     with pytest.raises(UsageError, match="takes values of shape"):
         Distribution(("a",), np.zeros((2, 3)), np.ones(3))
+
+
+def test_an_error_around_a_gaussian_target_is_one_gaussian() -> None:
+    """Ridgeless regression: w = w* + an error of variance σ²/(δ − 1), so that w is Gaussian with variance 1.1."""
+    law = eqsolve.solve("dln_fixed_point_ridgeless", w_star="Normal(0,1)", delta=2, sigma2=0.1).law("w")
+    x = np.array([-2.0, -0.3, 0.0, 0.7, 3.0])
+    assert law.density(x) == pytest.approx(np.exp(-x * x / 2.2) / np.sqrt(2.2 * np.pi), rel=1e-13)
+    assert law.cdf(x) == pytest.approx(ndtr(x / np.sqrt(1.1)), abs=1e-14)
+    assert law.density(x, "w_star") == pytest.approx(np.exp(-x * x / 2) / np.sqrt(2 * np.pi), rel=1e-13)
+    assert law.quantile(ndtr(1.0)) == pytest.approx(np.sqrt(1.1), rel=1e-13)
+    assert law.expect(lambda w: np.cosh(1.5 * w)) == pytest.approx(np.exp(1.5**2 * 1.1 / 2), rel=1e-14)
+    assert law.expect(lambda w_star: np.cosh(2 * w_star)) == pytest.approx(np.exp(2), rel=1e-14)
+    assert law.expect(lambda w, w_star: np.cosh(w + w_star)) == pytest.approx(np.exp(4.1 / 2), rel=1e-12)
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    grid = np.concatenate([10 * nodes - 10, 10 * nodes + 10])  # E√(w² + ε²) by a rule that ends at its narrow place
+    narrow = np.tile(10 * weights, 2) @ (np.sqrt(grid**2 + 0.01) * np.exp(-grid * grid / 2.2)) / np.sqrt(2.2 * np.pi)
+    assert law.expect(lambda w: np.sqrt(w * w + 0.01)) == pytest.approx(narrow, rel=1e-13)
+
+
+@pytest.mark.parametrize("target", ["Normal(0,1)", "GaussBernoulli(0.2,1)", "Bernoulli(0.1)"])
+def test_means_of_expressions_and_of_functions_agree_and_move_as_they_should(target: str) -> None:
+    """d/dσ² of a mean of f(w* + error) is E f''(w)/2 times that of the error's variance, 1 here."""
+    w = Symbol("w", real=True)
+    result = eqsolve.solve("dln_fixed_point_ridgeless", w_star=target, delta=2, sigma2=0.1)
+    law = result.law("w")
+    value, error = result.expect(sqrt(w**2 + 0.01))
+    assert value == pytest.approx(law.expect(lambda w: np.sqrt(w * w + 0.01)), abs=1e-13)
+    assert error < 1e-14
+    curvature = law.expect(lambda w: 0.01 / (w * w + 0.01) ** 1.5)
+    assert result.derivative(sqrt(w**2 + 0.01), "sigma2") == pytest.approx(curvature / 2, rel=1e-12)
+
+
+def test_a_derivative_that_needs_a_gaussian_of_no_variance_is_refused() -> None:
+    w = Symbol("w", real=True)
+    result = eqsolve.solve("dln_fixed_point_ridgeless", delta=2, sigma2=0)
+    assert result.derivative("C_w", "sigma2") == 1
+    assert result.derivative(w**4, "delta") == 0  # the variance stays zero
+    with pytest.raises(UsageError, match="`z` has variance 0 here, and gains variance with `sigma2`"):
+        result.derivative(w**4, "sigma2")
+
+
+def test_many_digits_of_a_law_without_implicit_functions() -> None:
+    precise = eqsolve.solve("dln_fixed_point_ridgeless", delta=2, sigma2="1/10", precision=30).source
+    with mp.workdps(40):
+        exact = mpf(19) / 100  # E(w* + N(0, 1/10))⁴ = 0.9 × 3/100 + 0.1 × (1 + 6/10 + 3/100)
+        assert abs(precise.law("w").expect(lambda w: w**4) - exact) < mpf(10) ** -29
+
+
+def test_a_variable_with_two_directions_says_how_well_a_mean_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    law = eqsolve.solve("dln_fixed_point_min_norm", w_star="Normal(0,1)").law("w")
+    assert law.expect(lambda w, w_star: (w - w_star) ** 2) == pytest.approx(
+        law.solution.values["C_w"], rel=1e-13  # type: ignore[attr-defined]
+    )
+    assert not caplog.messages
+    law.expect(lambda w, w_star: np.abs(w - w_star))
+    assert "is known to" in caplog.text
