@@ -119,7 +119,7 @@ class _Control:
             curves = self._curves(solved)
             result = self._package(solved, curves, errors, self._worst(curves, errors))
             what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
-            return replace(result, status=what, message=f"{what} {stage}; the errors are those of what was done by then")
+            return result.stopped(what, f"{what} {stage}; the errors are those of what was done by then")
 
     def _solve(self) -> Result:
         options, sweeper = self.options, self.sweeper
@@ -221,7 +221,11 @@ class _Control:
                 if effect > 0.3 * max(effects.values()) or (way == "modes" and choice > max(effects.values())):
                     self.level = refine(self.level, way, probe=False)
             sweeper.learn(solved)
-            solved = sweeper.iterate(solved.grid, means, self.level, stop)
+            try:
+                solved = sweeper.iterate(solved.grid, means, self.level, stop)
+            except SolverError as reason:
+                logger.info("more points cannot be had: %s", reason)
+                break
         final = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
         self.stage = "paths"
         final, bent = self._average_kinks(final)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import fsolve
-from scipy.special import ndtr
+from scipy.special import ive, ndtr
 from sympy import Expr, cos, exp, sin, tanh
 
 import eqsolve
@@ -422,3 +422,77 @@ def test_kernels_are_watched_when_nothing_else_is() -> None:
 def test_unknown_solver() -> None:
     with pytest.raises(UsageError, match="did you mean `stochastic`"):
         solve("rnn", 1e-3, t_max=1, solver="stochastc")
+
+
+# --- discrete time, laws, interruption ----------------------------------------------------------------------------------
+def test_the_discrete_system_is_solved_exactly() -> None:
+    """x ← x + η(−x + a), a ~ GP(cos(t − t')): the variance of the recursion, not of the differential equation."""
+    eta, count = 0.5, 12
+    model = System(
+        "relaxing", eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(C(t, tp), E(x(t) * x(tp)))], laws={a: GP(cos(t - tp))},
+        init={x: 0}, observables={"variance": C(t, t)},
+    )  # fmt: skip
+    result = eqsolve.solve(model, t_max=eta * count, step=eta)
+    moments = eta * np.arange(count + 1)
+    weights = np.zeros((count + 1, count + 1))
+    for step in range(count):
+        weights[step + 1] = (1 - eta) * weights[step]
+        weights[step + 1, step] += eta
+    truth = np.einsum("ti,ij,tj->t", weights, np.cos(np.subtract.outer(moments, moments)), weights)
+    np.testing.assert_allclose(result["t"].values, moments)
+    np.testing.assert_allclose(result["variance"].values, truth, atol=1e-12)
+
+
+def test_gradient_descent_of_a_network_is_not_its_flow() -> None:
+    """One path without noise: u and v of a two-layer network with a huge number of data, by hand and by the engine."""
+    eta, decay = 0.2, 0.3
+    model = System("shrinking", eqs=[Eq(x(t).diff(t), -decay * x(t) + 0 * a(t)), Eq(C(t, tp), E(x(t) * x(tp)))],
+                   laws={a: GP(exp(-((t - tp) ** 2)))}, init={x: 1}, observables={"square": C(t, t)})  # fmt: skip
+    result = eqsolve.solve(model, t_max=2, step=eta)
+    np.testing.assert_allclose(result["square"].values, (1 - eta * decay) ** (2 * np.arange(11)), rtol=1e-12)
+
+
+def test_law_of_a_process() -> None:
+    """x(t) of a process driven by a Gaussian with known variance is normal; the kept paths say so."""
+    model = System(
+        "relaxing", eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(C(t, tp), E(x(t) * x(tp)))], laws={a: GP(cos(t - tp))},
+        init={x: 1}, observables={"variance": C(t, t), "size": E(abs(x(t)))},
+    )  # fmt: skip
+    result = eqsolve.solve(model, t_max=3, rtol=1e-3)
+    law = result.law("x", 2.0)
+    by_cos, by_sin = relaxed(np.array([2.0]))
+    mean, variance = np.exp(-2), float(by_cos[0] ** 2 + by_sin[0] ** 2)
+    assert law.mean() == pytest.approx(mean, abs=5e-3)
+    assert law.var() == pytest.approx(variance, rel=2e-2)
+    assert law.quantile(0.9) == pytest.approx(mean + 1.2815515655 * np.sqrt(variance), abs=0.02)
+    deviation = np.sqrt(variance)
+    size = deviation * np.sqrt(2 / np.pi) * np.exp(-(mean**2) / 2 / variance) + mean * (2 * ndtr(mean / deviation) - 1)
+    found = result.at([2.0])
+    assert abs(found["size"].values[0] - size) <= 3 * found["size_error"].values[0] + 1e-3 * size
+
+
+def test_an_interruption_returns_what_is_done() -> None:
+    def stop(done: float, total: float, text: str) -> None:
+        if text.startswith("panels"):
+            raise KeyboardInterrupt
+
+    result = solve("dln", 1e-4, t_max=5, progress=stop)
+    assert result.status == "interrupted"
+    assert (result.error["E_test"].values > 0).all()
+    exact = solve("dln", 1e-3, t_max=5)
+    moments = [0.5, 2, 5]
+    gap = np.abs(result.at(moments)["E_test"].values - exact.at(moments)["E_test"].values)
+    assert (gap <= result.at(moments)["E_test_error"].values + exact.at(moments)["E_test_error"].values).all()
+
+
+def test_a_mean_of_the_process_alone_acts_back_exactly() -> None:
+    """x' = −x + a, a ~ GP(C), C = E[x x'], x(0) = 1 has C(t, t) = e^{−2t} I₀(2t)."""
+    model = System("echo", eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(C(t, tp), E(x(t) * x(tp)))], laws={a: GP(C(t, tp))},
+                   init={x: 1}, observables={"v": C(t, t)})  # fmt: skip
+    for rtol in (1e-3, 1e-5):
+        result = eqsolve.solve(model, t_max=5, rtol=rtol)
+        moments = np.linspace(0.1, 5, 20)
+        found = result.at(moments)
+        gap = np.abs(found["v"].values - ive(0, 2 * moments)).max()
+        assert gap <= rtol * 0.3
+        assert gap <= 3 * found["v_error"].values.max()
