@@ -145,8 +145,25 @@ class Result:
     # --- further questions -----------------------------------------------------------------------------------------
     def law(self, name: str, *moment: float) -> Distribution:
         """Return the law of a random variable, jointly with the random constants; of a process, at a time."""
+        if moment and name in self.dataset and self.dataset[name].dims[-1:] == ("t",) and self.dataset[name].ndim == 2:
+            return self._law_of_paths(name, *moment)
         law: Distribution = self._asked("law")(name, *moment)
         return law
+
+    def _law_of_paths(self, name: str, moment: float) -> Distribution:
+        """Return the law of a process at a time from the paths kept, jointly with the random constants."""
+        from eqsolve.distribution import Distribution
+
+        path = self.dataset[name].dims[0]
+        values = [self._grid().interpolate(self.dataset[name].values, self._inside(np.array([float(moment)])))[:, 0]]
+        names, weights = [name], np.full(self.dataset.sizes[path], 1.0)
+        for key, coordinate in self.dataset.coords.items():
+            if coordinate.dims == (path,) and str(key).startswith("weight"):
+                weights = coordinate.values
+            elif coordinate.dims == (path,) and key != path:
+                names.append(str(key))
+                values.append(coordinate.values)
+        return Distribution(tuple(names), np.array(values), weights / weights.sum())
 
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols over a fixed point's laws, and its error."""

@@ -163,10 +163,11 @@ def solve(
     )
     choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
-    if step is not None and solver is None:
+    if step is not None and solver is None and choice.name != "stochastic":
         if choice.name not in ("operators", "two_time") or choose_solver(model, kernels=False).name != "operators":
             raise UsageError(
-                f"model `{model.name}`: a discrete step is solved for closed systems of compositions only, so far"
+                f"model `{model.name}`: a discrete step is solved for stochastic systems and closed systems of "
+                "compositions, so far"
             )
         name = "operators"
     if not name:

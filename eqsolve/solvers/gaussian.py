@@ -22,6 +22,7 @@ from eqsolve.solvers.grids import Array
 
 __all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points"]
 
+_QUASI = 6  # modes of a sample that follow a quasi-random sequence
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
 
 
@@ -221,9 +222,12 @@ def _cubic(modes: int) -> Array:
 
 
 def _sample(modes: int, level: Level) -> tuple[Array, Array]:
-    """Many modes matter: a quasi-random sample of all of them, each point used with both signs."""
-    half = level.most // 2
-    sample = _kronecker(half, modes, level.seed)
+    """Return a sample of all modes, each point used with both signs: quasi-random along the first, random along the rest."""
+    half = max(1, level.most // 2)
+    first = min(modes, _QUASI)
+    rest = np.random.default_rng((level.seed, 1)).standard_normal((modes - first, half))
+    sample = np.vstack([_kronecker(half, first, level.seed), rest])
+    sample /= np.sqrt((sample**2).mean(axis=1, keepdims=True))
     return np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)
 
 

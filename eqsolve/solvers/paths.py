@@ -8,6 +8,7 @@ Cost per sweep: nodes² × paths for the paths, nodes³ × paths / 3 for the res
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -99,11 +100,7 @@ class PathSolver:
     def run(self, state: Evaluation, covariances: dict[Any, tuple[Any, Array, Array]]) -> dict[E, Array]:
         """Return the ensemble's means for given kernels; ``covariances`` maps noises to their group, covariance and
         mean."""
-        self.state = state
-        self.operators = self._operators(state)
-        self.drives = [(drive, self._drive_operator(drive, state)) for drive in self.compiled.source.drives]
-        noises = self._noises(covariances)
-        self._solve_paths(noises)
+        self.follow(state, covariances)
         arguments = self._full_arguments()
         made: dict[E, Array] = {}
         self.reactions = {}
@@ -114,6 +111,13 @@ class PathSolver:
         rest = {m.mean.node: self._mean(m, arguments) for m in self.compiled.means if m.mean.kind != "response"}
         return {m.mean.node: made[m.mean.node] if m.mean.kind == "response" else rest[m.mean.node]
                 for m in self.compiled.means}  # fmt: skip
+
+    def follow(self, state: Evaluation, covariances: dict[Any, tuple[Any, Array, Array]]) -> None:
+        """Solve the path equations for given kernels."""
+        self.state = state
+        self.operators = self._operators(state)
+        self.drives = [(drive, self._drive_operator(drive, state)) for drive in self.compiled.source.drives]
+        self._solve_paths(self._noises(covariances))
 
     def _noises(self, covariances: dict[Any, tuple[Any, Array, Array]]) -> list[Array]:
         """Choose modes and points; return each noise on (nodes, paths)."""
@@ -138,8 +142,11 @@ class PathSolver:
             flat = np.concatenate(strengths) if strengths else np.empty(0)
             self.order = np.argsort(-flat, kind="stable")
             simple = self.compiled.degree is not None and self.compiled.degree <= _CUBIC
-            self.used = Layout("cubic") if simple else self.layout or lay_out(list(flat[self.order]), self.level)
+            plain = Layout("cubic") if simple else None
+            sampled = self.layout if self.layout is not None and self.layout.kind == "sample" else None
+            self.used = sampled or plain or self.layout or lay_out(list(flat[self.order]), self.level)
             self.points = make_points(len(flat), self.used, self.laws, self.level)
+            self._check_memory(len(self.points.weights), size)
             self.strong = np.ones(len(flat), dtype=bool)
             self.strong[self.order[self.used.modes(len(flat)) :]] = False
             if self.used.kind == "sparse" and self.shapes is not None:
@@ -159,6 +166,18 @@ class PathSolver:
                 row = group.index(noise) * size
                 made[noise] = part[row : row + size] + covariances[noise][2][:, None]
         return [made[noise] for noise in source.noises]
+
+    def _check_memory(self, paths: int, nodes: int) -> None:
+        """Refuse what would not fit into the machine's memory, before it is asked for."""
+        count, signals = len(self.compiled.source.unknowns), self.compiled.count
+        numbers = 4 * count + 2 * signals * (count + 1) + len(self.compiled.source.noises)
+        numbers += len(self.compiled.targets) * (count + 2)
+        needed, there = 8.0 * numbers * paths * nodes, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if needed > 0.5 * there:
+            raise SolverError(
+                f"{paths} paths on {nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's "
+                f"{there / 1e9:.1f} GB; ask for a larger rtol or a shorter time"
+            )
 
     def _rotate(self, factor: Array, number: int, group: list[Any]) -> tuple[Array, Array]:
         """Rotate modes by how much the responses to them vary; where that is not known, by their mean effect."""
@@ -468,6 +487,11 @@ class PathSolver:
                     pairs += mine @ yours.T
             total += np.asarray(self.state.pointwise(outer), float) * pairs
         return total
+
+    def ones(self) -> dict[E, Array]:
+        """Return the means of functions of one time over the paths as they are."""
+        arguments = self._full_arguments()
+        return {m.mean.node: self._mean(m, arguments) for m in self.compiled.means if m.mean.kind == "one"}
 
     def _linear(self, target: Expr) -> list[Array | None]:
         """Return, by group of noises, what a target does with the weak modes through its mean response."""

@@ -21,6 +21,7 @@ from sympy import Abs, Add, Expr, Heaviside, Max, Min, Piecewise, sign
 
 from eqsolve.binding import Binding
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.nodes import E
 from eqsolve.language.system import System
 from eqsolve.passes.path_form import derive_path_form
 from eqsolve.passes.substitution import apply_substitutions
@@ -29,9 +30,10 @@ from eqsolve.solvers.gaussian import Level
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Evaluation, OperatorGrid
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths import PathSolver
 from eqsolve.solvers.rows import RowStore
 from eqsolve.solvers.sweeps import Means, Solved, Sweeper, interpolation_matrix
-from eqsolve.solvers.tolerance import excess
+from eqsolve.solvers.tolerance import allowance, excess
 
 __all__ = ["solve_stochastic"]
 
@@ -41,6 +43,7 @@ _GROWTH = 1.5
 _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 _RATIO = math.sqrt(2.0)
 _ROUNDS = 8
+_SAMPLE, _SETS = 1024, 4  # paths kept to look at laws, in sets whose differences show the error
 _SHARE = 0.45  # of the tolerance for panels, and for points
 _REMAINS = 0.5  # of the change under more points, in the error after they were taken in
 
@@ -68,7 +71,8 @@ def solve_stochastic(binding: Binding, options: Options) -> Result:
     """Solve a system with stochastic processes to the tolerance asked for."""
     system = binding.model
     assert isinstance(system, System)
-    bound = apply_substitutions(system).subs(dict(binding.values))
+    changed = system if options.step is not None else apply_substitutions(system)  # exact in continuous time only
+    bound = changed.subs(dict(binding.values))
     by_name = {item.name: law for item, law in binding.laws.items()}  # a law in parameters makes a new symbol
     laws = {**binding.laws, **{item: by_name[item.name] for item in bound.randoms if item.name in by_name}}
     sweeper = Sweeper(derive_path_form(bound), laws)
@@ -88,6 +92,10 @@ class Curves:
     values: dict[str, Array]  # of responses, continued across the diagonal
     sizes: dict[str, float]  # of the terms averaged or added up in the observables, before they cancel
 
+    @property
+    def all(self) -> dict[str, Array]:
+        return {**self.single, **self.tables, **self.values}
+
 
 class _Control:
     """Chooses grids, points and tolerances for one solve."""
@@ -98,39 +106,97 @@ class _Control:
         self.order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 3e-6 else 7)
 
     def solve(self) -> Result:
+        """Solve; an interruption returns what there is, with the error it has."""
+        self.best: tuple[Solved, dict[str, Array], str] | None = None
+        self.samples: list[tuple[PathSolver, ...]] = []
+        self.sweeper.notify = self._notify
+        try:
+            return self._solve()
+        except (KeyboardInterrupt, MemoryError) as reason:
+            if self.best is None:
+                raise
+            solved, errors, stage = self.best
+            curves = self._curves(solved)
+            result = self._package(solved, curves, errors, self._worst(curves, errors))
+            what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
+            return replace(result, status=what, message=f"{what} {stage}; the errors are those of what was done by then")
+
+    def _solve(self) -> Result:
         options, sweeper = self.options, self.sweeper
         stop = 5e-3 * options.rtol
         self.level = make_level(min(1e-2, 10 * options.rtol), options.seed)
-        grid = OperatorGrid.from_panels(self._first_panels(self.rough))
+        if options.step is not None:
+            grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
+        else:
+            grid = OperatorGrid.from_panels(self._first_panels(self.rough))
+        self.stage = "start"
+        start = self._start(grid)
+        self._keep(start, None, "after the start")
+        sweeper.learn(start)
+        self.stage = "panels"
+        base = sweeper.iterate(grid, start.means, self.level, stop)
+        if options.step is None:
+            solved, time_error, by_time = self._settle_panels(base, stop)
+        else:
+            solved, time_error, by_time = base, self._nothing(base), 0.0
+        self.stage = "points"
+        return self._settle_points(solved, time_error, by_time, stop)
+
+    def _start(self, grid: OperatorGrid) -> Solved:
         try:
-            start = sweeper.start(grid, self.rough)
+            return self.sweeper.start(grid, self.rough)
         except SolverError:
             logger.info("the start fails with few points; trying more")
-            self.rough = make_level(1e-3, options.seed)
-            start = sweeper.start(grid, self.rough)
-        options.report(0.2 * options.t_max, "start found")
-        sweeper.learn(start)
-        base = sweeper.iterate(grid, start.means, self.level, stop)
-        solved, time_error, by_time = self._settle_panels(base, stop)
-        return self._settle_points(solved, time_error, by_time, stop)
+            self.rough = make_level(1e-3, self.options.seed)
+            return self.sweeper.start(grid, self.rough)
+
+    def _keep(self, solved: Solved, errors: dict[str, Array] | None, stage: str) -> None:
+        """Remember a solution in case of an interruption; without known errors they are as large as the values."""
+        if errors is None:
+            curves = self._curves(solved)
+            errors = {name: np.abs(values) for name, values in curves.all.items()}
+        self.best = (solved, errors, stage)
+
+    def _notify(self, until: float, sweep: int, left: float) -> None:
+        done = {"start": 0.3 * until / self.options.t_max, "panels": 0.4, "points": 0.7, "paths": 0.95}[self.stage]
+        self.options.report(done * self.options.t_max, f"{self.stage}: t = {until:.4g}, sweep {sweep}, residual {left:.1g}")
+
+    def _nothing(self, solved: Solved) -> dict[str, Array]:
+        return {name: np.zeros_like(values) for name, values in self._curves(solved).all.items()}
 
     def _settle_panels(self, base: Solved, stop: float) -> tuple[Solved, dict[str, Array], float]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
-        ratio = _RATIO
-        for number in range(1, _ROUNDS + 1):
-            dense = self._denser(base, stop, ratio)
-            errors = self._compare(base, dense)
-            worst = self._worst(self._curves(dense), errors)
+        assert base.grid.panels is not None
+        ratios = np.full(base.grid.panels.panels, _RATIO)
+        for _ in range(_ROUNDS):
+            dense = self._denser(base, stop, ratios)
+            errors = self._compare(base, dense, ratios)
+            curves = self._curves(dense)
+            worst = self._worst(curves, errors)
             logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
-            self.options.report((0.2 + 0.04 * number) * self.options.t_max, f"{dense.grid.size} nodes")
+            self._keep(dense, None, f"with {dense.grid.size} nodes")
             if worst <= _SHARE:
                 break
-            base, ratio = dense, min(max((worst / (0.5 * _SHARE)) ** (1 / (self.order + 1)), 1.15), 2.0)
+            base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors, worst
+
+    def _ratios(self, curves: Curves, errors: dict[str, Array], solved: Solved) -> Array:
+        """Return how much denser each panel and its neighbours should be."""
+        watched = [name for name in self._excesses(curves, errors) if name in curves.single]
+        if not watched:
+            return np.full(len(solved.grid.blocks) - 1, _RATIO)
+        over = np.max([self._over(curves, errors, name) for name in watched], axis=0)
+        panels = np.array([over[part].max() for part in solved.grid.blocks[1:]])
+        panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
+        return np.clip((panels / (0.3 * _SHARE)) ** (1 / (self.order + 1)), 1.1, 2.0)
+
+    def _over(self, curves: Curves, errors: dict[str, Array], name: str) -> Array:
+        scale = curves.sizes.get(name, 0.0)
+        return errors[name] / (allowance(curves.single[name], self.options, 0.1, scale=scale) + 1e-300)
 
     def _settle_points(self, solved: Solved, time_error: dict[str, Array], by_time: float, stop: float) -> Result:
         """Probe more points in every way there is, take those that matter, until the error is small enough."""
-        sweeper, options = self.sweeper, self.options
+        sweeper = self.sweeper
         sweeper.learn(solved)
         for number in range(1, _ROUNDS + 1):
             curves = self._curves(solved)
@@ -146,7 +212,8 @@ class _Control:
             text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
             logger.debug("points: %s", {name: f"{value:.2g}" for name, value in self._excesses(curves, errors).items()})
-            options.report((0.5 + 0.06 * number) * options.t_max, f"{self._paths(solved)} paths")
+            known = {name: errors[name] + time_error[name] for name in errors}
+            self._keep(solved, known, f"with {self._paths(solved)} paths")
             if by_points + by_time <= 1.0 or number == _ROUNDS:
                 break
             choice = effects.pop("choice")
@@ -156,12 +223,32 @@ class _Control:
             sweeper.learn(solved)
             solved = sweeper.iterate(solved.grid, means, self.level, stop)
         final = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
+        self.stage = "paths"
+        final, bent = self._average_kinks(final)
         curves = self._curves(final)
+        errors |= {name: bent[name] for name in bent if name in self._bent()}
         remain = 2.0 * max(solved.left, 1e-14)
         for name, error in time_error.items():
-            values = {**curves.single, **curves.tables, **curves.values}[name]
-            errors[name] = errors[name] + error + remain * float(np.abs(values).max())
+            errors[name] = errors[name] + error + remain * float(np.abs(curves.all[name]).max())
         return self._package(final, curves, errors, self._worst(curves, errors))
+
+    def _bent(self) -> set[str]:
+        """Return the observables that average a function with a kink, where no rule for smooth functions converges."""
+        return {name for name, expr in self.sweeper.form.observables if any(node.has(*_KINKS) for node in expr.atoms(E))}
+
+    def _average_kinks(self, solved: Solved) -> tuple[Solved, dict[str, Array]]:
+        """Average functions with a kink over samples of paths; return the error that the samples' differences show."""
+        sweeper = self.sweeper
+        self.samples = [sweeper.sample(solved, _SAMPLE, self.options.seed + number) for number in range(_SETS)]
+        found = [{key: value for solver in sample for key, value in solver.ones().items()} for sample in self.samples]
+        bent = [key for key in found[0] if key.has(*_KINKS) and key not in sweeper.fed]
+        if not bent:
+            return solved, {}
+        table = {key: np.array([entry[key] for entry in found]) for key in bent}
+        means = solved.means | {key: values.mean(axis=0) for key, values in table.items()}
+        spread = {key: 2 * values.std(axis=0, ddof=1) / math.sqrt(_SETS) for key, values in table.items()}
+        made = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
+        return made, self._change(self._curves(made), made, {**means, **{key: means[key] + spread[key] for key in bent}})
 
     def _probe(self, solved: Solved, same: Means, way: str) -> Means:
         """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
@@ -212,13 +299,13 @@ class _Control:
         edges = np.concatenate([[0.0], np.cumsum(steps)])
         return PanelGrid(self.begin + edges * (span / edges[-1]), self.order)
 
-    def _denser(self, solved: Solved, stop: float, ratio: float) -> Solved:
+    def _denser(self, solved: Solved, stop: float, ratios: Array) -> Solved:
         """Return the solution on denser panels, with the same points."""
         old = solved.grid.panels
         assert old is not None
-        count = old.panels
-        position = np.linspace(0, count, math.ceil(count * ratio) + 1)
-        grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(count + 1), old.edges), old.order))
+        wanted = np.append(0.0, np.cumsum(ratios))
+        position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
+        grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, wanted, old.edges), old.order))
 
         means = self.sweeper.transfer(solved.means, solved.grid, grid)
         self.sweeper.move_shapes(solved.grid, grid)
@@ -248,21 +335,22 @@ class _Control:
         absolute.tables, absolute.operators, absolute.functions = state.tables, state.operators, state.functions
         return sum(float(np.abs(absolute.vector(term)).max()) for term in Add.make_args(expr))
 
-    def _compare(self, base: Solved, dense: Solved) -> dict[str, Array]:
+    def _compare(self, base: Solved, dense: Solved, ratios: Array) -> dict[str, Array]:
         """Return the error of the denser solution's panels."""
         final, middle = self._curves(dense), self._curves(base)
         assert dense.grid.panels is not None
         assert base.grid.panels is not None
         forward = interpolation_matrix(base.grid.panels, dense.grid.nodes)
-        ratio = dense.grid.panels.panels / base.grid.panels.panels
-        factor = 1.5 / (max(ratio, 1.1) ** (dense.grid.panels.order + 1) - 1)
+        local = ratios[base.grid.panels.locate(dense.grid.nodes)]
+        factor = 1.5 / (local ** (dense.grid.panels.order + 1) - 1)
+        pairs = np.maximum(factor[:, None], factor[None, :])
         errors = {}
         for name, values in final.single.items():
             errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
         for name, table in final.tables.items():
-            errors[name] = factor * np.abs(table - forward @ middle.tables[name] @ forward.T)
+            errors[name] = pairs * np.abs(table - forward @ middle.tables[name] @ forward.T)
         for name, table in final.values.items():
-            errors[name] = factor * np.abs(np.tril(table - forward @ middle.values[name] @ forward.T))
+            errors[name] = pairs * np.abs(np.tril(table - forward @ middle.values[name] @ forward.T))
         return errors
 
     def _worst(self, final: Curves, errors: dict[str, Array]) -> float:
@@ -288,8 +376,7 @@ class _Control:
     def _package(self, solved: Solved, final: Curves, errors: dict[str, Array], worst: float) -> Result:
         import xarray as xr
 
-        grid = solved.grid.panels
-        assert grid is not None
+        grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
         data: dict[str, Any] = {}
         coordinates: dict[str, Any] = {"t": grid.nodes, "row": grid.nodes, "column": grid.nodes}
         for name, values in final.single.items():
@@ -323,15 +410,17 @@ class _Control:
         )  # fmt: skip
 
     def _add_paths(self, solved: Solved, data: dict[str, Any], coordinates: dict[str, Any]) -> None:
-        """Keep the paths of the processes with their weights, so that laws can be looked at."""
-        if len(solved.solvers) != 1:
-            return
-        solver = solved.solvers[0]
-        assert solver.points is not None
-        coordinates["weight"] = ("path", solver.points.weights)
-        coordinates |= {item.name: ("path", values) for item, values in solver.points.constants.items()}
-        for name, values in solver.process_values().items():
-            data[name] = (("path", "t"), values)
+        """Keep a sample of the paths with their weights, so that laws can be looked at; one set per ensemble."""
+        samples = self.samples or [self.sweeper.sample(solved, _SAMPLE, self.options.seed)]
+        for place, solvers in enumerate(zip(*samples, strict=True)):
+            path = "path" if place == 0 else f"path_{place + 1}"
+            points = [solver.points for solver in solvers if solver.points is not None]
+            weights = np.concatenate([item.weights for item in points]) / len(points)
+            coordinates["weight" if place == 0 else f"weight_{place + 1}"] = (path, weights)
+            for item in points[0].constants:
+                coordinates[item.name] = (path, np.concatenate([entry.constants[item] for entry in points]))
+            values = [solver.process_values() for solver in solvers]
+            data |= {name: ((path, "t"), np.concatenate([entry[name] for entry in values])) for name in values[0]}
 
 
 def _smear(values: Array) -> Array:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ class Sweeper:
         self.compiled = [compile_ensemble(ensemble) for ensemble in form.ensembles]
         self.total_sweeps = 0
         self.fed = self._fed()
+        self.notify: Callable[[float, int, float], None] = lambda until, sweep, left: None
         self.shapes: list[list[Array]] | None = None  # how responses vary, by ensemble, on the grid in use
 
     def _fed(self) -> frozenset[E]:
@@ -81,6 +83,18 @@ class Sweeper:
             )
             for place, item in enumerate(self.compiled)
         )  # fmt: skip
+
+    def sample(self, solved: Solved, count: int, seed: int) -> tuple[PathSolver, ...]:
+        """Return solvers that have followed a sample of paths, all of positive weight, through a solution."""
+        covariances = self._covariances(solved.state)
+        made = []
+        for compiled, old in zip(self.compiled, solved.solvers, strict=True):
+            constants = max(1, len({*zip(*old.points.constants.values(), strict=True)}) if old.points else 1)
+            level = replace(old.level, most=max(64, 2 * round(count / constants / 2)), seed=seed)
+            solver = PathSolver(compiled, self.laws, level, Layout("sample"), old.shapes)
+            solver.follow(solved.state, covariances)
+            made.append(solver)
+        return tuple(made)
 
     def learn(self, solved: Solved) -> None:
         """Look at a solution's paths, to choose modes by them from now on (on the same grid)."""
@@ -277,6 +291,7 @@ class Sweeper:
             vector = secants.next(before, image, weights) if residual < 0.5 else image
             left = max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
             good, means = before, self.unpack(vector, made)
+            self.notify(float(grid.nodes[-1]), count, left)
             if left <= tolerance and not anew:
                 break
             for solver in solvers:
@@ -307,7 +322,7 @@ class Sweeper:
             solved = found
             if blocks == len(grid.blocks):
                 return solved
-            done, blocks = blocks, min(len(grid.blocks), blocks + max(2, blocks // 6))
+            done, blocks = blocks, min(len(grid.blocks), blocks + max(2, blocks // (6 if grid.panels else 3)))
 
 
 def interpolation_matrix(grid: PanelGrid, times: Array) -> Array:
