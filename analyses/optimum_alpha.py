@@ -1,23 +1,19 @@
-"""Smaller α is better only without noise: E_test of the interpolator against α, its optimum, and finite size.
-
-    python analyses/optimum_alpha.py [FILE.png]
+"""Smaller α is better only without noise.
 
 Diagonal network without weight decay, δ = 0.5, P_* = Bernoulli(0.1). Without noise E_test grows with α; with σ² = 0.05
 it has a minimum at α = 0.345, found here as a zero of the exact derivative dE_test/dα. Points with error bars: the
-interpolators of least potential at d = 400, 8 draws. Takes about a minute of CPU.
+interpolators of least potential at d = 400, 8 draws (quick: 200, 4), bars of one standard error.
 """
 
-from __future__ import annotations
-
-import sys
-
 import numpy as np
+import xarray as xr
+from _shared import limits
 from scipy.optimize import brentq
 
 import eqsolve
-from eqsolve.binding import bind
-from eqsolve.microscopic.minimisers import finite_size
+from eqsolve.plotting.paper import curve, label_panels, panels, points
 
+ORDER = 22
 MODEL = "dln_fixed_point_min_norm"
 ALPHAS = np.geomspace(1e-2, 1e1, 61)
 SIZES = (0.03, 0.1, 0.345, 1.0, 3.0)
@@ -38,40 +34,37 @@ def curves() -> dict[float, np.ndarray]:
     return {s: eqsolve.follow(MODEL, "alpha", ALPHAS, sigma2=s)["E_test"].values for s in (0.0, 0.05)}
 
 
-def confirm(sigma2: float, d: int = 400, seeds: int = 8) -> dict[float, tuple[float, float]]:
-    """Return mean and standard error of E_test at finite size for a few α."""
-    model = eqsolve.load(MODEL)
-    return {
-        alpha: finite_size(bind(model, {"alpha": alpha, "sigma2": sigma2}), d=d, seeds=seeds).mean("E_test")
-        for alpha in SIZES
-    }
-
-
-def main(file: str = "optimum_alpha.png") -> None:
-    """Print the optimum and the finite-size values, and draw them."""
-    from matplotlib.figure import Figure
-
+def compute(run):
+    """Curves with and without noise, the optimum, and finite size."""
+    d, seeds = run.pick((200, 4), (400, 8))
     alpha, value = optimum(0.05)
-    print(f"sigma2 = 0.05: optimal alpha = {alpha:.6f}, E_test = {value:.6f}")
-    theory = curves()
-    clean = theory[0.0]
-    print(f"sigma2 = 0: E_test increases with alpha: {bool((np.diff(clean) > 0).all())}")
-    figure = Figure(figsize=(8, 3.4), layout="constrained")
-    for axes, sigma2 in zip(figure.subplots(1, 2), theory, strict=True):
-        axes.semilogx(ALPHAS, theory[sigma2], label="theory")
-        points = confirm(sigma2)
-        means, errors = np.array(list(points.values())).T
-        axes.errorbar(list(points), means, 2 * errors, fmt="o", ms=4, label="d = 400, 8 draws (2 s.e.)")
-        for place, (mean, error) in points.items():
-            solved = float(eqsolve.solve(MODEL, alpha=place, sigma2=sigma2)["E_test"])
-            print(f"sigma2 = {sigma2:g}, alpha = {place:g}: theory {solved:.5f}, finite size {mean:.5f} ± {error:.5f}")
-        axes.set(xlabel="α", ylabel="E_test", title=f"σ² = {sigma2:g}")
+    run.note(f"Best α at σ² = 0.05: {alpha:.4f}, where E_test = {value:.5f}.")
+    lines, draws = curves(), []
+    for sigma2 in lines:
+        runs, half = (np.array([limits(MODEL, n, k, alpha=a, sigma2=sigma2)[:, 0] for a in SIZES]).T
+                      for n, k in ((d, seeds), (d // 2, 2 * seeds)))  # fmt: skip
+        exact = [float(eqsolve.solve(MODEL, alpha=a, sigma2=sigma2)["E_test"]) for a in SIZES]
+        run.agree(f"E_test at σ² = {sigma2:g}", exact, 0.0, runs, half)
+        draws.append(runs)
+    return xr.Dataset(
+        {"E_test": (("sigma2", "alpha"), list(lines.values())), "runs": (("sigma2", "draw", "place"), draws)},
+        {"sigma2": list(lines), "alpha": ALPHAS, "place": list(SIZES)},
+        {"d": d, "draws": seeds, "optimum": alpha},
+    )
+
+
+def draw(data):
+    """Without noise on the left, with noise on the right."""
+    figure, axes = panels(1, 2)
+    for panel, sigma2 in zip(axes, data["sigma2"].values, strict=True):
+        one = data.sel(sigma2=sigma2)
+        curve(panel, data["alpha"], one["E_test"], color="#0072B2", label="theory, box (iii)")
+        label = f"d = {data.attrs['d']}, {data.attrs['draws']} draws"
+        points(panel, data["place"], one["runs"], color="#D55E00", label=label)
         if sigma2:
-            axes.axvline(alpha, color="gray", ls=":", label=f"optimum α = {alpha:.3f}")
-        axes.legend()
-    figure.savefig(file, dpi=150)
-    print(f"wrote {file}")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:2])
+            panel.axvline(data.attrs["optimum"], color="0.5", ls=":", label=rf"best $\alpha$ = {data.attrs['optimum']:.3f}")
+        panel.set(xscale="log", xlabel=r"initialization $\alpha$", ylabel=r"$E_{\mathrm{test}}(\infty)$")
+        panel.set_title(rf"$\sigma^2 = {sigma2:g}$")
+        panel.legend(loc="best" if sigma2 else "lower right")
+    label_panels(axes)
+    return figure

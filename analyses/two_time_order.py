@@ -1,14 +1,11 @@
 """Error of the two-time solver at panel ends against the number of panels, for m = 2, 3, 4 nodes per panel.
 
-    python analyses/two_time_order.py [FILE.png]
-
 Uniform panels on [0, 4], no adaptivity. Left: y' = 1 − 2y − 5∫y. Right: the kernel R_w of the lazy system, against the
-Marchenko–Pastur law, at all pairs of panel ends. Takes about ten CPU seconds.
+Marchenko–Pastur law, at all pairs of panel ends.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -20,6 +17,7 @@ from eqsolve.solvers.two_time_march import March
 from eqsolve.spectra import MarchenkoPastur
 
 T_MAX = 4.0
+ORDER = 40
 ORDERS = (2, 3, 4)
 PANELS = (8, 16, 32, 64)
 
@@ -62,29 +60,31 @@ def order(errors: list[float]) -> float:
     return float(np.log2(kept[-2] / kept[-1]))
 
 
-def draw(path: str) -> None:
-    """Measure both systems and draw them side by side."""
-    import matplotlib
+def compute(run):
+    """Errors of both systems."""
+    import xarray as xr
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    found = [list(measure(error).values()) for error in (volterra_error, lazy_error)]
+    return xr.Dataset({"error": (("system", "m", "panels"), found)}, {"m": list(ORDERS), "panels": list(PANELS)})
 
-    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
+
+def draw(data):
+    """Both systems side by side."""
+    from eqsolve.plotting.paper import label_panels, panels
+
+    figure, axes = panels(1, 2, height=2.8, sharey=True)
     titles = ("$y' = 1 - 2y - 5\\int y$", "lazy system, $R_w(t, t')$")
-    for axis, error, title in zip(axes, (volterra_error, lazy_error), titles, strict=True):
-        for (m, found), colour in zip(measure(error).items(), ("#0072b2", "#d55e00", "#009e73"), strict=True):
-            axis.loglog(PANELS, found, "o-", color=colour, base=2, label=f"m = {m}: order {order(found):.1f}")
+    for place, (axis, title) in enumerate(zip(axes, titles, strict=True)):
+        for m, colour in zip(ORDERS, ("#0072b2", "#d55e00", "#009e73"), strict=True):
+            found = data["error"].isel(system=place).sel(m=m).values
+            axis.loglog(PANELS, found, "o-", color=colour, base=2, label=f"m = {m}: order {order(list(found)):.1f}")
             guide = found[1] * (PANELS[1] / np.array(PANELS, float)) ** (2 * m - 2)
             axis.loglog(PANELS, guide, ":", color=colour, linewidth=1)
-        axis.set(title=title, xlabel="panels on [0, 4]", xticks=PANELS)
+        axis.set(title=title, xlabel="panels on [0, 4]")
         axis.set_xticks(PANELS, [str(n) for n in PANELS])
         axis.set_yscale("log", base=10)
         axis.minorticks_off()
-        axis.grid(alpha=0.3)
-        axis.legend(frameon=False, fontsize=8)
+        axis.legend()
     axes[0].set_ylabel("largest error at panel ends")
-    figure.savefig(path, dpi=110)
-
-
-if __name__ == "__main__":
-    draw(sys.argv[1] if len(sys.argv) > 1 else "two_time_order.png")
+    label_panels(axes)
+    return figure

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from eqsolve import __version__
-from eqsolve.cli import cite, completion, doctor, explain, inspect, new, solve, sweep, validate
+from eqsolve.cli import cite, completion, doctor, explain, figure, inspect, new, solve, sweep, validate
 from eqsolve.errors import UsageError, did_you_mean
 
 __all__ = ["commands", "parse"]
@@ -21,6 +21,7 @@ VERBS = {
     "solve": solve.SOLVE,
     "validate": validate.VALIDATE,
     "sweep": sweep.SWEEP,
+    "figure": figure.FIGURE,
     "new": new.NEW,
     "cite": cite.CITE,
     "doctor": doctor.DOCTOR,

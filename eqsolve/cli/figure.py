@@ -1,0 +1,125 @@
+"""The command that makes figures from analysis files."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from eqsolve.cli.options import add_json, read_whole
+from eqsolve.cli.output import complain, say, write, write_json
+from eqsolve.cli.progress import Bar, clock
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import UsageError
+
+__all__ = ["FIGURE"]
+
+
+def run_figure(options: Namespace) -> int:
+    """Make the named figures; exit code 1 says that some failed, all others are there."""
+    from eqsolve.figures import find_analysis, list_analyses
+
+    known = list_analyses()
+    if not options.names:
+        write("\n".join(f"{item.name:24} {item.title}" for item in known))
+        return 0
+    whole = "all" in options.names
+    chosen = known if whole else [find_analysis(name) for name in dict.fromkeys(options.names)]
+    out = Path(options.out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {options.out!r}: {error.strerror}") from None
+    if options.data is not None and not Path(options.data).is_file():
+        raise UsageError(f"--data: there is no file {options.data!r}")
+    workers = read_whole(options.workers, "--workers")
+    made = _make_all(chosen, out, options, workers)
+    if whole or len(made) > 1:
+        from eqsolve.figure_page import write_page
+
+        page = write_page(made, out, quick=options.quick)
+        if not options.quiet and not options.json:
+            say(f"wrote {page}")
+    return _report(made, options, out)
+
+
+def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | None) -> list[Any]:
+    import functools
+    import os
+
+    from eqsolve.figures import make
+
+    job = functools.partial(make, out=out, quick=options.quick, data=options.data, fresh=options.fresh)
+    bar, made = Bar(options.quiet or options.json), {}
+    at_once = min(len(chosen), workers or os.cpu_count() or 1)
+    try:
+        if at_once == 1:
+            for place, item in enumerate(chosen):
+                bar(place, len(chosen), item.name)
+                made[item.name] = job(item)
+                _tell(made[item.name], options)
+        else:
+            import multiprocessing
+            from concurrent.futures import ProcessPoolExecutor, as_completed
+
+            with ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("spawn")) as pool:
+                waiting = {pool.submit(job, item): item for item in chosen}
+                for place, future in enumerate(as_completed(waiting)):
+                    found = future.result()
+                    made[found.name] = found
+                    bar.clear()
+                    _tell(found, options)
+                    bar(place + 1, len(chosen), found.name)
+    finally:
+        bar.clear()
+    return [made[item.name] for item in chosen]
+
+
+def _tell(made: Any, options: Namespace) -> None:
+    if options.quiet or options.json:
+        return
+    if made.status != "made":
+        complain(f"{made.name}: {made.status}: {made.message}")
+        return
+    worst = max((item.z for item in made.agreements), default=None)
+    agreement = "" if worst is None else f", largest |z| = {worst:.1f}"
+    how = "from the cache" if made.cached else clock(made.seconds)
+    say(f"{made.name}: {how}{agreement}")
+
+
+def _report(made: list[Any], options: Namespace, out: Path) -> int:
+    failed = [item for item in made if item.status == "failed"]
+    misses = [f"{item.name} ({a.what})" for item in made for a in item.agreements if not a.explained]
+    if options.json:
+        write_json({
+            "out": str(out), "quick": options.quick, "status": "failed" if failed else "ok", "unexplained": misses,
+            "figures": [
+                {**vars(item), "agreements": [vars(found) for found in item.agreements]} for item in made
+            ],
+        })  # fmt: skip
+    if misses:
+        complain(f"theory and simulation differ by more than 4 standard errors in {', '.join(misses)}")
+    return 1 if failed else 0
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or `all`; without a name, list what there is")
+    parser.add_argument("--out", default="figures", metavar="DIR", help="folder for figures, data and captions (figures)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, few draws and loose tolerances")
+    parser.add_argument("--data", metavar="FILE", help="a real data matrix (*.csv, *.npy, *.h5ad), samples in rows")
+    parser.add_argument("--fresh", action="store_true", help="compute again even if nothing has changed")
+    parser.add_argument("--workers", metavar="N", help="figures made at once; one per core by default")
+    add_json(parser)
+
+
+FIGURE = Verb(
+    summary="make the figures of analysis files",
+    description=(
+        "Make figures (PNG and PDF), the numbers behind them (netCDF) and captions from analysis files, found in\n"
+        "./analyses and packaged. With several, also a self-contained index.html with a table of agreement.\n"
+        "What has not changed since the last run is not computed again."
+    ),
+    example="figure all --quick --out figures",
+    add_arguments=_arguments,
+    run=run_figure,
+)

@@ -1,0 +1,72 @@
+"""Drawing for a column of print: sizes, fonts, theory as lines with bands, simulation as points with error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsolve.plotting.style import BAND, COLOURS
+
+__all__ = ["RC", "colours", "curve", "label_panels", "panels", "points", "spread"]
+
+COLUMN = 3.4  # inches
+RC: dict[Any, Any] = {
+    "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8.5, "legend.fontsize": 7, "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5, "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.3,
+    "legend.frameon": False, "legend.handlelength": 1.6, "legend.borderaxespad": 0.3, "pdf.fonttype": 42,
+    "svg.fonttype": "none", "axes.linewidth": 0.7, "xtick.major.width": 0.7, "ytick.major.width": 0.7,
+}  # fmt: skip
+
+
+def panels(rows: int = 1, columns: int = 1, *, height: float = 2.5, width: float | None = None, **more: Any) -> Any:
+    """Return a figure, not shown anywhere, and its axes as a flat list."""
+    from matplotlib.figure import Figure
+
+    across = width or (COLUMN if columns == 1 else 6.9)
+    figure = Figure(figsize=(across, height * rows), layout="constrained")
+    return figure, list(np.ravel(figure.subplots(rows, columns, **more)))
+
+
+def colours(count: int) -> list[Any]:
+    """Return colours for an ordered family, dark to light, that colour-blind readers and grey print keep in order."""
+    if count <= 3:
+        return list(COLOURS[:count])
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](0.88 * place / (count - 1)) for place in range(count)]
+
+
+def curve(axes: Any, x: Any, y: Any, error: Any = None, **style: Any) -> Any:
+    """Draw theory: a line, with a band of its error."""
+    (line,) = axes.plot(x, y, **{"zorder": 3, **style})
+    if error is not None:
+        low, high = np.asarray(y) - np.asarray(error), np.asarray(y) + np.asarray(error)
+        if axes.get_yscale() == "log":
+            low = np.maximum(low, np.nanmin(np.where(np.asarray(y) > 0, y, np.inf)) * 1e-3)
+        axes.fill_between(x, low, high, color=line.get_color(), alpha=BAND, linewidth=0, zorder=2)
+    return line
+
+
+def points(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
+    """Draw simulation: means over draws (first axis) with bars of one standard error."""
+    values = np.asarray(runs, dtype=float)
+    error = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
+    return axes.errorbar(
+        x, values.mean(axis=0), error,
+        **{"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4, **style},
+    )  # fmt: skip
+
+
+def spread(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
+    """Draw simulation: means over draws with bars of one standard deviation, as the paper's error bars are."""
+    values = np.asarray(runs, dtype=float)
+    bars = {"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4}
+    return axes.errorbar(x, values.mean(axis=0), values.std(axis=0, ddof=1), **{**bars, **style})
+
+
+def label_panels(all_axes: Sequence[Any]) -> None:
+    """Write (a), (b), … above the panels."""
+    for letter, axes in zip("abcdefghijkl", all_axes, strict=False):
+        axes.set_title(f"({letter})", loc="left", fontsize=8.5, fontweight="bold")
