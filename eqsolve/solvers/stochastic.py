@@ -51,7 +51,7 @@ _REMAINS = 0.5  # of the change under more points, in the error after they were 
 def make_level(accuracy: float, seed: int) -> Level:
     """Return the points that go with an accuracy of expectations."""
     digits = -math.log10(accuracy)
-    return Level(accuracy, 1.0, round(8 + 4 * digits), round(40 / accuracy), seed)
+    return Level(accuracy, 1.0, round(4 + 3 * digits), round(40 / accuracy), seed)
 
 
 def refine(level: Level, way: str, *, probe: bool = True) -> Level:
