@@ -1,7 +1,7 @@
 """Depth: networks of 2, 3 and 4 layers.
 
-Beyond the paper: test error of the fixed point and convergence rate against α^L, the scale of a weight at the start, δ = 0.5,
-λ = 0, σ² = 0, P_* = Bernoulli(0.1).
+Beyond the paper: test error of the fixed point and convergence rate against α^L, the scale of a weight at the
+start, δ = 0.5, λ = 0, σ² = 0, P_* = Bernoulli(0.1).
 """
 
 import numpy as np

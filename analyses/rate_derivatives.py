@@ -1,7 +1,7 @@
 """The slope of the rate: total, and at a fixed law.
 
-Beyond the paper: dγ/dα for δ = 0.5, σ² = 0, P_* = Bernoulli(0.1). The paper's closed form holds the law of w fixed; for δ < 1
-it moves with α, and the closed form is only the partial derivative. Both are positive.
+Beyond the paper: dγ/dα for δ = 0.5, σ² = 0, P_* = Bernoulli(0.1). The paper's closed form holds the law of w fixed;
+for δ < 1 it moves with α, and the closed form is only the partial derivative. Both are positive.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Generalization against speed.
 
-Beyond the paper: test error of the fixed point against its convergence rate γ along α, δ = 0.5, λ = 0, for three noise levels,
-P_* = Bernoulli(0.1). Without noise a smaller α is better and slower; with noise there is an α beyond which nothing
-is lost by being faster.
+Beyond the paper: test error of the fixed point against its convergence rate γ along α, δ = 0.5, λ = 0, for three
+noise levels, P_* = Bernoulli(0.1). Without noise a smaller α is better and slower; with noise there is an α beyond
+which nothing is lost by being faster.
 """
 
 import numpy as np
