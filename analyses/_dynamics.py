@@ -1,4 +1,7 @@
-"""The common frame of learning curves: theory on a fine grid, finite-size flows at a few times, for several settings."""
+"""The common frame of learning curves: theory on a fine grid, finite-size flows at a few times, for several settings.
+
+
+"""
 
 import numpy as np
 import xarray as xr
@@ -19,7 +22,7 @@ def learn(run, axis, values, window, *, size=(200, 4), simulated=None, rtol=None
     d, seeds = size
     rtol = rtol or run.pick(1e-2, 1e-3)
     simulated = list(values if simulated is None else simulated)
-    fine, coarse = 140, 11
+    fine, coarse = 140, 14
     shape = (len(values), fine)
     t, ts = np.full(shape, np.nan), np.full((len(values), coarse), np.nan)
     lines = {name: np.full(shape, np.nan) for name in (*NAMES, *(f"{n}_error" for n in NAMES))}
@@ -28,7 +31,8 @@ def learn(run, axis, values, window, *, size=(200, 4), simulated=None, rtol=None
         run.report(place, len(values), f"{axis} = {value:g}")
         settings = {**params, axis: float(value)}
         first, last = window(value)
-        t[place] = np.geomspace(first, last, fine)
+        even = np.linspace(0, last, 62)[1:-1]  # so that late phases are seen on a linear axis too
+        t[place] = np.sort(np.concatenate([np.geomspace(first, last, fine - 60), even]))
         try:
             found = theory(t[place], rtol, **settings)
             for name, line in lines.items():
@@ -37,7 +41,7 @@ def learn(run, axis, values, window, *, size=(200, 4), simulated=None, rtol=None
             run.note(f"Theory at {axis} = {value:g} was not solved ({str(error).splitlines()[0]}).")
         if value not in simulated:
             continue
-        ts[place] = t[place][:: (fine - 1) // (coarse - 1)][:coarse]
+        ts[place] = t[place][4 :: fine // coarse][:coarse]
         draws = flow_runs(ts[place], d, seeds, **settings)
         half = flow_runs(ts[place], d // 2, 2 * seeds, **settings) if check else None
         for name in NAMES:

@@ -53,26 +53,26 @@ def coordinates(model: str, d: int, seeds: int, **params: Any) -> np.ndarray:
     return np.concatenate(made)
 
 
-def flow_runs(at: Any, d: int, seeds: int, data: Any = "gaussian", **params: Any) -> dict[str, np.ndarray]:
+def flow_runs(at: Any, d: int, seeds: int, data: Any = "gaussian", rtol: float = 1e-6, **params: Any) -> dict[str, np.ndarray]:
     """Return E_train and E_test of finite-size gradient flow on (draw, time)."""
     flow = eqsolve.load("dln_flow")
     if callable(data):
-        parts = [_one(flow, at, data(np.random.default_rng(seed)), seed, params) for seed in range(seeds)]
+        parts = [_one(flow, at, data(np.random.default_rng(seed)), seed, rtol, params) for seed in range(seeds)]
         return {name: np.concatenate([part[name] for part in parts]) for name in ("E_train", "E_test")}
     size = {} if isinstance(data, np.ndarray) else {"d": d}
-    run = flow.simulate(at=at, seeds=seeds, data=data, constants="exact", workers=1, params=params, **size)
+    run = flow.simulate(at=at, seeds=seeds, data=data, constants="exact", workers=1, rtol=rtol, params=params, **size)
     return {name: run.values[name] for name in ("E_train", "E_test")}
 
 
-def _one(flow: Any, at: Any, matrix: np.ndarray, seed: int, params: dict[str, Any]) -> dict[str, np.ndarray]:
+def _one(flow: Any, at: Any, matrix: np.ndarray, seed: int, rtol: float, params: dict[str, Any]) -> dict[str, np.ndarray]:
     own = {key: value for key, value in params.items() if key != "delta"}
-    run = flow.simulate(at=at, seeds=1, seed=seed, data=matrix, constants="exact", workers=1, params=own)
+    run = flow.simulate(at=at, seeds=1, seed=seed, data=matrix, constants="exact", workers=1, rtol=rtol, params=own)
     return run.values
 
 
 @functools.lru_cache(maxsize=64)
 def _solved(model: str, t_max: float, rtol: float, params: tuple[tuple[str, Any], ...]) -> Any:
-    return eqsolve.solve(model, t_max=t_max, rtol=rtol, params=dict(params))
+    return eqsolve.solve(model, t_max=t_max, rtol=rtol, atol=rtol * 1e-4, params=dict(params))
 
 
 def theory(at: Any, rtol: float, model: str = "dln", **params: Any) -> dict[str, np.ndarray]:

@@ -1,8 +1,8 @@
 """Fixed points with weight decay: box (i).
 
 λ = 0.1, σ² = 0.05, P_* = Bernoulli(0.1). Left: errors over δ; points: the lasso, which the flow ends at, at d = 500
-(quick: 200), 10 draws (quick: 6), bars of one standard deviation. Right: law of the coordinates at δ = 0.5; the arrow is the
-delta spike at w = 0, its height its mass over the width of a bin.
+(quick: 200), 10 draws (quick: 6), bars of one standard deviation. Right: law of the coordinates at δ = 0.5; the
+arrow is the delta spike at w = 0, its height its mass over the width of a bin.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Fixed points without weight decay and δ < 1: box (iii).
 
-δ = 0.5, σ² = 0.05, P_* = Bernoulli(0.1). Left: test error over α (the training error is zero); points: the interpolator of
-least potential, which the flow ends at, at d = 500 (quick: 200), 10 draws (quick: 6), bars of one standard
-deviation. With noise there is a best α. Right: law of the coordinates at α = 0.3; it has no spike.
+δ = 0.5, σ² = 0.05, P_* = Bernoulli(0.1). Left: test error over α (the training error is zero); points: the
+interpolator of least potential, which the flow ends at, at d = 500 (quick: 200), 10 draws (quick: 6), bars of one
+standard deviation. With noise there is a best α. Right: law of the coordinates at α = 0.3; it has no spike.
 """
 
 import numpy as np

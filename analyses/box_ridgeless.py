@@ -1,7 +1,8 @@
 """Fixed points without weight decay and δ > 1: box (ii).
 
-σ² = 0.1, P_* = Bernoulli(0.1). Left: errors over δ; points: least squares, which the flow ends at, at d = 500 (quick: 200),
-10 draws (quick: 6), bars of one standard deviation. Right: law of the coordinates at δ = 2: the target plus Gaussian noise.
+σ² = 0.1, P_* = Bernoulli(0.1). Left: errors over δ; points: least squares, which the flow ends at, at d = 500
+(quick: 200), 10 draws (quick: 6), bars of one standard deviation. Right: law of the coordinates at δ = 2: the
+target plus Gaussian noise.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Learning curves of the mean-field theory over finite-size gradient flow.
 
-Beyond the paper: E_train(t) and E_test(t) from the full DMFT system, δ = 0.5, λ = 0.1, σ² = 0.01, P_* = Bernoulli(0.1), and
-finite-size flows (d = 500, 10 draws; quick: 200, 4) with bars of one standard error.
+Beyond the paper: E_train(t) and E_test(t) from the full DMFT system, δ = 0.5, λ = 0.1, σ² = 0.01, P_* =
+Bernoulli(0.1), and finite-size flows (d = 500, 10 draws; quick: 200, 4) with bars of one standard error.
 """
 
 from _dynamics import draw_learning, learn

@@ -1,8 +1,9 @@
 """Test error of the fixed point against the initialization.
 
-Gradient flow without weight decay, δ = 0.5, σ² = 0, P_* = Bernoulli(0.1): box (iii), solved along α, against the limits of the
-flow at d = 500 (quick: 200) over 10 draws (quick: 6), computed as interpolators of least potential. Error bars: one
-standard deviation. Dashed: the limits α → 0 (ℓ1, basis pursuit; solved at α = 1e-4) and α → ∞ (ℓ2; solved at α = 100).
+Gradient flow without weight decay, δ = 0.5, σ² = 0, P_* = Bernoulli(0.1): box (iii), solved along α, against the
+limits of the flow at d = 500 (quick: 200) over 10 draws (quick: 6), computed as interpolators of least potential.
+Error bars: one standard deviation. Dashed: the limits α → 0 (ℓ1, basis pursuit; solved at α = 1e-4) and α → ∞ (ℓ2;
+solved at α = 100).
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Convergence rate γ against the initialization, for δ = 2 and δ = 0.5.
 
-σ² = 0.1 for δ = 2 and 0 for δ = 0.5, P_* = Bernoulli(0.1). Lines: the rightmost singularity of the transform of the response.
-Points: the smallest rate of the linearised flow at its limit, at d = 400 (quick: 100) over 6 draws (quick: 4);
-finite size rounds the edge of the spectrum by a term of order d^(−2/3), which the draws at half the size measure.
-Dotted: the limit α² (1 − δ^(−1/2))², Marchenko and Pastur's edge.
+σ² = 0.1 for δ = 2 and 0 for δ = 0.5, P_* = Bernoulli(0.1). Lines: the rightmost singularity of the transform of the
+response. Points: the smallest rate of the linearised flow at its limit, at d = 400 (quick: 100) over 6 draws
+(quick: 4); finite size rounds the edge of the spectrum by a term of order d^(−2/3), which the draws at half the
+size measure. Dotted: the limit α² (1 − δ^(−1/2))², Marchenko and Pastur's edge.
 """
 
 import numpy as np

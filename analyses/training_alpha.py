@@ -1,7 +1,7 @@
 """Training error for many initializations.
 
-δ = 0.5, λ = 0.1, σ² = 0, P_* = Bernoulli(0.1). Lines: DMFT; points: d = 200, 4 draws (quick: 3). For large α the training
-error falls at once and rises again when the network turns rich; for small α it falls once.
+δ = 0.5, λ = 0.1, σ² = 0, P_* = Bernoulli(0.1). Lines: DMFT; points: d = 200, 4 draws (quick: 3). For large α the
+training error falls at once and rises again when the network turns rich; for small α it falls once.
 """
 
 from _dynamics import draw_learning, learn

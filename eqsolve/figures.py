@@ -112,6 +112,7 @@ class Analysis:
     path: Path
     title: str
     caption: str
+    group: str = ""  # figures of one group share work and are made one after the other in one process
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def folders() -> Iterator[Path]:
 
 
 def list_analyses() -> list[Analysis]:
-    """Return every figure that can be named, in the order its file asks for (``ORDER = 3``), then by name."""
+    """Return every figure that can be named, in the order the files ask for (``ORDER = 3``), then by name."""
     found: dict[str, tuple[float, Analysis]] = {}
     for folder in folders():
         for path in sorted(folder.glob("*.py")) if folder.is_dir() else ():
@@ -146,16 +147,19 @@ def list_analyses() -> list[Analysis]:
 
 
 def _describe(path: Path) -> tuple[float, Analysis]:
-    order = 1e9
+    order, group = 1e9, ""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
         return order, Analysis(path.stem, path, "(this file cannot be read)", "")
     for node in tree.body:
-        if isinstance(node, ast.Assign) and any(isinstance(x, ast.Name) and x.id == "ORDER" for x in node.targets):
-            order = float(ast.literal_eval(node.value))
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if node.targets[0].id == "ORDER":
+                order = float(ast.literal_eval(node.value))
+            if node.targets[0].id == "GROUP":
+                group = str(ast.literal_eval(node.value))
     title, _, rest = (ast.get_docstring(tree) or path.stem).partition("\n")
-    return order, Analysis(path.stem, path, title.strip().rstrip("."), " ".join(rest.split()))
+    return order, Analysis(path.stem, path, title.strip().rstrip("."), " ".join(rest.split()), group)
 
 
 def find_analysis(name: str) -> Analysis:

@@ -63,16 +63,23 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
             from concurrent.futures import ProcessPoolExecutor, as_completed
 
             with ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("spawn")) as pool:
-                waiting = {pool.submit(job, item): item for item in chosen}
-                for place, future in enumerate(as_completed(waiting)):
-                    found = future.result()
-                    made[found.name] = found
-                    bar.clear()
-                    _tell(found, options)
-                    bar(place + 1, len(chosen), found.name)
+                groups: dict[str, list[Any]] = {}
+                for item in chosen:
+                    groups.setdefault(item.group or f"only {item.name}", []).append(item)
+                longest_first = sorted(groups.values(), key=len, reverse=True)
+                for future in as_completed([pool.submit(_in_turn, job, items) for items in longest_first]):
+                    for found in future.result():
+                        made[found.name] = found
+                        bar.clear()
+                        _tell(found, options)
+                        bar(len(made), len(chosen), found.name)
     finally:
         bar.clear()
     return [made[item.name] for item in chosen]
+
+
+def _in_turn(job: Any, items: list[Any]) -> list[Any]:
+    return [job(item) for item in items]
 
 
 def _tell(made: Any, options: Namespace) -> None:

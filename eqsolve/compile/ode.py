@@ -1,13 +1,14 @@
 """A system without memory as array functions: derivatives, initial values and observables of all paths at once.
 
-Every combination of atoms and Gauss nodes of the random constants is a path. Several quadrature rules of different
-orders stand side by side, each with its own expectations, so that one integration shows how well the rules agree.
+Every combination of atoms and Gauss nodes of the random constants is a path. Constants that never meet, in no process
+and under no expectation, belong to different parts, and paths combine the nodes of one part only. Several quadrature
+rules of different orders stand side by side, each with its own expectations, so that one integration shows how well the
+rules agree.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from sympy import Abs, Basic, Dummy, Expr
 
 from eqsolve.binding import Binding
 from eqsolve.compile.lowering import lower
+from eqsolve.compile.ode_parts import Parts, find_parts
 from eqsolve.errors import UsageError
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Component, Law
@@ -36,25 +38,30 @@ _MOST_PATHS = 400_000
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Quadrature nodes of the random constants: one value per path and constant, weights, and each rule's paths."""
+    """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths.
+
+    ``shares`` are the weights, a row per part, zero on the paths of the other parts; ``best`` is, per part, where the
+    paths of the rule of the highest order are.
+    """
 
     values: dict[Random, Array]
-    weights: Array
+    shares: Array
     rules: tuple[slice, ...]
+    best: tuple[slice, ...]
 
     @property
     def count(self) -> int:
-        return len(self.weights)
+        return self.shares.shape[1]
 
     @property
-    def best(self) -> slice:
-        """The paths of the rule of the highest order."""
-        return self.rules[-1]
+    def weights(self) -> Array:
+        """The weight of every path within its rule and part."""
+        return np.asarray(self.shares.sum(axis=0))
 
-    def mean(self, values: Array) -> Array:
+    def mean(self, values: Array, part: int = 0) -> Array:
         """Return every rule's expectation of values given per path and moment, repeated on the rule's paths."""
         full = np.broadcast_to(values, (self.count, values.shape[1]))
-        means = [self.weights[rule] @ full[rule] for rule in self.rules]
+        means = [self.shares[part, rule] @ full[rule] for rule in self.rules]
         if len(means) == 1:
             return means[0][None, :]
         return np.repeat(means, [rule.stop - rule.start for rule in self.rules], axis=0)
@@ -65,16 +72,40 @@ class Paths:
         return full[[rule.start for rule in self.rules]]
 
 
-def make_paths(laws: Mapping[Random, Law], rules: Sequence[Mapping[Random, int]]) -> Paths:
+def make_paths(
+    laws: Mapping[Random, Law],
+    rules: Sequence[Mapping[Random, int]],
+    parts: Sequence[Sequence[Random]] | None = None,
+) -> Paths:
     """Return the product rules of independent constants; constants with a joint law move together.
 
-    A rule gives the orders of the laws that have a density.
+    A rule gives the orders of the laws that have a density. On the paths of one part the constants of the others stand
+    at one of their likeliest nodes; without ``parts`` all are combined.
     """
-    made = [_product_rule(laws, orders) for orders in rules]
-    ends = itertools.accumulate(len(weights) for _, weights in made)
-    slices = tuple(slice(end - len(weights), end) for end, (_, weights) in zip(ends, made, strict=True))
-    values = {item: np.concatenate([table[item] for table, _ in made]) for item in laws}
-    return Paths(values, np.concatenate([weights for _, weights in made]), slices)
+    parts = [tuple(laws)] if parts is None else parts
+    values: dict[Random, list[Array]] = {item: [] for item in laws}
+    shares: list[Array] = []
+    slices: list[slice] = []
+    count = 0
+    best: list[slice] = []
+    for orders in rules:
+        made = [_product_rule({item: laws[item] for item in part}, orders) for part in parts]
+        begin, best = count, []
+        for place, (_, mass) in enumerate(made):
+            row = np.zeros((len(parts), len(mass)))
+            row[place] = mass
+            shares.append(row)
+            best.append(slice(count, count + len(mass)))
+            count += len(mass)
+            for other, (nodes, likely) in enumerate(made):
+                for item, column in nodes.items():
+                    here = column if other == place else np.full(len(mass), column[np.argmax(likely)])
+                    values[item].append(here)
+        slices.append(slice(begin, count))
+    return Paths(
+        {item: np.concatenate(columns) for item, columns in values.items()}, np.concatenate(shares, axis=1),
+        tuple(slices), tuple(best),
+    )  # fmt: skip
 
 
 def _product_rule(laws: Mapping[Random, Law], orders: Mapping[Random, int]) -> tuple[dict[Random, Array], Array]:
@@ -128,6 +159,8 @@ class OdeProgram:
         How many steps the derivatives need, and how many the functions of time and the observables.
     sizes
         Sizes of the terms behind functions of time and observables, see ``term_sizes``.
+    parts
+        Constants and processes that share nothing random with the others.
     """
 
     system: System
@@ -145,6 +178,7 @@ class OdeProgram:
     sizes: Lowered
     time: Time
     coupled: bool
+    parts: Parts
 
     def initial(self, paths: Paths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
@@ -168,7 +202,9 @@ class OdeProgram:
         for equation in (*self.states, *self.definitions):
             value = values[self.known.index(_head(equation)(self.time))]
             if isinstance(equation.head, Process):
-                each[equation.key] = np.broadcast_to(value, (paths.count, len(moments)))[paths.best]
+                each[equation.key] = np.broadcast_to(value, (paths.count, len(moments)))[
+                    paths.best[self.parts.of(equation.head)]
+                ]
             else:
                 single[equation.key] = paths.per_rule(_filled(value, (len(value), len(moments))))
         for name, value in zip(self.system.observables, self.outputs(*values), strict=True):
@@ -188,7 +224,7 @@ class OdeProgram:
 
         def evaluate(stand_ins: Sequence[Array]) -> list[Array]:
             shape = (paths.count, len(moments))
-            return [_filled(value, shape)[paths.best.start] for value in self.sizes(*values, *stand_ins)]
+            return [_filled(value, shape)[paths.best[0].start] for value in self.sizes(*values, *stand_ins)]
 
         rates = evaluate(own)[: len(own)]
         added = [np.maximum(value, np.max(np.diff(moments) * rate[:-1])) for value, rate in zip(own, rates, strict=True)]
@@ -202,7 +238,7 @@ class OdeProgram:
         for target, function in self.steps[:steps]:
             value = np.atleast_2d(np.asarray(function(*values)[0], dtype=float))
             if isinstance(target, E):
-                value = paths.mean(_filled(value, (len(value), len(moments))))
+                value = paths.mean(_filled(value, (len(value), len(moments))), self.parts.of(target))
             values.append(value)
         return values
 
@@ -251,10 +287,11 @@ def _compile(
     outputs = builder.lower(observables)
     reported = len(builder.steps)
     sizes = _sizes(builder, states, definitions, rights, observables)
+    parts = find_parts(system, randoms)
     return OdeProgram(
         system, binding, randoms, states, definitions, tuple(builder.known), tuple(builder.steps), needed, reported,
         lower(list(starts), list(randoms)), derivatives, outputs, sizes, time,
-        coupled=any(isinstance(target, E) for target, _ in builder.steps[:needed]),
+        coupled=any(isinstance(target, E) for target, _ in builder.steps[:needed]), parts=parts,
     )  # fmt: skip
 
 

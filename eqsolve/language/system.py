@@ -140,6 +140,30 @@ class System(Model):
     def kernels(self) -> tuple[Head, ...]:
         return tuple(head for head in self.unknowns if isinstance(head, Correlation | Response))
 
+    def rescale_time(self, factor: Any, name: str | None = None) -> System:
+        """Return the system in the time ``factor`` × t."""
+        from eqsolve.passes.rescaling import rescale_time
+
+        return rescale_time(self, factor, name)
+
+    def shift_time(self, by: Any, name: str | None = None) -> System:
+        """Return the system in the time t − ``by``."""
+        from eqsolve.passes.rescaling import shift_time
+
+        return shift_time(self, by, name)
+
+    def rescale_unknown(self, factors: Mapping[Any, Any], name: str | None = None) -> System:
+        """Return the system for x/factor in place of each unknown x named."""
+        from eqsolve.passes.rescaling import rescale_unknown
+
+        return rescale_unknown(self, factors, name)
+
+    def leading_order(self, parameter: Any, to: Any, name: str | None = None) -> System:
+        """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one."""
+        from eqsolve.passes.rescaling import leading_order
+
+        return leading_order(self, parameter, to, name)
+
 
 def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
     table: dict[Basic, Basic] = {}

@@ -214,23 +214,26 @@ def _package(program: OdeProgram, solution: Solution, options: Options) -> Resul
     for name, curve in solution.curves.items():
         data[name] = ("t", np.array(curve))
         data[name + "_error"] = ("t", errors[name])
-    for name, table in solution.each.items():
-        data[name] = (("path", "t"), np.array(table))
-        data[name + "_error"] = (("path", "t"), solution.each_errors[name])
     coordinates: dict[str, Any] = {"t": solution.grid.nodes}
-    if solution.each:
-        coordinates["weight"] = ("path", run.paths.weights[run.paths.best])
-        coordinates |= {item.name: ("path", values[run.paths.best]) for item, values in run.paths.values.items()}
+    home = {equation.key: program.parts.of(equation.head) for equation in program.system.equations if equation.head}
+    for rank, place in enumerate(sorted({home[name] for name in solution.each})):
+        suffix, best = f"_{rank + 1}" if rank else "", run.paths.best[place]
+        path = "path" + suffix
+        for name in [name for name in solution.each if home[name] == place]:
+            data[name] = ((path, "t"), np.array(solution.each[name]))
+            data[name + "_error"] = ((path, "t"), solution.each_errors[name])
+        coordinates["weight" + suffix] = (path, run.paths.weights[best])
+        for item in program.parts.constants[place]:
+            coordinates[item.name] = (path, run.paths.values[item][best])
     status, message = "ok", ""
     if (worst := solution.excess(errors)) > 1.0:
         status = "tolerance not met"
         parts = {"time steps": solution.step, "quadrature": solution.rule, "rounding": solution.rest}
         largest = max(parts, key=lambda part: solution.excess(parts[part]))
         message = f"the error estimate is {worst:.2g} times the tolerance rtol={options.rtol:g}; {largest} limits it"
-    best = run.paths.best
     stats = {
-        "method": run.method, "calls": run.calls, "paths": best.stop - best.start, "steps": len(run.ends) - 1,
-        "panels": solution.grid.panels,
+        "method": run.method, "calls": run.calls, "paths": sum(best.stop - best.start for best in run.paths.best),
+        "steps": len(run.ends) - 1, "panels": solution.grid.panels,
     }  # fmt: skip
     return Result(
         xr.Dataset(data, coords=coordinates), model=program.system.name, kind="dynamics", status=status,

@@ -90,7 +90,7 @@ def _paths(program: OdeProgram, levels: Levels) -> Paths:
     below = [
         {**best, item: _ORDERS[level - back]} for item, level in levels.items() for back in range(_BELOW, 0, -1)
     ]
-    return make_paths(program.laws, [*below, best])
+    return make_paths(program.laws, [*below, best], program.parts.constants)
 
 
 def _next(program: OdeProgram, item: Random, level: int, steps: int) -> int:

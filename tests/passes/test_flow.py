@@ -2,7 +2,9 @@
 
 import pickle
 
+import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from sympy import Heaviside, Max, Rational, oo, sign, tanh
 
 import eqsolve
@@ -167,3 +169,27 @@ def test_infinite_data_of_two_layers_is_the_ode_written_by_hand() -> None:
     for name in ("E_train", "E_test"):
         if name in known:
             assert found[name].values == pytest.approx(known[name].values, rel=1e-6)
+
+
+def test_infinite_data_of_a_nonlinear_loss_combines_only_constants_that_meet() -> None:
+    at = [0.3, 1.0]
+    derived = eqsolve.load("teacher_student_tanh").infinite_data()
+    res = eqsolve.solve(derived, at=at, rtol=1e-3)
+    sizes = res.dataset.sizes  # (w_0, w*) and the two fields' normals
+    assert res.stats["paths"] == sizes["path"] + sizes["path_2"] < 5000
+    nodes, mass = np.polynomial.hermite_e.hermegauss(40)
+    x, y = np.meshgrid(nodes, nodes, indexing="ij")
+    weight = np.outer(mass, mass) / mass.sum() ** 2
+
+    def slope(_: float, state: np.ndarray) -> list[float]:
+        # in population the weights stay in the span of w_0 and w*; by Stein's lemma E[ℓ f*] and E[ℓ f] are all it takes
+        m, q = state
+        student = m * x + np.sqrt(q - m**2) * y
+        loss = (np.tanh(student) - np.tanh(x)) * (1 - np.tanh(student) ** 2)
+        return [-np.sum(weight * loss * x), -2 * np.sum(weight * loss * student)]
+
+    known = solve_ivp(slope, (0, 1), [0, 0.25], t_eval=at, rtol=1e-9, atol=1e-12).y
+    found = res.at(at)
+    for name, values in zip(("m", "q"), known, strict=True):
+        np.testing.assert_allclose(found[name].values, values, atol=1e-3 * np.max(values))
+        assert np.all(np.abs(found[name].values - values) <= found[f"{name}_error"].values + 1e-9)

@@ -1,0 +1,25 @@
+"""Grokking times collapse in t/log(α).
+
+δ = 0.5, λ = 0.2, σ² = 0, P_* = Bernoulli(0.1). Lines: the full DMFT system; points: d = 200, 8 draws
+(quick: 3), bars of one standard error. Test error alone: it falls a second time at t/log(α) = 2/λ (dotted).
+"""
+
+import numpy as np
+from _large import LAM, compute_large, draw_large
+
+ORDER = 5.5
+GROUP = "large"
+
+
+def compute(run):
+    """The curves of the large initializations."""
+    return compute_large(run)
+
+
+def draw(data):
+    """Both errors."""
+    figure, axes = draw_large(data, lambda a, t: t / np.log(a), r"$t/\log\alpha$", log=False, mark=2 / LAM, span=(0, 18))
+    figure.delaxes(axes[0])
+    axes[1].set_title("", loc="left")
+    figure.set_size_inches(3.4, 2.5)
+    return figure

@@ -1,0 +1,62 @@
+"""Phases of curves that are known, and the activation times of the infinite-data network."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve.errors import UsageError
+from eqsolve.phases import Plateau, Transition, activation_times, find_phases, grokking_time
+
+
+def steps(t: np.ndarray, *when: float) -> np.ndarray:
+    return 1 - sum(0.4 / (1 + (when_ / t) ** 6) for when_ in when)
+
+
+def test_two_steps_on_a_logarithmic_clock() -> None:
+    t = np.geomspace(1e-3, 1e5, 2000)
+    phases = find_phases((t, steps(t, 1.0, 500.0), np.full(t.size, 1e-4)))
+    kinds = [type(item) for item in phases]
+    assert kinds == [Plateau, Transition, Plateau, Transition, Plateau]
+    for item, expected in zip([p for p in phases if isinstance(p, Transition)], (1.0, 500.0), strict=True):
+        assert abs(item.time - expected) < 0.01 * expected  # the spacing of the times is 0.9%
+        assert item.start < item.time < item.end
+        assert item.falls
+        assert 0 < item.error < 0.02 * expected
+    assert abs(grokking_time((t, steps(t, 1.0, 500.0))).time - 500) < 5
+
+
+def test_no_grokking_is_said() -> None:
+    t = np.geomspace(1e-2, 1e2, 200)
+    with pytest.raises(UsageError, match="no grokking"):
+        grokking_time((t, 1 / (1 + (1 / t) ** 3)))
+    with pytest.raises(UsageError, match="at least 8"):
+        find_phases(([1.0, 2.0], [1.0, 2.0]))
+    assert find_phases((t, np.ones_like(t)))[0] == Plateau(pytest.approx(0.01), pytest.approx(100), 1.0)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+def test_activation_times_with_infinite_data(lam: float) -> None:
+    """Slope of t_c over log(1/α) is 2/(|w*| − λ), to 1%."""
+    model = eqsolve.load("dln_infinite_data")
+    alphas, found = (1e-2, 1e-3, 1e-4), []
+    for alpha in alphas:
+        last = 3 * 2 * math.log(1 / alpha) / (1 - lam)
+        res = eqsolve.solve(model, alpha=alpha, lam=lam, w_star="Point(1)", t_max=last, rtol=1e-6)
+        read = res.at(np.linspace(0, last, 4000))
+        level = (1 - lam) / 2
+        from eqsolve.phases import crossing
+
+        found.append(crossing(read["t"].values, read["w_mean"].values, level))
+    slope = np.polyfit(np.log(1 / np.array(alphas)), found, 1)[0]
+    assert abs(slope / (2 / (1 - lam)) - 1) < 0.01
+
+
+def test_activation_on_paths() -> None:
+    res = eqsolve.solve("dln_infinite_data", alpha=0.01, t_max=30, rtol=1e-4)
+    if "w" in res.names:
+        when = activation_times(res, "w", 0.5, np.linspace(0, 30, 500))
+        assert np.isfinite(when).any()
