@@ -23,7 +23,7 @@ def _curves(quick):
     run = Run(quick)
     alphas = run.pick([3.0, 10.0], [3.0, 10.0, 30.0])
     size = run.pick((200, 3), (200, 8))
-    made = learn(run, "alpha", alphas, lambda a: (0.02 / a**2, transition(a) + 20), size=size, delta=0.5, lam=LAM)
+    made = learn(run, "alpha", alphas, lambda a: (0.02 / a**2, transition(a) + 30), size=size, delta=0.5, lam=LAM)
     return made, tuple(run.agreements), tuple(run.notes)
 
 
@@ -38,7 +38,7 @@ def compute_large(run):
 def draw_large(data, clock, xlabel, *, log=True, mark=None, span=None):
     """Training error on the left, test error on the right, in a time of one's own."""
     figure, axes = panels(1, 2)
-    axes[0].set_yscale("log")
+    axes[0].set(yscale="log", ylim=(1e-7, 0.3))
     draw_learning(data, axes, ("E_train", "E_test"), clock)
     for panel in axes:
         panel.set(xscale="log" if log else "linear", xlabel=xlabel)

@@ -18,7 +18,7 @@ def compute(run):
 
 def draw(data):
     """Both errors."""
-    figure, axes = draw_large(data, lambda a, t: t / np.log(a), r"$t/\log\alpha$", log=False, mark=2 / LAM, span=(0, 18))
+    figure, axes = draw_large(data, lambda a, t: t / np.log(a), r"$t/\log\alpha$", log=False, mark=2 / LAM, span=(0, 22))
     figure.delaxes(axes[0])
     axes[1].set_title("", loc="left")
     figure.set_size_inches(3.4, 2.5)

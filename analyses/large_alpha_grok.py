@@ -18,5 +18,5 @@ def compute(run):
 
 def draw(data):
     """Both errors."""
-    figure, _ = draw_large(data, lambda a, t: t / np.log(a), r"$t/\log\alpha$", log=False, mark=2 / LAM, span=(0, 18))
+    figure, _ = draw_large(data, lambda a, t: t / np.log(a), r"$t/\log\alpha$", log=False, mark=2 / LAM, span=(0, 22))
     return figure

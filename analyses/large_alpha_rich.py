@@ -18,5 +18,5 @@ def compute(run):
 def draw(data):
     """Both errors."""
     figure, _ = draw_large(data, lambda a, t: t - transition(a), r"$t - 2\log(\alpha)/\lambda$",
-                           log=False, mark=0, span=(-12, 20))  # fmt: skip
+                           log=False, mark=0, span=(-12, 30))  # fmt: skip
     return figure

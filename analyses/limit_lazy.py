@@ -40,5 +40,7 @@ def draw(data):
     a = data["alpha"].values
     axes.plot(a, float(data["gap"][0]) * (a / a[0]) ** -4, "k--", lw=0.9, label=r"$\alpha^{-4}$")
     axes.set(xscale="log", yscale="log", xlabel=r"initialization $\alpha$", ylabel=r"largest $|\Delta E_{\mathrm{test}}|$")
+    axes.set_xticks(a, [f"{value:g}" for value in a])
+    axes.tick_params(axis="x", which="minor", length=0, labelbottom=False)
     axes.legend()
     return figure

@@ -23,7 +23,7 @@ def compute(run):
     rows, spans = [], []
     for case in CASES:
         last = 2 * math.log(case["alpha"]) / case["lam"] + 20 if case["lam"] else 8 * math.log(1 / case["alpha"])
-        t = np.geomspace(0.1 / max(case["alpha"], 1) ** 2, last, 300)
+        t = np.geomspace(0.02 / max(case["alpha"], 1) ** 2, last, 300)
         found = theory(t, run.pick(1e-2, 1e-3), delta=0.5, **case)
         rows.append([t, found["E_train"], found["E_test"], found["E_test_error"]])
         moves = [p for p in find_phases((t, found["E_test"], found["E_test_error"])) if isinstance(p, Transition)]
