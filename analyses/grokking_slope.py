@@ -1,7 +1,7 @@
 """The time of the transition grows as (2/λ) log α.
 
-Half-rise time of the training error, found by the phase finder, against log α at λ = 0.5, δ = 0.5, σ² = 0; dashed: slope 2/λ.
-Bars: uncertainty of the phase finder.
+Half-rise time of the training error, found by the phase finder, against log α at λ = 0.5, δ = 0.5, σ² = 0; dashed:
+slope 2/λ. Bars: uncertainty of the phase finder.
 """
 
 import math

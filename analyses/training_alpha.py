@@ -20,7 +20,9 @@ def compute(run):
 
 def draw(data):
     """One panel, logarithmic in both."""
-    figure, axes = panels()
+    figure, axes = panels(width=4.6)
     axes[0].set(xscale="log", yscale="log", xlabel=r"time $t$", ylim=(1e-5, 0.2))
     draw_learning(data, axes, ("E_train",))
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
