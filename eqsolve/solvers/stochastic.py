@@ -200,7 +200,10 @@ class _Control:
         sweeper.learn(solved)
         for number in range(1, _ROUNDS + 1):
             curves = self._curves(solved)
-            same = sweeper.sweep(solved.grid, solved.means, sweeper.solvers(self.level))
+            self.plain = sweeper.solvers(self.level)
+            same = sweeper.sweep(solved.grid, solved.means, self.plain)
+            for solver in self.plain:
+                solver.frozen = True
             means, errors, effects = dict(solved.means), {name: np.zeros_like(e) for name, e in time_error.items()}, {}
             for way in ("choice", *self._ways(solved)):
                 step = self._probe(solved, same, way)
@@ -271,7 +274,13 @@ class _Control:
             packed = sweeper.improve(solved.grid, solved.means, residual, solvers, weights)
         else:
             packed = solved.secants.extrapolate(residual, residual, weights)
-        return sweeper.unpack(packed, direct)
+        step = sweeper.unpack(packed, direct)
+        aside = [key for key in step if key not in sweeper.fed]
+        if aside:  # what is only reported follows what acts back
+            moved = {key: value + step[key] if key in sweeper.fed else value for key, value in solved.means.items()}
+            after = sweeper.sweep(solved.grid, moved, self.plain)
+            step |= {key: direct[key] + after[key] - same[key] for key in aside}
+        return step
 
     def _ways(self, solved: Solved) -> list[str]:
         """Return the ways in which there may be more points."""

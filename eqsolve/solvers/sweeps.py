@@ -222,8 +222,13 @@ class Sweeper:
         return made
 
     def weigh(self, means: Means) -> Array:
-        """Return for every entry of a packed vector one over the largest value of its mean."""
-        return self.pack({key: np.full(v.shape, 1 / max(float(np.abs(v).max()), 1e-12)) for key, v in means.items()})
+        """Return for every entry of a packed vector one over the largest value of its mean.
+
+        A mean that vanishes but for rounding must not count: it is compared with the largest of all means.
+        """
+        largest = max((float(np.abs(value).max()) for value in means.values()), default=1.0)
+        floor = max(1e-10 * largest, 1e-12)
+        return self.pack({key: np.full(v.shape, 1 / max(float(np.abs(v).max()), floor)) for key, v in means.items()})
 
     def improve(
         self, grid: OperatorGrid, means: Means, residual: Array, solvers: tuple[PathSolver, ...], weights: Array
