@@ -178,13 +178,15 @@ class Plan:
         arguments: list[Any],
         size: int,
         signs: Sequence[Array] | None = None,
-        guesses: dict[Any, Array] | None = None,
+        guesses: dict[Any, Any] | None = None,
         *,
+        places: Array | None = None,
         rough: bool = False,
     ) -> list[Any]:
         """Return all arguments with the values of the stages appended; switches are ``signs`` where given.
 
-        Roots start from ``guesses`` of the same number of nodes, and leave theirs there; ``rough`` ones are quick.
+        Roots start between those that ``guesses`` holds at neighbouring ``places``, and leave theirs there; ``rough`` ones
+        are quick.
         """
         full = [*arguments, *([0.0] * len(self.stages))]
         first, count = len(arguments), 0
@@ -197,10 +199,15 @@ class Plan:
                     full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
                 count += 1
             else:
-                start = guesses.get((place, size)) if guesses is not None else None
+                if guesses is None or places is None:
+                    full[first + place] = self._root(stage, full, size, None, rough)
+                    continue
+                known = guesses.get(place)
+                start = None if known is None else np.interp(places, *known)
                 full[first + place] = root = self._root(stage, full, size, start, rough)
-                if guesses is not None and size <= _REMEMBERED:
-                    guesses[place, size] = root
+                if (known is None or 2 * size >= len(known[0])) and size <= _REMEMBERED:
+                    order = np.argsort(places)
+                    guesses[place] = (places[order], root[order])
         return full
 
     def _root(self, stage: Root, full: list[Any], size: int, start: Array | None, rough: bool) -> Array:

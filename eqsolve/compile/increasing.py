@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["increasing_roots"]
 
@@ -39,7 +39,7 @@ def increasing_roots(
         middle = _between(low, high)
     y = middle if start is None else np.where((start > low) & (start < high), start, middle)
     out = np.full(target.shape, np.nan)
-    active = np.arange(target.size)
+    active: Array = np.arange(target.size)
     enough = 1e-2 if rough else _QUADRATIC
     left, right, wanted = low.copy(), high.copy(), target
     last = np.full(target.shape, np.inf)
@@ -50,33 +50,46 @@ def increasing_roots(
             left = np.where(gap <= 0, y, left)
             right = np.where(gap >= 0, y, right)
             step = gap / slope
-            ratio = value / wanted
-            over = (ratio > 4.0) & (np.abs(step) > 0.5) & (np.abs(y * slope) > 2 * np.abs(value)) & np.isfinite(ratio)
-            if over.any():  # far beyond the root of something that grows fast: Newton's step for its logarithm
-                step = np.where(over, value * np.log(ratio) / slope, step)
+            size, room = np.abs(step), np.abs(y)
+            far = np.flatnonzero(size > 0.5)
+            over = far[:0]
+            if far.size:
+                over = _beyond(far, value, wanted, y, slope)
+                if over.size:  # far beyond the root of something that grows fast: Newton's step for its logarithm
+                    step[over] = value[over] * np.log(value[over] / wanted[over]) / slope[over]
+                    size = np.abs(step)
             new = y - step
-            slow = np.abs(step) > 0.5 * last
-            stuck = slow & (last < _STUCK * (1 + np.abs(y)))
-            final = (gap == 0) | (np.abs(step) <= enough * np.abs(y)) | stuck
-            bad = (~((new > left) & (new < right)) | slow) & ~final
-            if bad.any():
+            slow = size > 0.5 * last
+            stuck = slow & (last < _STUCK * (1 + room))
+            exact = (gap == 0) | stuck
+            final = exact | (size <= enough * room)
+            bad = np.flatnonzero((~((new > left) & (new < right)) | slow) & ~final)
+            if bad.size:
                 new[bad] = _between(left[bad], right[bad])
-            new = np.where((gap == 0) | stuck, y, new)
-            moved = np.abs(new - y)
-            done = final | (right - left <= _CLOSE * np.abs(new)) | np.isnan(gap)
-            last = np.where(bad | over, np.inf, moved)
+            new = np.where(exact, y, new)
+            last = np.abs(new - y)
+            last[bad] = np.inf
+            last[over] = np.inf
+            lost = np.isnan(gap)
+            done = final | (right - left <= _CLOSE * np.abs(new)) | lost
             y = new
-            if done.any():
-                out[active[done]] = np.where(np.isnan(gap[done]), np.nan, y[done])
-                keep = ~done
-                active, y, left, right, wanted, last = (
-                    part[keep] for part in (active, y, left, right, wanted, last)
-                )
-            if not active.size:
+            if done.all():
+                out[active] = np.where(lost, np.nan, y)
                 break
+            if done.any():
+                out[active[done]] = np.where(lost[done], np.nan, y[done])
+                keep = np.flatnonzero(~done)
+                active, y, left, right, wanted, last = (part[keep] for part in (active, y, left, right, wanted, last))
         else:
             out[active] = y  # the last bit flickers: the bracket is as small as rounding allows
     return out
+
+
+def _beyond(places: Array, value: Array, wanted: Array, y: Array, slope: Array) -> Array:
+    """Return those of some places where f is many times the target and grows faster than y²."""
+    ratio = value[places] / wanted[places]
+    fast = np.abs(y[places] * slope[places]) > 2 * np.abs(value[places])
+    return places[(ratio > 4.0) & fast & np.isfinite(ratio)]
 
 
 def _between(left: Array, right: Array) -> Array:

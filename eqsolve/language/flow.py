@@ -37,6 +37,9 @@ class Flow(Model):
         The parameter n/d; ``delta`` unless given.
     variables
         Named functions of the state, such as the weight w.
+    substitute
+        Exact changes of variable, u: φ(y, t), each with a new state y of its own. They are proved, carried to the
+        mean-field system, and used by runs of the flow at finite size; gradient descent and momentum leave them out.
     """
 
     kind: ClassVar[str] = "Flow"
@@ -152,7 +155,10 @@ class Flow(Model):
             case "conditions":
                 return relations(value, where)
             case "substitute":
-                return Table({key: as_expression(entry, "substitute=") for key, entry in (value or {}).items()})
+                return Table(
+                    (_member(key, State, where, field), None if entry is None else as_expression(entry, "substitute="))
+                    for key, entry in (value or {}).items()
+                )
         return value
 
 

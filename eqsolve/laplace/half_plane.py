@@ -161,9 +161,8 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
             d = prepared(value, new_p)
             step = d.h / d.h_R
             value = value - np.where(np.isfinite(step), step, 0.0)
-            if np.all(np.abs(step) <= 1e-10 * np.abs(value) + 1e-300):
+            if np.all(np.abs(step) <= 1e-6 * np.abs(value) + 1e-300):  # derivatives one such step before are near enough
                 break
-        d = prepared(value, new_p)
         if j:
             reach = _reach(parts[-1], d)
             steady[j] = (np.abs(value - guess) <= _LEAP * reach) & np.isfinite(value)

@@ -196,6 +196,26 @@ class StaticParts:
         return [np.array([row[k] for row in rows], dtype=object) for k in range(len(self.bodies))]
 
 
+def merged(x: Array, weights: Array, bins: int) -> tuple[Array, Array]:
+    """Return two points per bin with the moments up to the third of all points in it; bins are even in log x."""
+    keep = weights > 1e-18 * weights.max()
+    x, weights = x[keep], weights[keep]
+    low, high = x.min(), x.max()
+    place = np.log(x - low + 1e-3 * abs(low) + 1e-12 * (high - low)) if low > 0 else x
+    index = np.minimum(((place - place.min()) / (np.ptp(place) or 1.0) * bins).astype(int), bins - 1)
+    index = np.unique(index, return_inverse=True)[1].ravel()
+    mass = np.bincount(index, weights)
+    centre = np.bincount(index, weights * x) / mass
+    gap = x - centre[index]
+    spread = np.sqrt(np.bincount(index, weights * gap**2) / mass)
+    with np.errstate(all="ignore"):
+        skew = np.bincount(index, weights * gap**3) / mass / spread**3 / 2
+    skew = np.where((spread > 1e-12 * np.abs(centre)) & np.isfinite(skew), skew, 0.0)
+    root = np.sqrt(1 + skew**2)
+    sides = np.concatenate([skew + root, skew - root])
+    return np.tile(centre, 2) + np.tile(spread, 2) * sides, np.tile(mass, 2) / (1 + sides**2)
+
+
 def _denominators(expression: Expr, points: set[Basic]) -> tuple[Expr, ...]:
     """Return what must not vanish under an expectation: random denominators that depend on R or p."""
     found: dict[Expr, None] = {}
@@ -205,7 +225,9 @@ def _denominators(expression: Expr, points: set[Basic]) -> tuple[Expr, ...]:
             negative = power.exp.is_number and (power.exp < 0 or not power.exp.is_integer)
             random = any(isinstance(item, Random) for item in base.free_symbols)
             if negative and random and base.free_symbols & points:
-                found[fraction(together(base))[0]] = None
+                fixed, moving = base.as_independent(*points, as_Add=True)
+                whole = Dummy("x", real=True)  # what does not depend on R and p stays as it is
+                found[fraction(together(whole + moving))[0].xreplace({whole: fixed})] = None
     return tuple(found)
 
 
@@ -234,26 +256,17 @@ class Prepared:
             )  # fmt: skip
             self._distance_columns = self._distances.static_values(whole, named, "numpy")
 
-    def coarse(self, most: int = 160) -> Prepared | None:
+    def coarse(self, bins: int = 48) -> Prepared | None:
         """Return the same transform with the points of the law merged into few, to look around cheaply."""
-        if len(self.statics) != 1 or self.rule.weights.size <= 2 * most:
+        if not self.statics:
             return None
-        x, weights = self.statics[0], self.rule.weights
-        keep = weights > 1e-18 * weights.max()
-        x, weights = x[keep], weights[keep]
-        low, high = x.min(), x.max()
-        place = np.log(x - low + 1e-3 * abs(low) + 1e-12 * (high - low)) if low > 0 else x
-        bins = np.minimum(((place - place.min()) / (np.ptp(place) or 1.0) * most).astype(int), most - 1)
-        mass = np.bincount(bins, weights, most)
-        centres = np.bincount(bins, weights * x, most)
         made: Prepared = object.__new__(Prepared)
         made.__dict__.update(self.__dict__)
-        made._merged = True
-        made.rule = Rule({}, mass[mass > 0])
-        made.statics = [centres[mass > 0] / mass[mass > 0]]
-        made._distance_columns = made.statics if self._distances is not None and len(self._distances.statics) == 1 else []
-        if self._distances is not None and not made._distance_columns:
-            return None
+        made._merged = True  # keeps its points wherever it is looked at
+        same = self._distances is None or self._distances.statics == self.transform._bundle.statics
+        if len(self.statics) == 1 and same and self.rule.weights.size > 6 * bins:
+            x, weights = merged(self.statics[0], self.rule.weights, bins)
+            made.rule, made.statics, made._distance_columns = Rule({}, weights), [x], [x]
         return made
 
     def resolve(self, R: Any, p: Any) -> None:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from sympy import Basic, lambdify
 
+from eqsolve.compile.increasing import increasing_roots
 from eqsolve.language.nodes import InverseValue
 
 __all__ = ["InverseFunction"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_ROUNDS = 200
 
 
 class InverseFunction:
-    """y with f(y) = x for an increasing f: Newton's method inside a shrinking bracket, all points at once."""
+    """y with f(y) = x for an increasing f, at all points at once; polished in mpmath numbers where asked for."""
 
     def __init__(self, node: InverseValue, randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
         y, arguments = node.variable, [*randoms, *parameters]
@@ -37,21 +37,14 @@ class InverseFunction:
     def _floats(self, columns: list[Array], numbers: list[float]) -> Array:
         size = len(columns[0])
         target = self._target(*columns, *numbers) * np.ones(size)
-        low, high = (np.full(size, float(end(*numbers))) for end in self._ends)
-        y = _between(low, high)
-        with np.errstate(all="ignore"):
-            for _ in range(_ROUNDS):
-                value, slope = self._both(y, *columns, *numbers)
-                gap = value - target
-                low, high = np.where(gap <= 0, y, low), np.where(gap >= 0, y, high)
-                new = y - gap / slope
-                outside = ~((new > low) & (new < high)) & (gap != 0)
-                new = np.where(outside, _between(low, high), np.where(gap == 0, y, new))
-                moved = np.abs(new - y)
-                y = new
-                if np.all(moved <= 4e-16 * np.abs(y)):
-                    break
-        return y
+        low, high = (np.asarray(float(end(*numbers))) for end in self._ends)
+
+        def value_and_slope(y: Array, places: Array) -> tuple[Array, Array]:
+            given = columns if len(places) == size else [column[places] for column in columns]
+            value, slope = self._both(y, *given, *numbers)
+            return value, slope
+
+        return increasing_roots(value_and_slope, target, low, high)
 
     def _polish(self, roots: Array, columns: Sequence[Array], numbers: Sequence[Any]) -> Array:
         import mpmath
@@ -68,12 +61,3 @@ class InverseFunction:
                     break
             found.append(y)
         return np.array(found, dtype=object)
-
-
-def _between(low: Array, high: Array) -> Array:
-    """Return a point inside each bracket: halfway in asinh y, further out where an end is infinite."""
-    a, b = np.arcsinh(low), np.arcsinh(high)
-    outward = np.sinh(np.where(np.isinf(b), a + 1.5, b - 1.5))
-    middle = np.where(np.isinf(a) ^ np.isinf(b), outward, np.sinh((a + b) / 2))
-    middle = np.where(np.isinf(a) & np.isinf(b), 0.0, middle)
-    return np.where((middle > low) & (middle < high), middle, (low + high) / 2)

@@ -78,8 +78,9 @@ def newton_R(prepared: Prepared, R: Any, p: Any, rounds: int = 30) -> tuple[Any,
         if not np.isfinite(step):
             return R, False
         R = R - step
-        if abs(step) <= 1e-13 * abs(R) + 1e-300:
-            return R, True
+        size = abs(R)
+        if (abs(step) <= 1e-8 * size and abs(step * d.h_RR) <= 1e-8 * abs(d.h_R)) or abs(step) <= 1e-13 * size + 1e-300:
+            return R, True  # the error left is the square of the step
     return R, abs(step) <= 1e-9 * abs(R)
 
 
@@ -146,15 +147,18 @@ def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
     """Go left in long strides while R and h_R are powers of p, as they are far to the right."""
     R, p = start.R, start.p
     powers = _powers(prepared, R, p)
+    stride = _STRIDE
     while p > 1e-12:
-        guess = 0.0 if prepared.transform.is_linear else R * _STRIDE ** -powers[0]
-        new, good = newton_R(prepared, guess, p / _STRIDE, 12)
+        guess = 0.0 if prepared.transform.is_linear else R * stride ** -powers[0]
+        new, good = newton_R(prepared, guess, p / stride, 12)
         if not good:
             break
-        here = _powers(prepared, new, p / _STRIDE)
-        if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > _ASYMPTOTIC:
+        here = _powers(prepared, new, p / stride)
+        change = max(abs(a - b) for a, b in zip(powers, here, strict=True))
+        if change > _ASYMPTOTIC:
             break
-        R, p = float(new), p / _STRIDE
+        R, p = float(new), p / stride
+        stride = _STRIDE**3 if change * _STRIDE**4 < _ASYMPTOTIC else _STRIDE  # changes grow like 1/p
     return R, p
 
 
@@ -265,7 +269,7 @@ def follow_to_fold(prepared: Prepared, R: float, p: float, R_c: float, p_c: floa
         d = prepared(along, at)
         step = d.h / d.h_p
         at = at - step
-        if np.all(np.abs(step) <= 1e-12 * np.abs(at) + 1e-300) or not np.all(np.isfinite(at)):
+        if np.all(np.abs(step) <= 1e-9 * np.abs(at) + 1e-300) or not np.all(np.isfinite(at)):
             break
     value = np.asarray(prepared(along, at).h_R) * np.ones(len(shares))
     if not np.all(np.isfinite(at)) or (np.sign(value[:-1]) != sign).any() or np.sign(value[-1]) != -sign:

@@ -247,9 +247,21 @@ def _nothing(box: Region, certify: bool) -> str:
 def _real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:
     """Walk along the real axis, and again with expectations resolved where the walk ended, until nothing moves."""
     low = None if region is None else float(region[0])
-    quick = prepared.coarse()
-    if quick is not None and (found := _quickly(prepared, quick, start, low)) is not None:
-        return found
+    for attempt in range(3):
+        quick = prepared.coarse()
+        if quick is None:
+            break
+        try:
+            track = first_real_singularity(quick, far_right(quick, start), low)
+        except SolverError:
+            break
+        new = attempt == 0 and quick.rule is prepared.rule  # points for no transform in particular
+        if not new and (found := _with_all_points(prepared, track)) is not None:
+            return found
+        half = [point for point in track.points if point[1] >= 0.5 * track.p]
+        if track.kind != "branch point" or track.p >= 0 or not half:
+            break
+        prepared.resolve(*half[-1])  # the points of the law were too few there
     begin = far_right(prepared, start)
     prepared.resolve(begin.R, begin.p)
     last = None
@@ -268,12 +280,8 @@ def _real_axis(prepared: Prepared, start: float | None, region: tuple[float, flo
     return replace(track, R=made[0], p=made[1])
 
 
-def _quickly(prepared: Prepared, quick: Prepared, start: float | None, low: float | None) -> RealTrack | None:
-    """Walk with few points of the law, then take all of them at the end of the walk, with its bracket."""
-    try:
-        track = first_real_singularity(quick, far_right(quick, start), low)
-    except SolverError:
-        return None
+def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
+    """Return a walk made with few points of the law as it is with all of them, with its bracket; None if they differ."""
     if track.kind != "branch point" or not prepared.same_side(track.points[-1], (track.R, track.p)):
         return None
     made = _settled(prepared, track.R, track.p)
@@ -285,8 +293,10 @@ def _quickly(prepared: Prepared, quick: Prepared, start: float | None, low: floa
     for _ in range(8):
         d = prepared(exact, at)
         exact = exact - d.h / d.h_R
+        if np.all(np.abs(d.h / d.h_R) <= 1e-10 * np.abs(exact)):
+            break
     moved = np.abs(exact - values) > 0.05 * (np.abs(values - R) + np.abs(exact - R))
-    if (at <= p).any() or not np.isfinite(exact).all() or moved.any() or np.abs(d.h / d.h_R / exact).max() > 1e-10:
+    if moved.any() or (at <= p).any() or not np.isfinite(exact).all() or np.abs(d.h / d.h_R / exact).max() > 1e-10:
         return None
     points = [(float(r), float(q)) for r, q in zip(exact, at, strict=True)]
     bracket = follow_to_fold(prepared, *points[-1], R, p)
@@ -316,6 +326,9 @@ def _nearby(prepared: Prepared, near: SingularPoint) -> RealTrack | None:
 
 def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | None:
     """Resolve the expectations at a branch point until it no longer moves."""
+    first = fold_newton(prepared, R, p)
+    if first is not None and abs(first[1] - p) <= 0.05 * abs(p) and prepared.same_side((R, p), (first[0], first[1])):
+        R, p = float(first[0]), float(first[1])
     for _ in range(6):
         prepared.resolve(R, p)
         made = fold_newton(prepared, R, p)
@@ -363,9 +376,9 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> 
 
 def _pole_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     """Return a pole with its residue, or a stronger edge R ~ c (p − p_c)^{−ν}."""
-    offset = 1e-4 * (track.points[-1][1] - track.p)
+    offset = 1e-3 * (track.points[-1][1] - track.p)
     R = []
-    for share in (1.0, 0.5):
+    for share in (1.0, 0.5, 0.25):
         value = track.points[-1][0] * (track.points[-1][1] - track.p) / (share * offset)
         for _ in range(40):
             d = prepared(value, track.p + share * offset)
@@ -374,15 +387,15 @@ def _pole_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
             if abs(step) <= 1e-14 * abs(value):
                 break
         R.append(float(value))
-    order = math.log(abs(R[1] / R[0])) / math.log(2)
+    order = math.log(abs(R[2] / R[1])) / math.log(2)
     words = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
     if track.bracket is not None:
         words = f"the coefficient of R changes sign, from {track.bracket[1]:.2g} to {track.bracket[0]:.2g}"
     error = 1e-13 * max(abs(track.p), 1e-3 * track.scale)
     near = round(order)
     if near >= 1 and abs(order - near) < 1e-2:
-        residue = (2 * R[0] * offset - R[1] * offset / 2) if near == 1 else R[1] * (offset / 2) ** near
-        residue = 2 * (R[1] * offset / 2) - R[0] * offset if near == 1 else residue
+        first, second, third = (value * (share * offset) ** near for value, share in zip(R, (1.0, 0.5, 0.25), strict=True))
+        residue = (4 * (2 * third - second) - (2 * second - first)) / 3  # its powers of the offset up to the second are gone
         return Candidate(track.p, np.inf, "pole", float(near - 1), residue / math.factorial(near - 1), error, words)
     return Candidate(track.p, np.inf, "edge", order - 1, None, error, words)
 

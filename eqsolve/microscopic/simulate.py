@@ -80,12 +80,15 @@ def simulate(
         Values of parameters and laws of random constants, by name.
     """
     from eqsolve.passes.check import RESERVED, check
+    from eqsolve.passes.flow_substitution import change_states
 
     started = time.perf_counter()
     check(flow)
     for word in parameters:
         if word not in flow.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"simulate has no option `{word}`, and flow `{flow.name}` no such parameter{near}")
+    if step is None:  # descent is no flow: a change of variables would change it
+        flow = change_states(flow)
     features = read_data(data)
     settings = {**(params or {}), **parameters}
     n, d, settings = _sizes(flow, features, d, settings)

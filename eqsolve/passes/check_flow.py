@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from sympy import Basic, Expr
 
-from eqsolve.errors import did_you_mean
+from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Random, State, Time
 from eqsolve.passes.check_expressions import ExpressionCheck, Scope
+from eqsolve.passes.flow_substitution import change_states, new_states
 
 __all__ = ["flow_problems"]
 
@@ -57,6 +58,14 @@ def flow_problems(model: Flow) -> list[str]:
         problems.append(
             f"flow `{model.name}` ({model.location}): ratio= takes a parameter, got `{model.ratio}`"
         )
+    for item in model.substitute:
+        if item not in model.state:
+            problems.append(f"flow `{model.name}` ({model.location}): substitute= names `{item}`, which is no state of it")
+    if not check.problems and not problems:
+        try:
+            change_states(model)
+        except ModelError as error:
+            problems.append(str(error))
     return [*check.problems, *problems]
 
 
@@ -80,10 +89,11 @@ def _undeclared(model: Flow) -> Iterator[str]:
         Field: ("fields", list(model.fields)),
         Gradient: ("gradients", list(model.gradients)),
     }
+    fresh = new_states(model) if model.substitute else ()
     for kind, (part, members) in listed.items():
         names = [item.name for item in members]
         for name, item in sorted(model.names.items()):
-            if type(item) is kind and item not in members:
+            if type(item) is kind and item not in members and item not in fresh:
                 near = did_you_mean(name, names) or f"; add it to {part}="
                 yield f"{here} uses the {item.kind_name} `{name}`, which {part}= does not list{near}"
         for name in sorted({name for name in names if names.count(name) > 1}):

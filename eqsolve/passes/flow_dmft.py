@@ -24,6 +24,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Rademacher, Uniform
+from eqsolve.language.model import Table
 from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, as_expression
 from eqsolve.language.system import System
@@ -52,7 +53,8 @@ def derive_descent(flow: Flow, eta: Any) -> System:
     step = as_expression(eta, "gradient_descent")
     if step.is_number and not step.is_positive:
         raise ModelError(f"flow `{flow.name}`: gradient_descent takes a positive step, got {eta}")
-    return derive_dmft(flow).replace(f"{flow.name}_descent", step=eta)
+    plain = flow._with(substitute=Table())  # a change of variables would change what a step does
+    return derive_dmft(plain).replace(f"{flow.name}_descent", step=eta)
 
 
 def _rough_teacher(parts: FlowParts) -> int | None:
@@ -149,7 +151,7 @@ class _General:
         }
         return System(
             flow.name, eqs, laws=laws, init=dict(parts.starts()), defaults=flow.defaults, observables=observables,
-            conditions=flow.conditions, cite=flow.cite,
+            conditions=flow.conditions, substitute=parts.changes(), cite=flow.cite,
         )  # fmt: skip
 
     def _instant(self, a: int, i: int) -> Expr:

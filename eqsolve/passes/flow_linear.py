@@ -89,7 +89,7 @@ def eliminate_fields(parts: FlowParts) -> System:
     observables = {name: _observable(parts, expr, C_f(t, t)) for name, expr in flow.observables.items()}
     return System(
         flow.name, eqs, laws={z: GP(delta * C_f(t, tp))}, init=dict(parts.starts()), defaults=flow.defaults,
-        observables=observables, conditions=flow.conditions, cite=flow.cite,
+        observables=observables, conditions=flow.conditions, substitute=parts.changes(), cite=flow.cite,
     )  # fmt: skip
 
 

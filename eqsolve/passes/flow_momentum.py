@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eqsolve.language.flow import Flow
+from eqsolve.language.model import Table
 from eqsolve.language.symbols import State, as_expression
 
 __all__ = ["add_momentum"]
@@ -22,4 +23,5 @@ def add_momentum(flow: Flow, friction: Any) -> Flow:
         velocities[item] = State(name, rf"\dot{{{item.latex_name}}}")
     drift: dict[Any, Any] = dict(velocities)
     drift |= {speed: -rate * speed + flow.drift[item] for item, speed in velocities.items()}
-    return flow.replace(f"{flow.name}_momentum", state={speed: 0 for speed in velocities.values()}, drift=drift)
+    plain = flow._with(substitute=Table())  # a change of variables holds for the first-order flow only
+    return plain.replace(f"{flow.name}_momentum", state={speed: 0 for speed in velocities.values()}, drift=drift)

@@ -15,6 +15,7 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Process, Random, Time
+from eqsolve.passes.flow_substitution import new_states
 
 __all__ = ["FlowParts", "is_function", "slope", "take_apart"]
 
@@ -84,6 +85,10 @@ class FlowParts:
             for item in self.flow.state
         ]
 
+    def changes(self) -> dict[Any, Expr]:
+        """Return the declared changes of variable, in processes."""
+        return {self.process(item).head: self.process(expr) for item, expr in self.flow.substitute.items()}
+
     def starts(self) -> Table:
         return Table((self.process(item).head, value) for item, value in self.flow.state.items())
 
@@ -98,7 +103,7 @@ def take_apart(flow: Flow) -> FlowParts:
     names = {item.name for item in times}
     other, past = (Time(next(word for word in words if word not in names)) for words in (("t'", "t1"), ("s", "s1")))
     processes: dict[Basic, Basic] = {}
-    for item in (*flow.state, *flow.fields, *flow.gradients):
+    for item in (*flow.state, *new_states(flow), *flow.fields, *flow.gradients):
         processes[item] = Process(item.name, item.latex_name)(t)
     drifts: set[Basic] = set().union(*(expr.free_symbols for expr in flow.drift.values()))
     seen: set[Basic] = set().union(*(expr.free_symbols for expr in flow.observables.values()))

@@ -43,7 +43,7 @@ class _FunctionLines(Lines):
 
     def __init__(self, law: FixedPointLaw, function: Callable[..., Any]) -> None:
         problem = law.solution.problem
-        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
+        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None], {})
         self.law, self.function = law, function
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
@@ -77,14 +77,17 @@ class FixedPointLaw(Distribution):
     @classmethod
     def of(cls, solution: Solution, name: str) -> FixedPointLaw:
         """Return the law of a variable of a solved model, jointly with the random constants."""
-        problem = solution.problem
-        constants = [item.name for item in problem.plan.constants if item.name != name]
-        names = (name, *constants)
-        empty = cls(names, np.zeros((len(names), 1)), np.ones(1), solution)
+        empty = cls.without_points(solution, name)
         lines = _FunctionLines(empty, lambda *values: [np.ones_like(values[0]), values[0], values[0] ** 2])
-        rows = empty.rows(names)
+        rows = empty.rows(empty.names)
         at, x, share, signs = adapt(lines, rows).nodes()
-        return cls(names, empty.at(lines, rows, at, x, signs), share, solution)
+        return cls(empty.names, empty.at(lines, rows, at, x, signs), share, solution)
+
+    @classmethod
+    def without_points(cls, solution: Solution, name: str) -> FixedPointLaw:
+        """Return the same law for everything but its points and weights, which are left out."""
+        names = (name, *(item.name for item in solution.problem.plan.constants if item.name != name))
+        return cls(names, np.zeros((len(names), 1)), np.ones(1), solution)
 
     def at(self, lines: Lines, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None) -> Array:
         """Return the variables at points of rows."""
@@ -95,7 +98,7 @@ class FixedPointLaw(Distribution):
     @functools.cached_property
     def _lines(self) -> Lines:
         problem = self.solution.problem
-        return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None])
+        return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None], {})
 
     def rows(self, names: Sequence[str], outer: int | None = None) -> Rows:
         """Return lines that suit functions of some variables: along the first of them, with nodes across for the others."""

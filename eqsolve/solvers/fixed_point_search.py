@@ -41,7 +41,7 @@ class Problem:
     parameters: tuple[float, ...]
     parts: tuple[Branch, ...]
     outer: int = _OUTER
-    guesses: dict[Any, Array] = field(default_factory=dict, compare=False, repr=False)
+    guesses: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def lines(self, unknowns: Array) -> Lines:
         table = unknowns if unknowns.ndim == 2 else unknowns[:, None]
@@ -228,7 +228,7 @@ def _nothing(problem: Problem) -> Linearised:
 
 def _coarse(problem: Problem, values: Array) -> Mesh:
     lines = problem.lines(values)
-    rows = make_rows(problem.plan, problem.parts, problem.parameters, lines.unknowns, 24)
+    rows = make_rows(problem.plan, problem.parts, problem.parameters, lines.unknowns, 24, rough=True)
     return coarse_mesh(lines, rows, 12)
 
 
@@ -396,8 +396,8 @@ def _scan_all(problem: Problem, points: Array) -> Array:
 def _scan(problem: Problem, values: Array) -> Array:
     lines = problem.lines(values)
     lines.rough, lines.guesses = True, None
-    rows = make_rows(problem.plan, problem.parts, problem.parameters, values, 12)
-    means = expectations(lines, coarse_mesh(lines, rows, 6))
+    rows = make_rows(problem.plan, problem.parts, problem.parameters, values, 12, rough=True)
+    means = expectations(lines, coarse_mesh(lines, rows, 4))
     return residuals(problem, values, means)
 
 

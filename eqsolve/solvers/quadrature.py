@@ -94,7 +94,7 @@ class Lines:
     """One model at given numbers: kinks on rows, signs at points, integrands at nodes."""
 
     def __init__(
-        self, plan: Plan, parameters: Sequence[float], unknowns: Array, guesses: dict[Any, Array] | None = None
+        self, plan: Plan, parameters: Sequence[float], unknowns: Array, guesses: dict[Any, Any] | None = None
     ) -> None:
         self.plan, self.parameters, self.unknowns, self.guesses = plan, parameters, unknowns, guesses
         self.rough = False
@@ -102,7 +102,8 @@ class Lines:
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
         given = node_arguments(self.plan, self.parameters, self.unknowns, rows, at, x)
-        return self.plan.run_stages(given, len(x), signs, self.guesses, rough=self.rough)
+        places = at * (3 * _REACH) + x if self.guesses is not None and self.unknowns.shape[1] == 1 else None
+        return self.plan.run_stages(given, len(x), signs, self.guesses, places=places, rough=self.rough)
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["Rows", "make_rows", "node_arguments", "rows_along", "stacked"]
 
-_EXACT_OUTER = 6
+_EXACT_OUTER, _ROUGH_OUTER = 6, 3
 _DRAWS = 48  # points at which the gradient of a variable is looked at
 
 
@@ -51,8 +51,14 @@ class Rows:
         return np.asarray(~self.direction.any(axis=1))
 
 
-def make_rows(plan: Plan, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int) -> Rows:
-    """Return the rows for several sets of unknowns (one per column), turned to suit the plan's integrands."""
+def make_rows(
+    plan: Plan, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int, *, rough: bool = False
+) -> Rows:
+    """Return the rows for several sets of unknowns (one per column), turned to suit the plan's integrands.
+
+    Across the lines are ``outer`` nodes where integrands may be anything, and few where they are polynomials: fewer still,
+    good for degree 5, when ``rough``.
+    """
     count = unknowns.shape[1]
     pieces, exact = [], True
     for part in parts:
@@ -62,7 +68,7 @@ def make_rows(plan: Plan, parts: Sequence[Branch], parameters: Sequence[float], 
             made = _straight(mean, active, count)
         else:
             first, aligned = _forms_direction(plan, parameters, unknowns, mean, scale, active)
-            made = _across(first, len(mean), active, _EXACT_OUTER if aligned else outer)
+            made = _across(first, len(mean), active, (_ROUGH_OUTER if rough else _EXACT_OUTER) if aligned else outer)
             exact = exact and aligned
         pieces.append((probability, mean, scale, *made))
     return _joined(pieces, count, exact)

@@ -19,6 +19,7 @@ from eqsolve.errors import ModelError, ParameterError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.model import Model
 from eqsolve.laplace.expectation import Array, LawSource, Probe, Rule, Source
+from eqsolve.solvers.fixed_point_law import FixedPointLaw
 from eqsolve.solvers.quadrature import Lines, adapt
 
 __all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
@@ -101,7 +102,7 @@ class _ProbeLines(Lines):
 
     def __init__(self, law: Any, probe: Probe) -> None:
         problem = law.solution.problem
-        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
+        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None], law.solution.problem.guesses)
         self.law, self.probe = law, probe
 
     def values(self, rows: Any, at: Array, x: Array, signs: Any) -> Array:
@@ -118,14 +119,23 @@ class SolutionSource:
     precise_solution: Any = None
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
-        law = self.solution.law(self.names[0])
         if digits is not None:
             return self._precise(probe, digits)
-        rows = law.rows(self.names, None if len(self.names) == 1 else _OUTER)
+        law = self._law
         lines = _ProbeLines(law, probe or _general)
-        at, x, share, signs = adapt(lines, rows, tolerance=1e-15, rounds=40).nodes()
+        rows, nodes = self.solution.point.mesh.rows, None
+        if probe is None and rows.exact and not rows.turned:  # to begin with, the nodes of the fixed point itself
+            nodes = self.solution.point.mesh.moved(lines.kinks(rows)).nodes()
+        if nodes is None or abs(nodes[2].sum() - 1) > 1e-10:  # it leaves out where its own integrands vanish
+            rows = law.rows(self.names, None if len(self.names) == 1 else _OUTER)
+            nodes = adapt(lines, rows, tolerance=1e-15, rounds=40).nodes()
+        at, x, share, signs = nodes
         values = law.at(lines, rows, at, x, signs)
         return Rule({name: values[law.names.index(name)] for name in self.names}, share)
+
+    @functools.cached_property
+    def _law(self) -> FixedPointLaw:
+        return FixedPointLaw.without_points(self.solution, self.names[0])
 
     def _precise(self, probe: Probe | None, digits: int) -> Rule:
         """Return points and weights in mpmath numbers, on panels that resolve the transform's integrands too."""
@@ -133,7 +143,7 @@ class SolutionSource:
 
         from eqsolve.solvers.fixed_point_precise import _GUARD, _Evaluator, _nodes, _orders
 
-        law, precise = self.solution.law(self.names[0]), self.precise_solution
+        law, precise = self._law, self.precise_solution
         with mp.workdps(digits + _GUARD):
             evaluator = _Evaluator(self.solution, digits + _GUARD)
             reach = float(np.sqrt(2 * digits * np.log(10))) + 1.5

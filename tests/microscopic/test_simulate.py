@@ -6,10 +6,10 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from sympy import tanh
+from sympy import exp, oo, tanh
 
 import eqsolve
-from eqsolve import E, Flow, SolverError, UsageError, field, gradient, param, random, state
+from eqsolve import E, Flow, SolverError, UsageError, field, gradient, param, random, state, times
 from eqsolve.binding import bind
 from eqsolve.laws import Normal
 from eqsolve.microscopic.data import read_data
@@ -199,3 +199,34 @@ def test_progress_is_reported() -> None:
 def test_wrong_calls_are_explained(options: dict, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         simulate(tanh_flow, **options)
+
+
+def test_a_declared_change_of_variables_gives_the_same_run() -> None:
+    plain = eqsolve.load("dln_flow").subs(L=2, M=oo)
+    alpha, lam = plain.symbols("alpha lam")
+    u, v, y_u, y_v = state("u v y_u y_v")
+    t = times("t")
+    scale = alpha * exp(-lam * t / 2)
+    changed = plain.replace("changed", substitute={u: scale * exp(y_u / 2), v: scale * exp(y_v / 2)})
+    eqsolve.check(changed)
+    settings = {"at": [1.0, 5.0], "params": {"alpha": 0.3, "lam": 0.1}}
+    one = plain.simulate(80, 0.5, 3, rtol=1e-9, keep=True, **settings)
+    other = changed.simulate(80, 0.5, 3, rtol=1e-9, keep=True, **settings)
+    for name in one.values:
+        np.testing.assert_allclose(other.values[name], one.values[name], rtol=1e-6)
+    for name in ("u", "w"):  # the old state is a function of the new one
+        np.testing.assert_allclose(other.coordinates(name, 5.0), one.coordinates(name, 5.0), rtol=1e-5, atol=1e-8)
+    assert set(other.coordinates("y_u", 1.0).shape) == {1, 80}
+    # steps are taken in the declared state
+    down = [flow.simulate(80, 0.5, 3, step=0.1, **settings).values["E_test"] for flow in (plain, changed)]
+    np.testing.assert_array_equal(*down)
+    assert [head.name for head in changed.dmft().substitute] == ["u", "v"]
+    eqsolve.check(changed.dmft())
+    assert not changed.gradient_descent(0.1).substitute
+
+
+def test_a_change_of_variables_that_does_not_fit_is_refused() -> None:
+    plain = eqsolve.load("dln_flow").subs(L=2, M=oo)
+    u, y_u = state("u y_u")
+    with pytest.raises(eqsolve.ModelError, match=r"substitution for `u`.*does not reach the initial value"):
+        eqsolve.check(plain.replace("wrong", substitute={u: -exp(y_u)}))

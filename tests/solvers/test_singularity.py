@@ -151,3 +151,18 @@ def test_the_rate_curve_agrees_with_single_solves() -> None:
         single = eqsolve.solve("dln_rate", alpha=float(alphas[place]), delta=0.5, sigma2=0.05)
         assert curve["gamma"][place] == pytest.approx(float(single["gamma"]), rel=1e-12)
     assert math.isclose(curve["gamma"][0], float(eqsolve.solve("dln_rate", alpha=0.2, delta=0.5, sigma2=0.05)["gamma"]))
+
+
+def test_atoms_of_the_target_without_noise_all_count() -> None:
+    """Two atoms: with u = p + R the branch point is where d/du of p = u (1 − E[x/(u + x)]/δ) vanishes, nearest below 0."""
+    from scipy.optimize import brentq
+
+    x, share, delta = np.sqrt(np.array([0.0, 1.0]) + 0.3**4), np.array([0.5, 0.5]), 10
+
+    def slope(u: float) -> float:
+        return float(1 - share @ (x / (u + x)) / delta + u * (share @ (x / (u + x) ** 2)) / delta)
+
+    u = brentq(slope, -x[0] * (1 - 1e-9), 0, xtol=1e-16, rtol=1e-15)
+    found = eqsolve.solve("dln_rate", alpha=0.3, delta=delta, sigma2=0, w_star="Rademacher(0.5)")
+    assert float(found["gamma"]) == pytest.approx(-u * (1 - share @ (x / (u + x)) / delta), rel=1e-13)
+    assert found.stats["certified"]
