@@ -80,7 +80,7 @@ class OperatorGrid:
         out = []
         for end in c:
             basis = lagrange(c, end * (gauss + 1) / 2)
-            out.append(np.linalg.pinv((basis * (weights * end / 2)[:, None]).T @ basis, rcond=1e-10))
+            out.append(np.linalg.pinv((basis * (weights * end / 2)[:, None]).T @ basis, rcond=1e-4))
         return np.array(out)
 
     def values(self, operator: Array, extend: bool = False) -> Array:
@@ -96,7 +96,18 @@ class OperatorGrid:
             out[part.stop :, part] = operator[part.stop :, part] / (step * weights)
             block = np.einsum("ij,ijk->ik", operator[part, part], self._mass) / step
             out[part, part] = block if extend else np.where(self.nodes[part][:, None] >= self.nodes[part], block, 0.0)
+            if part.start == 1:  # the start is no node of the rule: continue the first panel to it
+                out[1:, 0] = np.vstack([block, out[part.stop :, part]]) @ self._back
+                out[0, 0] = out[part, 0] @ self._back
         return out
+
+    @functools.cached_property
+    def _back(self) -> Array:
+        """Weights that continue a panel's values to its start."""
+        from eqsolve.solvers.grids import lagrange
+
+        assert self.panels is not None
+        return np.asarray(lagrange(radau(self.panels.order).nodes, np.zeros(1))[0])
 
 
 class Closure:

@@ -236,8 +236,18 @@ class _Control:
         errors |= {name: bent[name] for name in bent if name in self._bent()}
         remain = 2.0 * max(solved.left, 1e-14)
         for name, error in time_error.items():
-            errors[name] = errors[name] + error + remain * float(np.abs(curves.all[name]).max())
+            errors[name] = errors[name] + error + remain * self._size_of(name, curves, final)
         return self._package(final, curves, errors, self._worst(curves, errors))
+
+    def _size_of(self, name: str, curves: Curves, solved: Solved) -> float:
+        """Return the largest value; of a response outside its diagonal blocks, where values are found, not continued."""
+        values = np.abs(curves.all[name])
+        if name in curves.values:
+            apart = np.zeros_like(values, dtype=bool)
+            for part in solved.grid.blocks:
+                apart[part, : part.start] = True
+            values = values[apart]
+        return float(values.max(initial=0.0))
 
     def _bent(self) -> set[str]:
         """Return the observables that average a function with a kink, where no rule for smooth functions converges."""
