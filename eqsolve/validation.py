@@ -12,7 +12,7 @@ import numpy as np
 from eqsolve.binding import bind
 from eqsolve.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
 from eqsolve.errors import UsageError
-from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
@@ -68,6 +68,11 @@ def validate(
     if isinstance(model, str):
         model = load(model)
     settings = {**(params or {}), **parameters}
+    if isinstance(model, Cases):
+        from eqsolve.passes.cases import select_case
+
+        chosen = select_case(model, settings)
+        model, settings = chosen.model, dict(chosen.settings)
     if seeds < 2:
         raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
     wanted = None if observables is None else tuple(observables)

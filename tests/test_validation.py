@@ -169,3 +169,9 @@ def test_a_rate_is_the_slowest_decay_of_the_linearised_flow() -> None:
     assert found.kind == "singularity"
     assert found.verdict == "agrees"
     assert found.observables["gamma"].simulation[0] == pytest.approx(found.observables["gamma"].theory[0], rel=0.1)
+
+
+def test_a_choice_among_models_is_held_against_the_one_that_holds() -> None:
+    found = eqsolve.validate("dln_fixed_point", alpha=0.3, delta=0.5, d=200, seeds=4)
+    assert found.model == "dln_fixed_point_min_norm"
+    assert found.verdict == "agrees"

@@ -17,6 +17,7 @@ from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.causality import Causality, analyse_causality
 from eqsolve.passes.constraints import reduce_constraints
+from eqsolve.passes.explain_fixed_point import describe_reduction
 from eqsolve.passes.operator_form import OperatorForm, derive_operator_form
 from eqsolve.passes.signature import sign
 from eqsolve.passes.substitution import derive_substitutions
@@ -187,7 +188,8 @@ def explain(model: Model) -> Explanation:
             (title, tuple(f"{left} {relation} {right}" for left, relation, right in lines))
             for title, lines in others
             if title not in ("defaults", "exact change of variables")  # told elsewhere, with more detail
-        ),
+        )
+        + (describe_reduction(model) if isinstance(model, FixedPoint) else ()),
         signature=sign(model),
     )
 

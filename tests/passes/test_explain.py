@@ -110,3 +110,12 @@ def test_the_operator_form_of_a_closed_system() -> None:
     assert "operator form" in eqsolve.explain(eqsolve.load("pspin")).text()
     assert "mu = T + p**2*((C**(p - 1)*R)∘1)/2" in eqsolve.explain(eqsolve.load("pspin")).text()
     assert eqsolve.explain(eqsolve.load("dln_infinite_data")).operators == ()
+
+
+def test_a_fixed_point_says_what_is_eliminated_and_where_its_kinks_are() -> None:
+    said = dict(explain(load("dln_fixed_point_l1")).statements)
+    (line,) = said["eliminated (given by the others)"]
+    assert line.startswith("C_f = ")
+    assert said["solved for"] == ("C_w, chi_w",)
+    assert said["kinks (expectations are split where these vanish)"]
+    assert dict(explain(load("dln_fixed_point_ridgeless")).statements)["solved for"] == ("nothing: all is explicit",)
