@@ -147,18 +147,15 @@ def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
     """Go left in long strides while R and h_R are powers of p, as they are far to the right."""
     R, p = start.R, start.p
     powers = _powers(prepared, R, p)
-    stride = _STRIDE
     while p > 1e-12:
-        guess = 0.0 if prepared.transform.is_linear else R * stride ** -powers[0]
-        new, good = newton_R(prepared, guess, p / stride, 12)
+        guess = 0.0 if prepared.transform.is_linear else R * _STRIDE ** -powers[0]
+        new, good = newton_R(prepared, guess, p / _STRIDE, 12)
         if not good:
             break
-        here = _powers(prepared, new, p / stride)
-        change = max(abs(a - b) for a, b in zip(powers, here, strict=True))
-        if change > _ASYMPTOTIC:
+        here = _powers(prepared, new, p / _STRIDE)
+        if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > _ASYMPTOTIC:
             break
-        R, p = float(new), p / stride
-        stride = _STRIDE**3 if change * _STRIDE**4 < _ASYMPTOTIC else _STRIDE  # changes grow like 1/p
+        R, p = float(new), p / _STRIDE
     return R, p
 
 
