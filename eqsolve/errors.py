@@ -9,7 +9,7 @@ __all__ = [
     "EqsolveError",
     "ModelError",
     "ParameterError",
-    "SolverError",
+    "MissingExtraError", "SolverError",
     "UsageError",
     "did_you_mean",
     "quote",
@@ -39,6 +39,10 @@ class ParameterError(EqsolveError):
 
 class UsageError(EqsolveError):
     """A call or a command line that cannot be understood: unknown model, bad option, unreadable file."""
+
+
+class MissingExtraError(UsageError):
+    """Something that needs an extra which is not installed; the message names it."""
 
 
 class SolverError(EqsolveError):

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.errors import EqsolveError, ModelError, UsageError, did_you_mean
+from eqsolve.errors import EqsolveError, MissingExtraError, ModelError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -222,7 +222,7 @@ def make(
     started = time.perf_counter()
     try:
         return _make(analysis, out, quick, data, fresh, progress, started)
-    except Unavailable as error:
+    except (Unavailable, MissingExtraError) as error:
         return Made(analysis.name, analysis.title, "unavailable", message=str(error))
     except EqsolveError as error:
         return Made(analysis.name, analysis.title, "failed", time.perf_counter() - started, message=str(error))

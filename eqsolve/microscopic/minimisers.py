@@ -22,7 +22,7 @@ from eqsolve.binding import Binding
 from eqsolve.compile.increasing import increasing_roots
 from eqsolve.compile.lowering import lower
 from eqsolve.distribution import Distribution
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import MissingExtraError, SolverError, UsageError
 from eqsolve.language.fixed_point import FixedPoint, Minimiser
 
 __all__ = ["FiniteSize", "draw", "finite_size", "measure", "minimise"]
@@ -96,7 +96,7 @@ def _elastic(X: Array, y: Array, absolute: float, square: float, tolerance: floa
     try:
         from sklearn.linear_model import ElasticNet
     except ImportError:
-        raise UsageError(
+        raise MissingExtraError(
             "this minimiser needs scikit-learn; install it with `pip install 'eqsolve[minimisers]'`"
         ) from None
     whole = absolute + square
