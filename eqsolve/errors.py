@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 __all__ = [
     "EqsolveError",
+    "MissingExtraError",
     "ModelError",
     "ParameterError",
-    "MissingExtraError", "SolverError",
+    "SolverError",
     "UsageError",
     "did_you_mean",
     "quote",
