@@ -247,15 +247,17 @@ def test_a_killed_parent_takes_its_workers_along(tmp_path: Path) -> None:
     worker = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
+    gone = False
     for _ in range(100):
         try:
             os.kill(worker, 0)
             state = Path(f"/proc/{worker}/stat")
-            if state.exists() and ") Z " in state.read_text():
-                break
+            gone = state.exists() and ") Z " in state.read_text()
         except ProcessLookupError:
+            gone = True
+        if gone:
             break
         time.sleep(0.05)
-    else:
+    if not gone:
         os.kill(worker, signal.SIGKILL)
-        pytest.fail("the worker outlived its parent")
+    assert gone, "the worker outlived its parent"

@@ -1,9 +1,8 @@
-"""All paths of an ensemble at once: block by block in time, then their linear responses.
+"""All paths of an ensemble at once, block by block in time.
 
-History enters as matrix products over all paths; within a block each path has a small nonlinear system, solved by
-Newton's
-method with elimination vectorised over paths. The responses solve the linearised equations exactly on the same grid.
-Cost per sweep: nodes² × paths for the paths, nodes³ × paths / 3 for the responses.
+Modes and points of the noises are chosen, then history enters as matrix products over all paths; within a block each path
+has a small nonlinear system, solved by Newton's method with elimination vectorised over paths.
+Cost: nodes² × paths.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from sympy import Expr, S
 
-from eqsolve.compile.paths import CompiledEnsemble, CompiledMean
+from eqsolve.compile.paths import CompiledEnsemble
 from eqsolve.errors import SolverError
 from eqsolve.language.nodes import E
 from eqsolve.passes.path_form import Drive, Link
@@ -22,18 +21,10 @@ from eqsolve.solvers.gaussian import Layout, Level, Points, align, factor_covari
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.operators import Evaluation
 
-__all__ = ["PathSolver"]
+__all__ = ["Paths", "eliminate"]
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
-_ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
-_LOOK = 100  # paths looked at to choose modes
 _CUBIC = 3  # degree to which the simplest design of points is exact
-_CHUNK = 3_000_000  # numbers held at once for the responses
-
-
-def _average(left: Array, tangents: Array) -> Array:
-    """Return Σ_q left(i, q) tangents(i, j, q)."""
-    return np.asarray(np.matmul(tangents, left[:, :, None])[:, :, 0])
 
 
 def eliminate(matrix: Array, right: Array) -> Array:
@@ -52,8 +43,8 @@ def eliminate(matrix: Array, right: Array) -> Array:
     return right
 
 
-class PathSolver:
-    """Runs one ensemble: modes of its noises, paths, means. Keeps the modes between sweeps so that sweeps are
+class Paths:
+    """Follows one ensemble: modes of its noises, points, paths. Keeps the modes between sweeps so that sweeps are
     continuous."""
 
     def __init__(
@@ -72,7 +63,6 @@ class PathSolver:
         self.unknowns = np.empty((0, 0, 0))
         self.reactions: dict[Any, dict[Expr, Array]] = {}  # mean responses of the targets to each noise
 
-    # --- operators of the path equations -----------------------------------------------------------------------------
     def _operators(self, state: Evaluation) -> dict[tuple[int, int], Array]:
         """Return O_ak: what signal k does to unknown a."""
         made: dict[tuple[int, int], Array] = {}
@@ -95,22 +85,6 @@ class PathSolver:
 
     def _drive_operator(self, drive: Drive, state: Evaluation) -> Array:
         return self._outer(drive.unknown, drive.coefficient, state)
-
-    # --- one sweep ---------------------------------------------------------------------------------------------------
-    def run(self, state: Evaluation, covariances: dict[Any, tuple[Any, Array, Array]]) -> dict[E, Array]:
-        """Return the ensemble's means for given kernels; ``covariances`` maps noises to their group, covariance and
-        mean."""
-        self.follow(state, covariances)
-        arguments = self._full_arguments()
-        made: dict[E, Array] = {}
-        self.reactions = {}
-        for noise in self.compiled.source.noises:
-            asked = [m for m in self.compiled.means if m.mean.kind == "response" and m.mean.noise == noise]
-            if asked or self.used.kind == "sparse":
-                made |= self._responses(noise, asked, arguments)
-        rest = {m.mean.node: self._mean(m, arguments) for m in self.compiled.means if m.mean.kind != "response"}
-        return {m.mean.node: made[m.mean.node] if m.mean.kind == "response" else rest[m.mean.node]
-                for m in self.compiled.means}  # fmt: skip
 
     def follow(self, state: Evaluation, covariances: dict[Any, tuple[Any, Array, Array]]) -> None:
         """Solve the path equations for given kernels."""
@@ -187,59 +161,6 @@ class PathSolver:
         rotated, strengths = rotate(factor, effect.T @ effect)
         return rotated, strengths / max(float(strengths[0]), 1e-300)
 
-    def shape(self) -> list[Array]:
-        """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
-
-        H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
-        the target; what is linear in the noises does not contribute. Looked at on the heaviest paths.
-        """
-        assert self.points is not None
-        weights = np.abs(self.points.weights)
-        some = np.sort(np.argsort(-weights, kind="stable")[:_LOOK])
-        mass = weights[some] / weights[some].sum()
-        count, size = len(self.unknowns), self.state.grid.size
-        arguments = [item[..., some] if np.ndim(item) == 2 and np.shape(item)[1] > 1 else item
-                     for item in self._full_arguments()]  # fmt: skip
-        shape = (size, len(some))
-        values = [np.broadcast_to(v, shape) for v in self.compiled.target_values(*arguments)]
-        slopes = [np.broadcast_to(v, shape) for v in self.compiled.target_slopes(*arguments)]
-        direct = [np.broadcast_to(v, shape) for v in self.compiled.target_noise_slopes(*arguments)]
-        noises = self.compiled.source.noises
-        made = []
-        for group, _, _ in self.rests:
-            total = np.zeros((len(group) * size, len(group) * size))
-            tangents = [self._tangents(*self._sources(noise, some), some) for noise in group]
-            for place, target in enumerate(self.compiled.targets):
-                scale = np.sqrt((values[place] ** 2) @ mass) / (1.0 if target in self.acting else _ASIDE)
-                if not scale.any():
-                    continue
-                rows = np.zeros((size, len(group) * size, len(some)))
-                for position, noise in enumerate(group):
-                    part = rows[:, position * size : (position + 1) * size]
-                    for unknown in range(count):
-                        part += slopes[place * count + unknown][:, None] * tangents[position][unknown]
-                    part[np.arange(size), np.arange(size)] += direct[place * len(noises) + noises.index(noise)]
-                rows -= (rows @ mass)[..., None]
-                rows *= np.sqrt(mass) / np.maximum(scale, 0.03 * scale.max())[:, None, None]
-                flat = np.moveaxis(rows, 1, 0).reshape(len(group) * size, -1)
-                total += flat @ flat.T
-            made.append(total)
-        return made
-
-    def _sources(self, noise: Any, part: Any) -> tuple[Array, Array | None]:
-        """Return how a noise enters the path equations: the same for all paths, and on some paths."""
-        count, size, paths = self.unknowns.shape
-        source = np.zeros((count, size, size))
-        for drive, matrix in self.drives:
-            if drive.noise == noise:
-                source[drive.unknown] += matrix
-        if self.compiled.noise_slope_is_zero:
-            return source, None
-        inputs = self._arguments(slice(0, size), list(self.unknowns), self.noises)
-        table = [np.broadcast_to(v, (size, paths)) for v in self.compiled.noise_slopes(*inputs)]
-        index = self.compiled.source.noises.index(noise)
-        return source, np.stack(table).reshape(self.compiled.count, -1, size, paths)[:, index][..., part]
-
     def _drive_matrix(self, factor: Array, group: list[Any]) -> Array:
         """Return what each mode does: through the known mean responses, else through the drives, else the modes
         themselves."""
@@ -273,6 +194,16 @@ class PathSolver:
             *constants,
             *functions,
         ]
+
+    def _full_arguments(self) -> list[Any]:
+        whole = slice(0, self.state.grid.size)
+        arguments = self._arguments(whole, list(self.unknowns), self.noises)
+        if self.compiled.source.memories:
+            shape = self.unknowns.shape[1:]
+            signals = self.compiled.memory_signals(*arguments)
+            for memory, signal in zip(self.compiled.source.memories, signals, strict=True):
+                arguments.append(self.state.kernel_operator(memory.kernel) @ np.broadcast_to(signal, shape))
+        return arguments
 
     def _solve_paths(self, noises: list[Array]) -> None:
         assert self.points is not None
@@ -353,81 +284,6 @@ class PathSolver:
         self.signals[:, part], self.slopes[:, :, part] = signals, slopes
         self.unknowns[:, part] = unknowns
 
-    # --- how the means react to the kernels ---------------------------------------------------------------------------
-    @property
-    def reacts(self) -> bool:
-        return bool(self.reactions)
-
-    def prepare(self) -> None:
-        """Average what ``react`` needs: the products of remembered signals and targets."""
-        assert self.points is not None
-        shape = self.unknowns.shape[1:]
-        values = [np.broadcast_to(v, shape) for v in self.compiled.target_values(*self._full_arguments())]
-        self.values = dict(zip(self.compiled.targets, values, strict=True))
-        self.products: dict[tuple[Expr, Expr], Array] = {}
-        self.forces = []  # links through memory whose unknown a noise drives too: link, noise, 1 / drive coefficient
-        drives = {drive.unknown: drive for drive in self.compiled.source.drives if drive.noise in self.reactions}
-        for link in self.compiled.source.links:
-            if link.memory is not None and link.unknown in drives:
-                drive = drives[link.unknown]
-                strength = self.state.vector(drive.coefficient) if drive.coefficient != S.One else np.ones(shape[0])
-                if (strength != 0).all():
-                    self.forces.append((link, drive.noise, 1 / strength, self._inner(link, self.state)))
-
-    def _inner(self, link: Link, state: Evaluation) -> Array:
-        values = state.vector(link.coefficient) if link.coefficient != S.One else np.ones(state.grid.size)
-        assert link.memory is not None
-        return values[:, None] * state.kernel_operator(link.memory.kernel)
-
-    def _product(self, signal: Expr, target: Expr) -> Array:
-        assert self.points is not None
-        if (signal, target) not in self.products:
-            left, right = self.values[signal], self.values[target]
-            self.products[signal, target] = (left * self.points.weights) @ right.T
-        return self.products[signal, target]
-
-    def react(self, state: Evaluation, changes: dict[Any, tuple[Any, Array]]) -> dict[E, Array]:
-        """Return how the means change with the kernels, every response replaced by its mean.
-
-        ``state`` holds the changed kernels, ``changes`` the changes of the covariances by noise.
-        """
-        size = self.state.grid.size
-        forces = [(link, noise, scale[:, None] * (self._inner(link, state) - inner))
-                  for link, noise, scale, inner in self.forces]  # fmt: skip
-        made: dict[E, Array] = {}
-        for compiled in self.compiled.means:
-            mean = compiled.mean
-            if mean.kind == "one":
-                made[mean.node] = np.zeros(size)
-                continue
-            total = np.zeros((size, size))
-            for outer, left, right in mean.terms:
-                part = np.zeros((size, size))
-                if mean.kind == "response":
-                    for link, noise, force in forces:
-                        chain = self.reactions[mean.noise].get(link.signal)
-                        if chain is not None:
-                            part += self.reactions[noise][mean.output] @ (force @ chain)
-                else:
-                    part += self._react_covariance(left, right, changes)
-                    for link, noise, force in forces:
-                        part += self.reactions[noise][left] @ (force @ self._product(link.signal, right))
-                        part += (self.reactions[noise][right] @ (force @ self._product(link.signal, left))).T
-                total += np.asarray(self.state.pointwise(outer), float) * part
-            made[mean.node] = total
-        return made
-
-    def _react_covariance(self, left: Expr, right: Expr, changes: dict[Any, tuple[Any, Array]]) -> Array:
-        size = self.state.grid.size
-        total = np.zeros((size, size))
-        for noise, (group, change) in changes.items():
-            for other in group:
-                if noise in self.reactions and other in self.reactions:
-                    row, column = list(group).index(noise) * size, list(group).index(other) * size
-                    block = change[row : row + size, column : column + size]
-                    total += self.reactions[noise][left] @ block @ self.reactions[other][right].T
-        return total
-
     def rate(self) -> float:
         """Return the largest rate at which an integrated unknown moves or reacts at the first node."""
         assert self.points is not None
@@ -456,156 +312,3 @@ class PathSolver:
         values = self.compiled.processes(*arguments)
         heads = [head for head, _ in self.compiled.source.processes]
         return {head.name: np.broadcast_to(value, shape).T.copy() for head, value in zip(heads, values, strict=True)}
-
-    # --- means ------------------------------------------------------------------------------------------------------
-    def _full_arguments(self) -> list[Any]:
-        whole = slice(0, self.state.grid.size)
-        arguments = self._arguments(whole, list(self.unknowns), self.noises)
-        if self.compiled.source.memories:
-            shape = self.unknowns.shape[1:]
-            signals = self.compiled.memory_signals(*arguments)
-            for memory, signal in zip(self.compiled.source.memories, signals, strict=True):
-                arguments.append(self.state.kernel_operator(memory.kernel) @ np.broadcast_to(signal, shape))
-        return arguments
-
-    def _mean(self, compiled: CompiledMean, arguments: list[Any]) -> Array:
-        assert self.points is not None
-        weights, shape = self.points.weights, self.unknowns.shape[1:]
-        factors = [np.broadcast_to(value, shape) for value in compiled.factors(*arguments)]
-        if compiled.mean.kind == "one":
-            self.sizes[compiled.mean.node] = np.abs(factors[0]) @ np.abs(weights)
-            return np.asarray(factors[0] @ weights)
-        total = np.zeros((shape[0], shape[0]))
-        for (outer, left, right), first, second in zip(
-            compiled.mean.terms, factors[::2], factors[1::2], strict=True
-        ):
-            linear = [self._linear(target) for target in (left, right)]
-            one, other = (self._without(values, part) for values, part in zip((first, second), linear, strict=True))
-            pairs = (one * weights) @ other.T
-            for mine, yours in zip(*linear, strict=True):
-                if mine is not None and yours is not None:
-                    pairs += mine @ yours.T
-            total += np.asarray(self.state.pointwise(outer), float) * pairs
-        return total
-
-    def ones(self) -> dict[E, Array]:
-        """Return the means of functions of one time over the paths as they are."""
-        arguments = self._full_arguments()
-        return {m.mean.node: self._mean(m, arguments) for m in self.compiled.means if m.mean.kind == "one"}
-
-    def _linear(self, target: Expr) -> list[Array | None]:
-        """Return, by group of noises, what a target does with the weak modes through its mean response."""
-        size = self.state.grid.size
-        made: list[Array | None] = []
-        for group, factor, _ in self.rests:
-            parts = [
-                self.reactions[noise][target] @ factor[place * size : (place + 1) * size]
-                for place, noise in enumerate(group)
-                if target in self.reactions.get(noise, {})
-            ]
-            made.append(sum(parts[1:], parts[0]) if parts and factor.shape[1] else None)
-        return made
-
-    def _without(self, values: Array, linear: list[Array | None]) -> Array:
-        """Return a target on all paths with its linear part in the weak modes taken out."""
-        for part, (_, _, coordinates) in zip(linear, self.rests, strict=True):
-            if part is not None and coordinates.any():
-                values = values - part @ coordinates
-        return values
-
-    def _responses(self, noise: Any, asked: list[CompiledMean], arguments: list[Any]) -> dict[E, Array]:
-        """Return E[a(t) ∂output(t)/∂z(t') b(t')] as operators, path chunk by path chunk; keep the targets' reactions."""
-        assert self.points is not None
-        size, paths = self.unknowns.shape[1:]
-        count = len(self.unknowns)
-        shape = (size, paths)
-        source, by_noise = self._sources(noise, slice(None))
-        jobs = []  # per mean: outputs by unknown, the factors around
-        for mean in asked:
-            outputs = [np.broadcast_to(v, shape) for v in mean.by_unknown(*arguments)]  # type: ignore[misc]
-            factors = [np.broadcast_to(value, shape) for value in mean.factors(*arguments)]
-            jobs.append((mean, outputs, factors, np.zeros((size, size))))
-        targets = self.compiled.targets
-        slopes = [np.broadcast_to(v, shape) for v in self.compiled.target_slopes(*arguments)]
-        direct = [np.broadcast_to(v, shape) for v in self.compiled.target_noise_slopes(*arguments)]
-        noises = self.compiled.source.noises
-        own = [direct[place * len(noises) + noises.index(noise)] @ self.points.weights for place in range(len(targets))]
-        reactions = [np.diag(values) for values in own]
-        step = max(1, _CHUNK // (size * size * count))
-        for begin in range(0, paths, step):
-            part = slice(begin, min(begin + step, paths))
-            tangents = self._tangents(source, None if by_noise is None else by_noise[..., part], part)
-            weights = self.points.weights[part]
-            for mean, outputs, factors, total in jobs:
-                for unknown in range(count):
-                    left = outputs[unknown][:, part] * factors[0][:, part] * weights
-                    if factors[1].strides == (0, 0) or not mean.mean.terms[0][2].free_symbols:
-                        total += _average(left, tangents[unknown])
-                    else:
-                        total += np.einsum("iq,ijq,jq->ij", left, tangents[unknown], factors[1][:, part])
-            for place, reaction in enumerate(reactions):
-                for unknown in range(count):
-                    slope = slopes[place * count + unknown]
-                    if slope.strides != (0, 0) or slope.flat[0] != 0:
-                        reaction += _average(slope[:, part] * weights, tangents[unknown])
-        self.reactions[noise] = dict(zip(targets, reactions, strict=True))
-        made = {}
-        for mean, outputs, factors, total in jobs:
-            total -= np.diag(self._instantaneous(source, outputs, factors))
-            made[mean.mean.node] = total * np.asarray(self.state.pointwise(mean.mean.terms[0][0]), float)
-        return made
-
-    def _instantaneous(self, source: Array, outputs: list[Array], factors: list[Array]) -> Array:
-        """The part of the response proportional to δ(t − t'), which a response kernel leaves out."""
-        assert self.points is not None
-        total = np.zeros(self.state.grid.size)
-        for index, unknown in enumerate(self.compiled.source.unknowns):
-            if not unknown.integrated:
-                weight = np.diagonal(source[index])
-                total += weight * ((outputs[index] * factors[0] * factors[1]) @ self.points.weights)
-        return total
-
-    def _tangents(self, source: Array, by_noise: Array | None, part: Any) -> Array:
-        """Solve the linearised path equations; returns (unknown, node, node of the noise, path).
-
-        The blocks are halved again and again: what the first half does to the second is one large matrix product.
-        """
-        slopes = self.slopes[..., part]
-        count, size, width = len(self.unknowns), self.state.grid.size, slopes.shape[-1]
-        made = np.zeros((count, size, size, width))
-        made += source[..., None]
-        if by_noise is not None:
-            for (unknown, signal), matrix in self.operators.items():
-                made[unknown] += matrix[..., None] * by_noise[signal]
-        effects = np.zeros((self.compiled.count, size, size, width))
-        blocks = self.state.grid.blocks
-
-        def solve(first: int, last: int) -> None:
-            if last - first > 1:
-                middle = (first + last) // 2
-                solve(first, middle)
-                begin, end = blocks[first].start, blocks[middle].start
-                rows = slice(end, blocks[last - 1].stop)
-                for (unknown, signal), matrix in self.operators.items():
-                    past = effects[signal, begin:end, :end].reshape(end - begin, end * width)
-                    made[unknown, rows, :end] += (matrix[rows, begin:end] @ past).reshape(-1, end, width)
-                solve(middle, last)
-                return
-            block = blocks[first]
-            height, end = block.stop - block.start, block.stop
-            jacobian = np.zeros((count * height, count * height, width)) + np.eye(count * height)[:, :, None]
-            for (unknown, signal), matrix in self.operators.items():
-                own = matrix[block, block]
-                if own.any():
-                    for other in range(count):
-                        place = slice(unknown * height, (unknown + 1) * height), slice(other * height, (other + 1) * height)
-                        jacobian[place] -= own[:, :, None] * slopes[signal, other, block][None]
-            right = made[:, block, :end].reshape(count * height, end, width)
-            solved = eliminate(jacobian, right).reshape(count, height, end, width)
-            made[:, block, :end] = solved
-            for signal in range(self.compiled.count):
-                for other in range(count):
-                    effects[signal, block, :end] += slopes[signal, other, block, None] * solved[other]
-
-        solve(0, len(blocks))
-        return made

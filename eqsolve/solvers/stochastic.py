@@ -30,7 +30,7 @@ from eqsolve.solvers.gaussian import Level
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Evaluation, OperatorGrid
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.paths import PathSolver
+from eqsolve.solvers.path_means import PathSolver
 from eqsolve.solvers.rows import RowStore
 from eqsolve.solvers.sweeps import Means, Solved, Sweeper, interpolation_matrix
 from eqsolve.solvers.tolerance import allowance, excess

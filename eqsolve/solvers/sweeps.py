@@ -26,7 +26,7 @@ from eqsolve.passes.path_form import PathForm
 from eqsolve.solvers.gaussian import Layout, Level
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Closure, Evaluation, OperatorGrid
-from eqsolve.solvers.paths import PathSolver
+from eqsolve.solvers.path_means import PathSolver
 from eqsolve.solvers.secants import Secants, solve_krylov
 
 __all__ = ["Solved", "Sweeper"]

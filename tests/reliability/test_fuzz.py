@@ -71,11 +71,13 @@ def test_grid(every: int, folder: Path) -> None:
 
 
 @levels
-def test_times(every: int) -> None:
+def test_times(every: int, folder: Path) -> None:
+    before = listing(folder)
     for rng in draws("times", every):
         text = inputs.moments(rng)
         read = rng.choice([read_times, read_pairs])
         attempt(lambda read=read, text=text: read(text), f"--at {text!r}")
+    assert listing(folder) == before
 
 
 @levels
