@@ -11,6 +11,7 @@ the first time multiplies by R̄(p), one over the second by R̄(q), and a statio
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +61,7 @@ def _terms(expr: Expr) -> list[Expr]:
 
 
 @dataclass(frozen=True)
-class Rules:
+class Rules(ABC):
     """What the three kinds of transform share: linearity, and a refusal that names the term and its equation.
 
     Attributes
@@ -97,8 +98,9 @@ class Rules:
     def _one(self) -> Expr:
         return 1 / self.variable
 
+    @abstractmethod
     def _bound(self, expr: Expr) -> Expr:
-        raise NotImplementedError
+        """Return the transform of what depends on the running time."""
 
     def refuse(self, term: Expr, why: str) -> ModelError:
         return ModelError(f"{self.label}: the Laplace transform of `{term}` is not known: {why}")
