@@ -113,6 +113,11 @@ class Result:
         fields = {**self.__dict__, "status": status, "message": message}
         return Result(fields.pop("dataset"), **fields)
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the solver came to its own end, good or bad; not if it was interrupted or ran out of memory."""
+        return self.status not in ("interrupted", "out of memory")
+
     # --- access ------------------------------------------------------------------------------------------------
     @property
     def names(self) -> tuple[str, ...]:

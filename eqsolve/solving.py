@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from eqsolve.binding import Binding, bind
+from eqsolve.checkpoint import Checkpoint
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
@@ -80,6 +82,8 @@ def solve(
     precision: int | None = None,
     start: Mapping[str, float] | None = None,
     progress: Any = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    resume: bool = False,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
 ) -> Result:
@@ -113,6 +117,10 @@ def solve(
         Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter.
     progress
         Called with (done, total, text) while solving.
+    checkpoint, resume
+        A file that keeps the finished steps, for runs that may be killed; ``resume`` goes on from what it holds, to the
+        same numbers as without the interruption. It is removed at the end. There must be no such file yet, unless
+        ``resume`` says that it is meant.
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
@@ -128,6 +136,7 @@ def solve(
         return _solve_case(model, {**(params or {}), **parameters}, {
             "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order,
             "step": step, "seed": seed, "solver": solver, "precision": precision, "start": start, "progress": progress,
+            "checkpoint": checkpoint, "resume": resume,
         })  # fmt: skip
     for word in parameters if not isinstance(model, Singularity) else ():  # whose law may know further names
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
@@ -182,7 +191,7 @@ def solve(
         return result.with_provenance(stats, describe(model, seed))
 
     try:
-        return finish(_run(name, binding, options))
+        return finish(_run_kept(name, binding, options, checkpoint, resume))
     except SolverError as error:
         partial = getattr(error, "partial", None)
         if partial is not None:
@@ -229,6 +238,46 @@ def why_not(name: str, model: Model) -> str:
     if name == "operators" and choose_solver(model, kernels=False).name != "operators":
         return "its kernels do not enter through compositions only"
     return ""
+
+
+def _run_kept(
+    name: str, binding: Binding, options: Options, checkpoint: str | os.PathLike[str] | Checkpoint | None, resume: bool
+) -> Result:
+    """Run a solver with a checkpoint, if one is asked for; the file is removed when the run has come to its end.
+
+    Whoever hands over a ``Checkpoint`` instead of a path removes it himself, when the result is safe.
+    """
+    if checkpoint is None:
+        if resume:
+            raise UsageError("resume=True goes on from a checkpoint; name its file: checkpoint=F")
+        return _run(name, binding, options)
+    log = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, resume=resume)
+    log.begin(_identity(name, binding, options))
+    ended = False
+    try:
+        result = _run(name, binding, replace(options, checkpoint=log))
+        ended = result.is_finished
+        return result
+    except SolverError:
+        ended = True
+        raise
+    finally:
+        log.close(remove=ended and log is not checkpoint)
+
+
+def _identity(name: str, binding: Binding, options: Options) -> dict[str, Any]:
+    """Return everything that decides the numbers of a run."""
+    import numpy
+
+    from eqsolve import __version__
+    from eqsolve.passes.signature import sign
+
+    model = binding.model
+    asked = {item.name: getattr(options, item.name) for item in fields(options)}
+    del asked["progress"], asked["checkpoint"]
+    about = {"eqsolve version": __version__, "numpy version": numpy.__version__, "model": model.name}
+    settings = {"equations (signature)": sign(model), "parameters": binding.settings(), "solver": name}
+    return {**about, **settings, **asked}
 
 
 def _run(name: str, binding: Binding, options: Options) -> Result:

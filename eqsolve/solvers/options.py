@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from eqsolve.checkpoint import Checkpoint
 from eqsolve.errors import UsageError
 
 __all__ = ["Options"]
@@ -30,6 +31,7 @@ class Options:
     step: float | None = None
     precision: int | None = None
     start: Mapping[str, float] | None = None
+    checkpoint: Checkpoint | None = None
 
     @classmethod
     def make(
@@ -47,6 +49,7 @@ class Options:
         step: Any = None,
         precision: Any = None,
         start: Mapping[str, float] | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
@@ -72,7 +75,9 @@ class Options:
             raise UsageError(f"step must lie between 0 and t_max = {last:g}, got {width:g}")
         if precision is not None and not (isinstance(precision, int) and 16 <= precision <= 1000):
             raise UsageError(f"precision must be a whole number of digits from 16 to 1000, got {precision!r}")
-        return cls(last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start)
+        return cls(
+            last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint
+        )
 
     def report(self, done: float, text: str) -> None:
         """Tell the progress callback how far in time the solve is."""

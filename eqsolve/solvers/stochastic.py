@@ -11,6 +11,7 @@ Chosen for systems with processes that have memory or Gaussian drives. Cost: swe
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Evaluation, OperatorGrid
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.path_means import PathSolver
+from eqsolve.solvers.recording import recorded
 from eqsolve.solvers.rows import RowStore
 from eqsolve.solvers.sweeps import Means, Solved, Sweeper, interpolation_matrix
 from eqsolve.solvers.tolerance import allowance, excess
@@ -109,7 +111,7 @@ class _Control:
         """Solve; an interruption returns what there is, with the error it has."""
         self.best: tuple[Solved, dict[str, Array], str] | None = None
         self.samples: list[tuple[PathSolver, ...]] = []
-        self.sweeper.notify = self._notify
+        self.sweeper.notify, self.sweeper.checkpoint = self._notify, self.options.checkpoint
         try:
             return self._solve()
         except (KeyboardInterrupt, MemoryError) as reason:
@@ -267,6 +269,7 @@ class _Control:
         made = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
         return made, self._change(self._curves(made), made, {**means, **{key: means[key] + spread[key] for key in bent}})
 
+    @recorded
     def _probe(self, solved: Solved, same: Means, way: str) -> Means:
         """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
 
@@ -288,7 +291,7 @@ class _Control:
         aside = [key for key in step if key not in sweeper.fed]
         if aside:  # what is only reported follows what acts back
             moved = {key: value + step[key] if key in sweeper.fed else value for key, value in solved.means.items()}
-            after = sweeper.sweep(solved.grid, moved, self.plain)
+            after = sweeper.sweep(solved.grid, moved, tuple(copy.copy(solver) for solver in self.plain))
             step |= {key: direct[key] + after[key] - same[key] for key in aside}
         return step
 

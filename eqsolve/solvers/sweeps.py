@@ -18,15 +18,18 @@ from typing import Any
 import numpy as np
 from sympy import MatrixBase
 
+from eqsolve.checkpoint import Checkpoint
 from eqsolve.compile.paths import compile_ensemble
 from eqsolve.errors import SolverError
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
+from eqsolve.packing import Codec
 from eqsolve.passes.path_form import PathForm
 from eqsolve.solvers.gaussian import Layout, Level
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Closure, Evaluation, OperatorGrid
 from eqsolve.solvers.path_means import PathSolver
+from eqsolve.solvers.recording import recorded
 from eqsolve.solvers.secants import Secants, solve_krylov
 
 __all__ = ["Solved", "Sweeper"]
@@ -65,6 +68,8 @@ class Sweeper:
         self.total_sweeps = 0
         self.fed = self._fed()
         self.notify: Callable[[float, int, float], None] = lambda until, sweep, left: None
+        self.checkpoint: Checkpoint | None = None
+        self.codec: Codec | None = None  # of the checkpoint
         self.shapes: list[list[Array]] | None = None  # how responses vary, by ensemble, on the grid in use
 
     def _fed(self) -> frozenset[E]:
@@ -259,6 +264,7 @@ class Sweeper:
 
         return solve_krylov(remainder, residual, weights, most=25, tolerance=1e-2)
 
+    @recorded
     def iterate(
         self, grid: OperatorGrid, means: Means, level: Level, tolerance: float, *,
         layouts: list[Layout] | None = None, most: int = 60,

@@ -97,7 +97,7 @@ def _adaptive(
 ) -> tuple[March, Stop | None]:
     """March with panels as long as the resolution allows."""
     try:
-        march = March(compiled, order, begin, accuracy.iteration, accuracy.merging)
+        march = March(compiled, order, begin, accuracy.iteration, accuracy.merging, checkpoint=options.checkpoint)
     except NotFiniteError as failure:
         raise SolverError(_not_finite(failure)) from None
     span = options.t_max - begin
@@ -185,7 +185,8 @@ def _fixed(
     compiled: CompiledPlan, coarse: March, edges: Array, options: Options, accuracy: Accuracy
 ) -> tuple[March, Stop | None]:
     """March over given panels, halving those on which the iteration does not converge."""
-    march = March(compiled, coarse.m, edges[0], accuracy.iteration, accuracy.merging, coarse.as_guide())
+    guide = coarse.as_guide()
+    march = March(compiled, coarse.m, edges[0], accuracy.iteration, accuracy.merging, guide, options.checkpoint)
     pending = list(edges[:0:-1])
     smallest = 1e-8 * (edges[-1] - edges[0])
     reason = otherwise = "the iteration on a panel does not converge"

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqsolve.checkpoint import Checkpoint
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.solvers.grids import Array, PanelGrid, lagrange, radau
+from eqsolve.solvers.recording import solve_panel
 from eqsolve.solvers.rows import Record, RowStore
 from eqsolve.solvers.two_time_history import History
 from eqsolve.solvers.two_time_merge import Merger
@@ -58,6 +60,8 @@ class March:
         At which columns are merged, relative to the size of each unknown; 0 keeps all.
     guide
         A rougher solution over the same times.
+    checkpoint
+        Where the panels' solutions are kept.
     """
 
     def __init__(
@@ -68,8 +72,10 @@ class March:
         tolerance: float,
         merging: float = 0.0,
         guide: Guide | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.plan, self.m, self.tolerance, self.guide = compiled, order, tolerance, guide
+        self.checkpoint = checkpoint
         self.merger = Merger(order, merging) if merging > 0 and compiled.separable else None
         self.history = History(compiled, order)
         self.records: list[Record] = []
@@ -99,7 +105,7 @@ class March:
         self.panel = Panel.after(self.plan, self.history, step, self.m)
         self._guess()
         self.panel.refresh()
-        self.sweeps = self.panel.solve(self.tolerance)
+        self.sweeps = solve_panel(self.panel, self.tolerance, self.checkpoint)
         self.iterations += self.sweeps
         self._observe()
         return self._indicator()

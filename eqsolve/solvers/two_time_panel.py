@@ -84,7 +84,7 @@ class Panel:
         self.read = self._views.__getitem__
         self._tails: dict[str, list[tuple[Array, Array]]] = {}
         self._inverses: dict[str, Inverses] = {}
-        self._rights: dict[str, Array] = {}
+        self.rights: dict[str, Array] = {}  # right-hand sides in the panel's own columns
         self._constants: dict[str, Array] = {}  # on the diagonal
         self.sizes: dict[str, float] = {}
         self.errors: dict[str, float] = {}  # left by the iteration, relative to the unknowns' sizes
@@ -319,7 +319,7 @@ class Panel:
         current, (inverse, own_inverse) = self.kernels[head], self._inverses[head]
         before, own = right[:, :past], right[:, past:].T
         if equation.source.differential:
-            self._rights[head] = own
+            self.rights[head] = own
             before = self.history.last_row[head] + self.matrix @ before
             own = self.diagonal(equation)[:, None] + (self._from_diagonal @ own[:, :, None])[:, :, 0]
         if inverse is None or own_inverse is None:
@@ -392,8 +392,8 @@ class Panel:
     def with_left_end(self, equation: CompiledEquation) -> Array:
         """Return a kernel's rows, the one at the panel's left end first; its own columns are continued to it."""
         head, rows = equation.name, self.kernels[equation.name]
-        if head in self._rights:
-            own = self.diagonal(equation) - np.einsum("jl,jl->j", self.matrix, self._rights[head])
+        if head in self.rights:
+            own = self.diagonal(equation) - np.einsum("jl,jl->j", self.matrix, self.rights[head])
         else:
             own = (lagrange(radau(self.count).nodes, np.zeros(1)) @ rows[:, self.past :])[0]
         return np.vstack([np.concatenate([self.history.last_row[head], own]), rows])
