@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sympy import Basic, Dummy, Expr
+from sympy import Basic, Dummy, Expr, Float
 
 from eqsolve.binding import Binding
 from eqsolve.compile.lowering import lower
+from eqsolve.language.equations import Equation
+from eqsolve.language.model import leaves, transform
+from eqsolve.language.nodes import E
 from eqsolve.language.source import Location
-from eqsolve.language.symbols import Parameter, Value
+from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
@@ -163,7 +166,21 @@ def compile_system(binding: Binding) -> CompiledPlan:
     """Return the array functions of a closed system with its parameters; the last few are remembered."""
     places = tuple(equation.location for equation in binding.model.equations)
     assert isinstance(binding.model, System)
-    return _compile(binding.model, tuple(binding.values.items()), places)
+    return _compile(_evaluate_means(binding.model, binding), tuple(binding.values.items()), places)
+
+
+def _evaluate_means(system: System, binding: Binding) -> System:
+    """Return the system with numbers for the means of random constants."""
+    parts = {field: getattr(system, field) for field in ("equations", "init", "observables")}
+    nodes = {node for leaf in leaves(tuple(parts.values())) for node in leaf.atoms(E) if not node.has(Value, Time)}
+    numbers = {node: Float(binding.mean(node.argument)) for node in nodes}
+    if not numbers:
+        return system
+
+    def change(item: Any) -> Any:
+        return item.map(numbers) if isinstance(item, Equation) else item.xreplace(numbers)
+
+    return system._with(**{field: transform(value, change) for field, value in parts.items()})
 
 
 @functools.lru_cache(maxsize=64)

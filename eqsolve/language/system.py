@@ -164,6 +164,16 @@ class System(Model):
 
         return leading_order(self, parameter, to, name)
 
+    def eliminate(self, *processes: Any, name: str | None = None) -> System:
+        """Return the system without processes that are linear, and with explicit unknowns put in.
+
+        Correlations and responses of the processes stay, as closed equations in two times. With ``processes`` named, those
+        must be eliminated; otherwise whatever can be is.
+        """
+        from eqsolve.passes.elimination import eliminate
+
+        return eliminate(self, *processes, name=name)
+
 
 def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
     table: dict[Basic, Basic] = {}

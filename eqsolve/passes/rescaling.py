@@ -6,21 +6,23 @@ take one, it says so. Names are kept: after ``rescale_time(system, c)`` the symb
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Mul, S, limit, nan, oo, sympify, zoo
-from sympy.calculus.accumulationbounds import AccumBounds
+from sympy import Basic, Expr, Mul, S, sympify
 from sympy.core.function import Derivative
-from sympy.series.limits import Limit
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value
+from eqsolve.language.symbols import Named, Parameter, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.limits import take_limit
 
 __all__ = ["leading_order", "rescale_time", "rescale_unknown", "shift_time"]
+
+logger = logging.getLogger("eqsolve")
 
 Rewrite = Callable[[Any], Any]
 
@@ -98,25 +100,45 @@ def rescale_unknown(system: System, factors: Mapping[Any, Any], name: str | None
 def leading_order(system: System, parameter: Any, to: Any, name: str | None = None) -> System:
     """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one.
 
-    Unknowns that vanish are taken out of the others. Limits are taken inside expectations and integrals.
+    Unknowns that vanish are taken out of the others. Limits are taken inside expectations and integrals. Observables that have
+    no limit are left out, which is logged.
     """
     item = system.names[parameter] if isinstance(parameter, str) else parameter
-    equations = [
-        Equation(eq.lhs, _limit(eq.rhs, item, to, eq.label), eq.location, {}) for eq in system.equations
-    ]
-    laws = {key: law.func(*(_limit(arg, item, to, f"law of `{key}`") for arg in law.args)) for key, law in system.laws.items()}
+    for random in system.randoms:
+        if random.law is not None and random.law.has(item):
+            raise ModelError(f"the law of `{random}` depends on `{item}`: {random.law}; no limit is taken of a law")
+
+    def whole(expr: Any, where: str) -> Any:
+        return take_limit(expr, item, to, where) if isinstance(expr, Expr) else expr
+
+    equations = [Equation(eq.lhs, whole(eq.rhs, eq.label), eq.location, {}) for eq in system.equations]
+    laws = {key: law.func(*(whole(arg, f"law of `{key}`") for arg in law.args)) for key, law in system.laws.items()}
+    observables = _observables(system, whole)
     while gone := [eq for eq in equations if eq.rhs == 0 and not eq.is_differential]:
         heads = {eq.head for eq in gone}
         equations = [Equation(eq.lhs, _without(eq.rhs, heads), eq.location, {}) for eq in equations if eq.head not in heads]
         laws = {key: law.func(*(_without(arg, heads) for arg in law.args)) for key, law in laws.items()}
+        observables = {key: _without(expr, heads) for key, expr in observables.items()}
     defined = {eq.head for eq in equations}
-    init = {key: value for key, value in system.init.items() if _head(key) in defined}
+    init = {key: whole(value, f"start of `{key}`") for key, value in system.init.items() if _head(key) in defined}
     defaults = {key: value for key, value in system.defaults.items() if key != item}
     return system._with(
         name=name or f"{system.name}_limit", equations=tuple(equations), laws=type(system.laws)(laws),
-        init=type(system.init)(init), defaults=type(system.defaults)(defaults), observables=type(system.observables)(),
-        substitute=type(system.substitute)(), exact=type(system.exact)(), conditions=(), flow=None,
+        init=type(system.init)(init), defaults=type(system.defaults)(defaults),
+        observables=type(system.observables)(observables), start=whole(system.start, "the start"),
+        substitute=type(system.substitute)(), exact=type(system.exact)(), flow=None,
+        conditions=tuple(each for each in system.conditions if not each.has(item)),
     )  # fmt: skip
+
+
+def _observables(system: System, whole: Callable[[Any, str], Any]) -> dict[str, Expr]:
+    kept = {}
+    for key, expr in system.observables.items():
+        try:
+            kept[key] = whole(expr, f"observable `{key}`")
+        except ModelError as error:
+            logger.info("left out: %s", error)
+    return kept
 
 
 def _head(key: Any) -> Any:
@@ -179,54 +201,6 @@ def _rewritten(system: System, rewrite: Rewrite, name: str | None, **more: Any) 
         "exact": type(system.exact)(), "flow": None, **more,
     }  # fmt: skip
     return system._with(**changes)
-
-
-def _limit(expr: Any, parameter: Parameter, to: Any, where: str) -> Any:
-    """Return the limit of an expression whose nodes are limits themselves."""
-    dummies: dict[Basic, Basic] = {}
-
-    def stand_in(node: Basic) -> Basic:
-        positive = True if isinstance(node, Parameter | Time) else None
-        found = next((d for d, n in dummies.items() if n == node), None)
-        if found is None:
-            found = Dummy(real=True, positive=positive)
-            dummies[found] = node
-        return found
-
-    def replace(item: Any) -> Any:
-        if isinstance(item, Value | Random | Time | Head):
-            return stand_in(item)
-        if isinstance(item, Parameter):
-            return item if item == parameter else stand_in(item)
-        if isinstance(item, E):
-            inner = _limit(item.argument, parameter, to, where)
-            return S.Zero if inner == 0 else (inner if not _random(inner) else stand_in(E(inner)))
-        if isinstance(item, Int):
-            inner = _limit(item.integrand, parameter, to, where)
-            low, high = (_limit(end, parameter, to, where) for end in (item.low, item.high))
-            return S.Zero if inner == 0 else stand_in(Int(inner, (item.variable, low, high)))
-        if isinstance(item, Resp):
-            return stand_in(item)
-        return item if not item.args else item.func(*(replace(arg) for arg in item.args))
-
-    plain = replace(expr)
-    if plain.has(parameter):
-        large = Dummy(positive=True)
-        try:
-            found = limit(plain.subs(parameter, large), large, to)
-        except (NotImplementedError, ValueError, RecursionError) as error:
-            raise ModelError(f"{where}: sympy cannot take the limit {parameter} → {to} of `{expr}` ({error})") from None
-        if found.has(oo, -oo, zoo, nan, Limit, AccumBounds, large):
-            raise ModelError(
-                f"{where}: `{expr}` has no finite limit as {parameter} → {to} (got `{found.xreplace(dummies)}`); rescale time "
-                "or unknowns first so that every term is of order one"
-            )
-        plain = found
-    return plain.xreplace(dummies)
-
-
-def _random(expr: Any) -> bool:
-    return bool(expr.has(Value, Random, Resp))
 
 
 def _without(expr: Any, heads: set[Any]) -> Any:
