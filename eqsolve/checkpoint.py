@@ -55,7 +55,7 @@ class Checkpoint:
         self.replayed = 0
         self._stream: Any = None
         self._there: dict[int, tuple[int, int]] = {}  # place and length of the records found at the start
-        self._count = 0
+        self.steps = 0
         self._end = 0
         self._saved = time.monotonic()
         if self.path.is_dir():
@@ -136,9 +136,10 @@ class Checkpoint:
         other = [key for key in (*identity, *found) if found.get(key) != identity.get(key)]
         if other:
             key = other[0]
+            are, that = ("are", "those") if key.split()[0].endswith("s") else ("is", "that")
             raise UsageError(
-                f"{str(self.path)!r} is the checkpoint of another run: its {key} is {found.get(key)!r}, that of this run "
-                f"{identity.get(key)!r}; give the same model, parameters and options, or choose another file"
+                f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {found.get(key)!r}, {that} of this "
+                f"run {identity.get(key)!r}; give the same model, parameters and options, or choose another file"
             )
 
     def _write(self, body: bytes) -> None:
@@ -172,7 +173,7 @@ class Checkpoint:
 
         A solver's failure is a result too. What is cheaper to compute than to write is not kept.
         """
-        index, self._count = self._count, self._count + 1
+        index, self.steps = self.steps, self.steps + 1
         if index in self._there:
             return self._replay(index, label, codec)
         began = time.perf_counter()

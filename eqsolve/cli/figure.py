@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import add_json, read_whole
+from eqsolve.cli.options import add_json, add_options, read_options
 from eqsolve.cli.output import complain, say, write, write_json
 from eqsolve.cli.progress import Bar, clock
 from eqsolve.cli.verb import Verb
@@ -32,7 +32,7 @@ def run_figure(options: Namespace) -> int:
         raise UsageError(f"cannot make the folder {options.out!r}: {error.strerror}") from None
     if options.data is not None and not Path(options.data).is_file():
         raise UsageError(f"--data: there is no file {options.data!r}")
-    workers = read_whole(options.workers, "--workers")
+    workers = read_options(options, _OPTIONS).get("workers")
     made = _make_all(chosen, out, options, workers)
     if whole or len(made) > 1:
         from eqsolve.figure_page import write_page
@@ -109,13 +109,16 @@ def _report(made: list[Any], options: Namespace, out: Path) -> int:
     return 1 if failed else 0
 
 
+_OPTIONS = {"workers": "figures made at once; one per core by default"}
+
+
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures, or `all`; without a name, list what there is")
     parser.add_argument("--out", default="figures", metavar="DIR", help="folder for figures, data and captions (figures)")
     parser.add_argument("--quick", action="store_true", help="small sizes, few draws and loose tolerances")
     parser.add_argument("--data", metavar="FILE", help="a real data matrix (*.csv, *.npy, *.h5ad), samples in rows")
     parser.add_argument("--fresh", action="store_true", help="compute again even if nothing has changed")
-    parser.add_argument("--workers", metavar="N", help="figures made at once; one per core by default")
+    add_options(parser, _OPTIONS)
     add_json(parser)
 
 

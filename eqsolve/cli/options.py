@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser
-from collections.abc import Iterable
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,13 @@ __all__ = [
     "FIGURES",
     "add_json",
     "add_model",
+    "add_options",
+    "add_plot",
     "add_set",
     "apply_settings",
     "check_destination",
-    "read_number",
-    "read_pairs",
+    "read_options",
     "read_settings",
-    "read_times",
-    "read_whole",
 ]
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -48,6 +48,23 @@ def add_set(parser: ArgumentParser, what: str) -> None:
         "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
         help=f"{what}: numbers (0.3, 1/3, sqrt(2)), or laws for what is random (\"Bernoulli(0.1)\")",
     )  # fmt: skip
+
+
+def add_plot(parser: ArgumentParser, what: str) -> None:
+    """Add ``--plot``."""
+    parser.add_argument("--plot", metavar="F.png", help=f"{what} (*.png, *.svg or *.pdf)")
+
+
+def add_options(parser: ArgumentParser, helps: Mapping[str, str]) -> None:
+    """Add options of the table below, by their names, each with what it means to the command."""
+    for name, text in helps.items():
+        parser.add_argument(OPTIONS[name].flag, metavar=OPTIONS[name].metavar, help=text)
+
+
+def read_options(options: Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of those options of the table below that were given."""
+    given = {name: getattr(options, name) for name in names}
+    return {name: OPTIONS[name].read(text, OPTIONS[name].flag) for name, text in given.items() if text is not None}
 
 
 def read_settings(words: Iterable[str]) -> dict[str, str]:
@@ -74,7 +91,7 @@ def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     return model.subs(bind_some(model, settings)) if settings else model
 
 
-def read_number(text: str, option: str, example: str) -> float:
+def _read_number(text: str, option: str, example: str) -> float:
     """Return a finite number from text such as ``1/3``."""
     from eqsolve.binding import read_value
 
@@ -88,39 +105,72 @@ def read_number(text: str, option: str, example: str) -> float:
     return number
 
 
-def read_whole(text: str | None, option: str) -> int | None:
-    """Return a whole number, or None where none was given."""
-    if text is None:
-        return None
+def _read_whole(text: str, option: str) -> int:
+    """Return a whole number."""
     try:
         return int(text)
     except ValueError:
         raise UsageError(f"{option}: expected a whole number, got {quote(text)}") from None
 
 
-def read_times(text: str | None) -> list[float] | None:
-    """Return the times of ``--at``, in the order given."""
-    if text is None:
-        return None
-    return [
-        read_number(entry, "--at", "times separated by commas, such as 0.1,1/3,10")
-        for entry in text.split(",")
-    ]
+def _read_times(text: str, option: str) -> list[float]:
+    """Return times in the order given."""
+    return [_read_number(entry, option, "times separated by commas, such as 0.1,1/3,10") for entry in text.split(",")]
 
 
-def read_pairs(text: str | None) -> list[tuple[float, float]] | None:
-    """Return the pairs of times of ``--at2``, in the order given."""
-    if text is None:
-        return None
+def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
+    """Return pairs of times in the order given."""
     example = 'pairs t,t\' separated by semicolons, such as "1,0.5;2,2"'
     pairs = []
     for entry in text.split(";"):
         moments = entry.split(",")
         if len(moments) != 2:
-            raise UsageError(f"--at2: cannot read {quote(entry.strip())} as a pair of times; expected {example}")
-        first, second = (read_number(moment, "--at2", example) for moment in moments)
+            raise UsageError(f"{option}: cannot read {quote(entry.strip())} as a pair of times; expected {example}")
+        first, second = (_read_number(moment, option, example) for moment in moments)
         pairs.append((first, second))
     return pairs
+
+
+def _read_names(text: str, option: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _as_it_is(text: str, option: str) -> str:
+    return text
+
+
+def _number(example: str) -> Callable[[str, str], float]:
+    return lambda text, option: _read_number(text, option, example)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option that several commands take: how it is written, and how its text is read."""
+
+    flag: str
+    metavar: str
+    read: Callable[[str, str], Any]
+
+
+OPTIONS = {
+    "t_max": Option("--t-max", "T", _number("a time such as 20 or 1e3")),
+    "at": Option("--at", "T,T,...", _read_times),
+    "at2": Option("--at2", "T,T';...", _read_pairs),
+    "rtol": Option("--rtol", "R", _number("a number such as 1e-4")),
+    "atol": Option("--atol", "A", _number("a number such as 1e-8")),
+    "step": Option("--step", "H", _number("a step such as 0.1")),
+    "order": Option("--order", "M", _read_whole),
+    "seed": Option("--seed", "N", _read_whole),
+    "seeds": Option("--seeds", "N", _read_whole),
+    "d": Option("--d", "D", _read_whole),
+    "workers": Option("--workers", "N", _read_whole),
+    "solver": Option("--solver", "NAME", _as_it_is),
+    "data": Option("--data", "WHAT", _as_it_is),
+    "constants": Option("--constants", "HOW", _as_it_is),
+    "flow": Option("--flow", "F", _as_it_is),
+    "observables": Option("--observables", "A,B,...", _read_names),
+}
+"""Options by the names of the keyword arguments they give."""
 
 
 def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) -> Path | None:

@@ -11,13 +11,12 @@ from eqsolve.cli.options import (
     FIGURES,
     add_json,
     add_model,
+    add_options,
+    add_plot,
     add_set,
     check_destination,
-    read_number,
-    read_pairs,
+    read_options,
     read_settings,
-    read_times,
-    read_whole,
 )
 from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.progress import Line
@@ -27,6 +26,7 @@ from eqsolve.errors import SolverError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from eqsolve.checkpoint import Checkpoint
     from eqsolve.language.model import Model
     from eqsolve.result import Result
 
@@ -40,6 +40,7 @@ def run_solve(options: Namespace) -> int:
     data = check_destination(options.out, "--out", (".nc",))
     picture = check_destination(options.plot, "--plot", FIGURES)
     settings = read_settings(options.settings)
+    checkpoint = _checkpoint(options)
     from eqsolve.loading import load
 
     model = load(options.model)
@@ -48,41 +49,55 @@ def run_solve(options: Namespace) -> int:
 
     progress = Line(options.quiet)
     try:
-        result = solve(model, params=settings, progress=progress, **asked)
+        result = solve(model, params=settings, progress=progress, checkpoint=checkpoint, **asked)
     except SolverError as error:
         progress.clear()
         partial: Result | None = getattr(error, "partial", None)
         _report_failure(options, model, partial, str(error), asked, data, picture)
+        _settle(checkpoint, finished=True)
+        raise
+    except KeyboardInterrupt:
+        progress.clear()
+        _settle(checkpoint, finished=False)
         raise
     progress.clear()
     _report(options, model, result, asked, data, picture)
+    _settle(checkpoint, result.is_finished)
     if result.status == "ok":
         return 0
     complain(f"{result.message or result.status}")
     return 1
 
 
+def _checkpoint(options: Namespace) -> Checkpoint | None:
+    if options.checkpoint is None:
+        if options.resume:
+            raise UsageError("--resume goes on from a checkpoint; name its file: --checkpoint F")
+        return None
+    from eqsolve.checkpoint import Checkpoint
+
+    return Checkpoint(options.checkpoint, resume=options.resume)
+
+
+def _settle(checkpoint: Checkpoint | None, finished: bool) -> None:
+    """Remove the checkpoint of a run that came to its end, now that its result is safe; else say how to go on."""
+    if checkpoint is not None and finished:
+        checkpoint.close(remove=True)
+    elif checkpoint is not None and checkpoint.path.exists():
+        say(f"the finished steps are kept in {checkpoint.path}; the same command with --resume goes on from there")
+
+
 def _read(options: Namespace, model: Model) -> dict[str, Any]:
     """Return the keyword arguments of ``solve`` that were given."""
-    at, at2 = read_times(options.at), read_pairs(options.at2)
-    t_max = (
-        None if options.t_max is None else read_number(options.t_max, "--t-max", "a time such as 20 or 1e3")
-    )
-    of_time = {"--at": at, "--at2": at2, "--t-max": t_max}
-    timed = [name for name, value in of_time.items() if value is not None]
+    given = read_options(options, _OPTIONS)
+    at, at2, t_max = (given.get(name) for name in ("at", "at2", "t_max"))
+    timed = [flag for flag, value in {"--at": at, "--at2": at2, "--t-max": t_max}.items() if value is not None]
     if timed and model.kind in ("FixedPoint", "Singularity"):
         raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")
     if at2 is not None and not getattr(model, "kernels", ()):
         raise UsageError(f"--at2: model `{model.name}` has no function of two times")
     _check_times(model, at, at2, t_max)
-    rtol = None if options.rtol is None else read_number(options.rtol, "--rtol", "a number such as 1e-4")
-    atol = None if options.atol is None else read_number(options.atol, "--atol", "a number such as 1e-8")
-    step = None if options.step is None else read_number(options.step, "--step", "a number such as 0.1")
-    given = {
-        "step": step, "t_max": t_max, "at": at, "at2": at2, "rtol": rtol, "atol": atol, "solver": options.solver,
-        "seed": read_whole(options.seed, "--seed"), "order": read_whole(options.order, "--order"),
-    }  # fmt: skip
-    return {name: value for name, value in given.items() if value is not None}
+    return given
 
 
 def _check_times(
@@ -203,22 +218,27 @@ def _tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[st
     ]
 
 
+_OPTIONS = {
+    "t_max": "last time; the largest time asked for by default",
+    "at": "times to report, such as 0.1,1,10",
+    "at2": 'pairs of times to report, such as "1,0.5;2,2"',
+    "rtol": "relative tolerance on the observables; 1e-3 by default",
+    "atol": "absolute tolerance; by default relative to the largest value",
+    "seed": "seed of everything random; 0 by default",
+    "step": "solve the discrete-time system of this step (gradient descent) exactly",
+    "order": "nodes per panel; chosen from the tolerance by default",
+    "solver": "use this solver instead of the one chosen",
+}
+
+
 def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
     add_set(parser, "values of parameters")
-    parser.add_argument("--t-max", metavar="T", help="last time; the largest time asked for by default")
-    parser.add_argument("--at", metavar="T,T,...", help="times to report, such as 0.1,1,10")
-    parser.add_argument("--at2", metavar="T,T';...", help='pairs of times to report, such as "1,0.5;2,2"')
-    parser.add_argument("--rtol", metavar="R", help="relative tolerance on the observables; 1e-3 by default")
-    parser.add_argument(
-        "--atol", metavar="A", help="absolute tolerance; by default relative to the largest value"
-    )
+    add_options(parser, _OPTIONS)
     parser.add_argument("--out", metavar="F.nc", help="write the result as netCDF")
-    parser.add_argument("--plot", metavar="F.png", help="draw the observables (*.png, *.svg or *.pdf)")
-    parser.add_argument("--seed", metavar="N", help="seed of everything random; 0 by default")
-    parser.add_argument("--step", metavar="H", help="solve the discrete-time system of this step (gradient descent) exactly")
-    parser.add_argument("--order", metavar="M", help="nodes per panel; chosen from the tolerance by default")
-    parser.add_argument("--solver", metavar="NAME", help="use this solver instead of the one chosen")
+    add_plot(parser, "draw the observables")
+    parser.add_argument("--checkpoint", metavar="F", help="keep finished steps in this file; it is removed at the end")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
     add_json(parser)
 
 
@@ -226,7 +246,8 @@ SOLVE = Verb(
     summary="solve a model and report values with their errors",
     description=(
         "Solve a model to the tolerance asked for. Exit code 0: solved; 1: the tolerance was not met,\n"
-        "and the result so far and the reason are given; 2: bad input."
+        "and the result so far and the reason are given; 2: bad input. A long run with --checkpoint F that was\n"
+        "interrupted or killed goes on, to the same numbers, when the same command is given with --resume."
     ),
     example="solve {model} --at 0.1,1,10 --plot curves.png",
     add_arguments=_arguments,

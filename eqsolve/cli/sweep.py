@@ -11,12 +11,12 @@ from eqsolve.cli.options import (
     FIGURES,
     add_json,
     add_model,
+    add_options,
+    add_plot,
     add_set,
     check_destination,
-    read_number,
+    read_options,
     read_settings,
-    read_times,
-    read_whole,
 )
 from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.progress import Bar, clock
@@ -81,17 +81,9 @@ def read_grid(words: Iterable[str]) -> dict[str, str]:
 
 
 def _read(options: Namespace) -> dict[str, Any]:
-    def number(text: str | None, option: str) -> float | None:
-        return None if text is None else read_number(text, option, "a number such as 0.01")
-
-    given = {
-        "at": read_times(options.at), "t_max": number(options.t_max, "--t-max"), "rtol": number(options.rtol, "--rtol"),
-        "atol": number(options.atol, "--atol"), "seed": read_whole(options.seed, "--seed"), "solver": options.solver,
-        "workers": read_whole(options.workers, "--workers"),
-    }  # fmt: skip
     if options.workers is not None and options.scheduler is not None:
         raise UsageError("--workers starts processes here, --scheduler uses those of a cluster; give one of them")
-    return {name: value for name, value in given.items() if value is not None}
+    return read_options(options, _OPTIONS)
 
 
 @contextlib.contextmanager
@@ -141,6 +133,17 @@ def _text(result: Result) -> str:
     return f"{head}\n\nvalues{when}\n{lay_out(rows, right=True)}{more}"
 
 
+_OPTIONS = {
+    "at": "times to report; 25 up to --t-max by default",
+    "t_max": "last time; 10 by default",
+    "rtol": "relative tolerance at every point; 1e-3 by default",
+    "atol": "absolute tolerance at every point",
+    "seed": "seed of everything random; 0 by default",
+    "solver": "use this solver instead of the one chosen",
+    "workers": "processes on this machine; 1 by default",
+}
+
+
 def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
@@ -149,14 +152,8 @@ def _arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     add_set(parser, "values that are the same everywhere")
     parser.add_argument("--out", metavar="F.nc", help="write the result as netCDF; the same command goes on after a crash")
-    parser.add_argument("--plot", metavar="F.png", help="draw lines or a map (*.png, *.svg or *.pdf)")
-    parser.add_argument("--at", metavar="T,T,...", help="times to report; 25 up to --t-max by default")
-    parser.add_argument("--t-max", metavar="T", help="last time; 10 by default")
-    parser.add_argument("--rtol", metavar="R", help="relative tolerance at every point; 1e-3 by default")
-    parser.add_argument("--atol", metavar="A", help="absolute tolerance at every point")
-    parser.add_argument("--seed", metavar="N", help="seed of everything random; 0 by default")
-    parser.add_argument("--solver", metavar="NAME", help="use this solver instead of the one chosen")
-    parser.add_argument("--workers", metavar="N", help="processes on this machine; 1 by default")
+    add_plot(parser, "draw lines or a map")
+    add_options(parser, _OPTIONS)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
     add_json(parser)
 

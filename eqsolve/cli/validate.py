@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eqsolve.cli.options import (
     FIGURES,
     add_json,
     add_model,
+    add_options,
+    add_plot,
     add_set,
     check_destination,
-    read_number,
+    read_options,
     read_settings,
-    read_times,
-    read_whole,
 )
 from eqsolve.cli.output import lay_out, number_with_error, write, write_json
 from eqsolve.cli.progress import Line
@@ -31,7 +31,7 @@ def run_validate(options: Namespace) -> int:
     """Validate a model; exit code 1 says that theory and finite sizes disagree, or that the data cannot tell."""
     picture = check_destination(options.plot, "--plot", FIGURES)
     settings = read_settings(options.settings)
-    asked = _read(options)
+    asked = read_options(options, _OPTIONS)
     from eqsolve.loading import load
     from eqsolve.validation import validate
 
@@ -60,22 +60,6 @@ class _Share(Line):
 
     def text(self, done: float, total: float, text: str, seconds: float) -> str:
         return f"{done / max(total, 1e-300):.0%}, {seconds:.0f} s  {text}"
-
-
-def _read(options: Namespace) -> dict[str, Any]:
-    """Return the keyword arguments of ``validate`` that were given."""
-    number = {"t_max": ("--t-max", "a time such as 20"), "rtol": ("--rtol", "a number such as 1e-3"),
-              "step": ("--step", "a step such as 0.1")}  # fmt: skip
-    given: dict[str, Any] = {
-        key: read_number(getattr(options, key), option, example)
-        for key, (option, example) in number.items()
-        if getattr(options, key) is not None
-    }
-    given |= {key: read_whole(getattr(options, key), f"--{key}") for key in ("d", "seeds", "seed", "workers")}
-    given |= {"at": read_times(options.at), "data": options.data, "constants": options.constants, "flow": options.flow}
-    if options.observables is not None:
-        given["observables"] = [name.strip() for name in options.observables.split(",")]
-    return {key: value for key, value in given.items() if value is not None}
 
 
 def _text(found: Validation) -> str:
@@ -111,24 +95,27 @@ def _table(found: Validation, item: Comparison) -> str:
     return lay_out([heads, *rows], right=True, indent="  ")
 
 
+_OPTIONS = {
+    "d": "number of coordinates; 2000 by default, 400 for a rate",
+    "seeds": "number of independent draws; 8 by default",
+    "seed": "seed of everything random; 0 by default",
+    "at": "times to compare at, such as 0.3,1,3,10",
+    "t_max": "last time; for a fixed point, the length of the runs",
+    "data": 'features: gaussian, binary, student_t, a law such as "StudentT(5)", or a file',
+    "constants": "random constants: exact (their law to the letter) or sampled",
+    "step": "gradient descent with this step on both sides",
+    "rtol": "relative tolerance of the theory; 1e-3 by default",
+    "observables": "compare these only",
+    "flow": "the microscopic model, instead of the one the model names",
+    "workers": "draws run at once; one per core by default",
+}
+
+
 def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
     add_set(parser, "values of parameters")
-    parser.add_argument("--d", metavar="D", help="number of coordinates; 2000 by default, 400 for a rate")
-    parser.add_argument("--seeds", metavar="N", help="number of independent draws; 8 by default")
-    parser.add_argument("--seed", metavar="N", help="seed of everything random; 0 by default")
-    parser.add_argument("--at", metavar="T,T,...", help="times to compare at, such as 0.3,1,3,10")
-    parser.add_argument("--t-max", metavar="T", help="last time; for a fixed point, the length of the runs")
-    parser.add_argument(
-        "--data", metavar="WHAT", help="features: gaussian, binary, student_t, a law such as \"StudentT(5)\", or a file"
-    )
-    parser.add_argument("--constants", metavar="HOW", help="random constants: exact (their law to the letter) or sampled")
-    parser.add_argument("--step", metavar="H", help="gradient descent with this step on both sides")
-    parser.add_argument("--rtol", metavar="R", help="relative tolerance of the theory; 1e-3 by default")
-    parser.add_argument("--observables", metavar="A,B,...", help="compare these only")
-    parser.add_argument("--flow", metavar="F", help="the microscopic model, instead of the one the model names")
-    parser.add_argument("--workers", metavar="N", help="draws run at once; one per core by default")
-    parser.add_argument("--plot", metavar="F.png", help="draw theory and finite sizes (*.png, *.svg or *.pdf)")
+    add_options(parser, _OPTIONS)
+    add_plot(parser, "draw theory and finite sizes")
     add_json(parser)
 
 

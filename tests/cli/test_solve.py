@@ -183,3 +183,56 @@ def test_numbers_show_the_digits_that_are_known(value, error, text):
 def test_a_fixed_point_is_drawn(folder, capsys):
     assert main(["solve", "quadratic", "--plot", "x.png"]) == 0
     assert (folder / "x.png").stat().st_size > 1000
+
+
+# --- checkpoints --------------------------------------------------------------------------------------------------------
+def test_a_checkpoint_is_removed_at_the_end(folder, contents, capsys):
+    before = contents()
+    assert main(["solve", "volterra_linear", "--t-max", "1", "--checkpoint", "f", "--out", "r.nc"]) == 0
+    assert contents() == sorted([*before, "r.nc"])
+
+
+def test_an_interrupted_solve_says_how_to_go_on(folder, capsys, monkeypatch):
+    arguments = ["solve", "volterra_linear", "--t-max", "1", "--checkpoint", "f"]
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("eqsolve.cli.progress.Line.__call__", interrupt)
+        assert main(arguments) == 130
+    assert "kept in f; the same command with --resume goes on from there" in capsys.readouterr().err
+    assert main(arguments) == 2
+    assert "go on from it with --resume" in capsys.readouterr().err
+    assert main([*arguments, "--resume"]) == 0
+    assert not (folder / "f").exists()
+
+
+def test_a_result_that_cannot_be_saved_leaves_the_checkpoint(folder, capsys, monkeypatch):
+    def fail(*args):
+        raise eqsolve.UsageError("cannot write")
+
+    arguments = ["solve", "volterra_linear", "--t-max", "1", "--checkpoint", "f", "--out", "r.nc"]
+    with monkeypatch.context() as patched:
+        patched.setattr("eqsolve.result.Result.save", fail)
+        assert main(arguments) == 2
+    assert main([*arguments, "--resume"]) == 0
+    assert eqsolve.open(folder / "r.nc").status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--resume"], "--resume goes on from a checkpoint; name its file: --checkpoint F"),
+        (["--checkpoint", "models"], "is a folder"),
+        (["--checkpoint", "no/f"], "cannot write"),
+        (["--checkpoint", "models/decay.py", "--resume"], "is not a checkpoint"),
+    ],
+)
+def test_checkpoints_that_cannot_be(arguments, said, folder, capsys, contents):
+    before = contents()
+    assert main(["solve", "decay", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert contents() == before
