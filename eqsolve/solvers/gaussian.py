@@ -10,6 +10,7 @@ Kronecker sequence takes its place. Atoms of discrete laws are summed exactly.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from eqsolve.solvers.grids import Array
 __all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points"]
 
 _QUASI = 6  # modes of a sample that follow a quasi-random sequence
+_LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
 
 
@@ -121,40 +123,49 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy.
 
     A strength is the size of what is not linear in a mode; a mode that acts linearly needs no points at all. The first
-    always gets some, so that what is not linear is seen.
+    always gets some, so that what is not linear is seen. A strong first mode holds steep steps or kinks: averaged along
+    it, what the other modes do is smooth, however steep it was; but where they move a kink by more than the spacing
+    along the first mode, that spacing has to be as fine as without them.
     """
-    matter = [strength for place, strength in enumerate(strengths) if place == 0 or strength**2 >= level.accuracy]
-    ratios = [min(strength, 0.9) for strength in matter]
+    first = strengths[0] if len(strengths) else 0.0
+    scales = [min(strength, 0.9 * math.sqrt(1 + first**2 / 2)) / math.sqrt(1 + first**2 / 2) for strength in strengths[1:]]
+    effects = [scale**2 for scale in scales if scale**2 >= level.accuracy]
+    moving = 1 + 2 * first**2
+    least = next(place for place, count in enumerate(_ALONG) if count >= min(_LEAST * first, 33))
     chosen: list[tuple[int, ...]] = []
     total = 0
 
     def gain(place: int, number: int) -> float:
-        if number == 0:
-            return 1.0
-        if place == 0:
-            return float(np.exp(-level.sharp * np.sqrt(_ALONG[number - 1] - 1.0)))
         further = 2 * (number - 1)
-        return float(ratios[place] ** 2 * min(ratios[place] ** (2 * further), np.exp(-2 * np.sqrt(further))))
+        return effects[place] * min(effects[place] ** further, math.exp(-2 * math.sqrt(further))) if number else 1.0
 
-    def grow(prefix: tuple[int, ...], weight: float, points: int) -> bool:
-        """Add all continuations of a prefix; False once there are too many points."""
+    def add(rest: tuple[int, ...]) -> bool:
+        """Add a combination with all it needs along the first mode; False once there are too many points."""
         nonlocal total
-        place = len(prefix)
-        if place == len(ratios) or (place > 0 and ratios[place] ** 2 * weight < level.accuracy):
-            while prefix and prefix[-1] == 0:
-                prefix = prefix[:-1]
-            chosen.append(prefix)
-            total += points
-            return total <= level.most
+        moved = math.prod(min(1.0, moving * effects[place]) for place, number in enumerate(rest) if number)
+        others = math.prod(2 * number + 1 for number in rest)
+        while rest and rest[-1] == 0:
+            rest = rest[:-1]
+        for number in range(least, len(_ALONG)):
+            unresolved = moved * math.exp(-level.sharp * math.sqrt(_ALONG[number - 1] - 1.0))
+            if number > least and unresolved < level.accuracy:
+                break
+            chosen.append((number, *rest))
+            total += others * _ALONG[number]
+        return total <= level.most
+
+    def grow(rest: tuple[int, ...], weight: float) -> bool:
+        place = len(rest)
+        if place == len(effects) or effects[place] * weight < level.accuracy:
+            return add(rest)
         for number in range(len(_ALONG)):
             if weight * gain(place, number) < level.accuracy:
                 break
-            size = _ALONG[number] if place == 0 else 2 * number + 1
-            if not grow((*prefix, number), weight * gain(place, number), points * size):
+            if not grow((*rest, number), weight * gain(place, number)):
                 return False
         return True
 
-    return Layout("sparse", tuple(chosen)) if grow((), 1.0, 1) else Layout("sample")
+    return Layout("sparse", tuple(chosen)) if grow((), 1.0) else Layout("sample")
 
 
 def make_points(modes: int, layout: Layout, laws: dict[Random, Law], level: Level) -> Points:

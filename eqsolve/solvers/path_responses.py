@@ -13,7 +13,7 @@ import numpy as np
 from eqsolve.compile.paths import CompiledMean
 from eqsolve.language.nodes import E
 from eqsolve.solvers.grids import Array
-from eqsolve.solvers.paths import Paths, eliminate
+from eqsolve.solvers.paths import Paths
 
 __all__ = ["PathResponses"]
 
@@ -22,9 +22,9 @@ _LOOK = 100  # paths looked at to choose modes
 _CHUNK = 3_000_000  # numbers held at once for the responses
 
 
-def _average(left: Array, tangents: Array) -> Array:
-    """Return Σ_q left(i, q) tangents(i, j, q)."""
-    return np.asarray(np.matmul(tangents, left[:, :, None])[:, :, 0])
+def _average(left: list[Array], tangents: Array) -> Array:
+    """Return Σ_q left[k](i, q) tangents(q, i, j) for all k at once, shape (i, k, j)."""
+    return np.asarray(np.matmul(np.stack(left, axis=1), tangents.transpose(1, 0, 2)))
 
 
 class PathResponses(Paths):
@@ -70,16 +70,17 @@ class PathResponses(Paths):
                 scale = np.sqrt((values[place] ** 2) @ mass) / (1.0 if target in self.acting else _ASIDE)
                 if not scale.any():
                     continue
-                rows = np.zeros((size, len(group) * size, len(some)))
+                rows = np.zeros((len(some), size, len(group) * size))
                 for position, noise in enumerate(group):
-                    part = rows[:, position * size : (position + 1) * size]
+                    part = rows[:, :, position * size : (position + 1) * size]
                     for unknown in range(count):
-                        part += slopes[place * count + unknown][:, None] * tangents[position][unknown]
-                    part[np.arange(size), np.arange(size)] += direct[place * len(noises) + noises.index(noise)]
-                rows -= (rows @ mass)[..., None]
-                rows *= np.sqrt(mass) / np.maximum(scale, 0.03 * scale.max())[:, None, None]
-                flat = np.moveaxis(rows, 1, 0).reshape(len(group) * size, -1)
-                total += flat @ flat.T
+                        part += slopes[place * count + unknown].T[:, :, None] * tangents[position][:, unknown]
+                    own = direct[place * len(noises) + noises.index(noise)]
+                    part[:, np.arange(size), np.arange(size)] += own.T
+                rows -= np.tensordot(mass, rows, 1)
+                rows *= np.sqrt(mass)[:, None, None] / np.maximum(scale, 0.03 * scale.max())[:, None]
+                flat = rows.reshape(-1, len(group) * size)
+                total += flat.T @ flat
             made.append(total)
         return made
 
@@ -106,18 +107,24 @@ class PathResponses(Paths):
             part = slice(begin, min(begin + step, paths))
             tangents = self._tangents(source, None if by_noise is None else by_noise[..., part], part)
             weights = self.points.weights[part]
-            for mean, outputs, factors, total in jobs:
-                for unknown in range(count):
-                    left = outputs[unknown][:, part] * factors[0][:, part] * weights
+            for unknown in range(count):
+                left, sums = [], []
+                for mean, outputs, factors, total in jobs:
+                    weighted = outputs[unknown][:, part] * factors[0][:, part] * weights
                     if factors[1].strides == (0, 0) or not mean.mean.terms[0][2].free_symbols:
-                        total += _average(left, tangents[unknown])
+                        left.append(weighted)
+                        sums.append(total)
                     else:
-                        total += np.einsum("iq,ijq,jq->ij", left, tangents[unknown], factors[1][:, part])
-            for place, reaction in enumerate(reactions):
-                for unknown in range(count):
+                        total += np.einsum("iq,qij,jq->ij", weighted, tangents[:, unknown], factors[1][:, part])
+                for place, reaction in enumerate(reactions):
                     slope = slopes[place * count + unknown]
                     if slope.strides != (0, 0) or slope.flat[0] != 0:
-                        reaction += _average(slope[:, part] * weights, tangents[unknown])
+                        left.append(slope[:, part] * weights)
+                        sums.append(reaction)
+                if left:
+                    averages = _average(left, tangents[:, unknown])
+                    for place, total in enumerate(sums):
+                        total += averages[:, place]
         self.reactions[noise] = dict(zip(targets, reactions, strict=True))
         made = {}
         for mean, outputs, factors, total in jobs:
@@ -136,18 +143,20 @@ class PathResponses(Paths):
         return total
 
     def _tangents(self, source: Array, by_noise: Array | None, part: Any) -> Array:
-        """Solve the linearised path equations; returns (unknown, node, node of the noise, path).
+        """Solve the linearised path equations; returns (path, unknown, node, node of the noise).
 
         The blocks are halved again and again: what the first half does to the second is one large matrix product.
         """
-        slopes = self.slopes[..., part]
-        count, size, width = len(self.unknowns), self.state.grid.size, slopes.shape[-1]
-        made = np.zeros((count, size, size, width))
-        made += source[..., None]
+        slopes = np.ascontiguousarray(np.moveaxis(self.slopes[..., part], -1, 0))
+        count, size, width = len(self.unknowns), self.state.grid.size, len(slopes)
+        made = np.empty((width, count, size, size))
+        made[:] = source
         if by_noise is not None:
+            direct = np.moveaxis(by_noise, -1, 0)
             for (unknown, signal), matrix in self.operators.items():
-                made[unknown] += matrix[..., None] * by_noise[signal]
-        effects = np.zeros((self.compiled.count, size, size, width))
+                made[:, unknown] += matrix * direct[:, signal, None, :]
+        acting = sorted({signal for _, signal in self.operators})
+        effects = {signal: np.zeros((width, size, size)) for signal in acting}
         blocks = self.state.grid.blocks
 
         def solve(first: int, last: int) -> None:
@@ -157,25 +166,23 @@ class PathResponses(Paths):
                 begin, end = blocks[first].start, blocks[middle].start
                 rows = slice(end, blocks[last - 1].stop)
                 for (unknown, signal), matrix in self.operators.items():
-                    past = effects[signal, begin:end, :end].reshape(end - begin, end * width)
-                    made[unknown, rows, :end] += (matrix[rows, begin:end] @ past).reshape(-1, end, width)
+                    made[:, unknown, rows, :end] += matrix[rows, begin:end] @ effects[signal][:, begin:end, :end]
                 solve(middle, last)
                 return
             block = blocks[first]
             height, end = block.stop - block.start, block.stop
-            jacobian = np.zeros((count * height, count * height, width)) + np.eye(count * height)[:, :, None]
+            jacobian = np.zeros((width, count, height, count, height))
+            jacobian.reshape(width, count * height, count * height)[:] = np.eye(count * height)
             for (unknown, signal), matrix in self.operators.items():
-                own = matrix[block, block]
-                if own.any():
-                    for other in range(count):
-                        place = slice(unknown * height, (unknown + 1) * height), slice(other * height, (other + 1) * height)
-                        jacobian[place] -= own[:, :, None] * slopes[signal, other, block][None]
-            right = made[:, block, :end].reshape(count * height, end, width)
-            solved = eliminate(jacobian, right).reshape(count, height, end, width)
-            made[:, block, :end] = solved
-            for signal in range(self.compiled.count):
                 for other in range(count):
-                    effects[signal, block, :end] += slopes[signal, other, block, None] * solved[other]
+                    jacobian[:, unknown, :, other] -= matrix[block, block] * slopes[:, signal, other, None, block]
+            inverse = np.linalg.inv(jacobian.reshape(width, count * height, count * height))
+            right = made[:, :, block, :end].reshape(width, count * height, end)
+            solved = (inverse @ right).reshape(width, count, height, end)
+            made[:, :, block, :end] = solved
+            for signal in acting:
+                for other in range(count):
+                    effects[signal][:, block, :end] += slopes[:, signal, other, block, None] * solved[:, other]
 
         solve(0, len(blocks))
         return made

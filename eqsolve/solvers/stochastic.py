@@ -41,29 +41,30 @@ __all__ = ["solve_stochastic"]
 
 logger = logging.getLogger("eqsolve")
 
-_GROWTH = 1.5
+_FIRST, _GROWTH = 1.5, 2.0  # the first panel in units of the first time scale, and how each follows from the last
 _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 _RATIO = math.sqrt(2.0)
 _ROUNDS = 8
 _SAMPLE, _SETS = 1024, 4  # paths kept to look at laws, in sets whose differences show the error
 _SHARE = 0.45  # of the tolerance for panels, and for points
-_REMAINS = 0.5  # of the change under more points, in the error after they were taken in
+_REMAINS = 0.2, 0.5  # of the change under more points, in the error after they were taken in: least and most
 
 
 def make_level(accuracy: float, seed: int) -> Level:
     """Return the points that go with an accuracy of expectations."""
     digits = -math.log10(accuracy)
-    return Level(accuracy, 1.0, round(4 + 3 * digits), round(40 / accuracy), seed)
+    return Level(accuracy, 1.4, round(4 + 3 * digits), round(40 / accuracy), seed)
 
 
-def refine(level: Level, way: str, *, probe: bool = True) -> Level:
-    """Return a level with more points in one way; a probe goes further than what is then taken."""
+def refine(level: Level, way: str, over: float | None = None) -> Level:
+    """Return a level with more points in one way: as a probe, or as an effect ``over`` the tolerance asks for."""
     match way:
         case "sharp":
-            return replace(level, sharp=level.sharp / math.sqrt(2))
+            return replace(level, sharp=level.sharp / (math.sqrt(2) if over is None else 2**0.25))
         case "modes":
-            factor = 4 if not probe else 20 if level.accuracy > 1e-3 else 10
-            return replace(level, accuracy=level.accuracy / factor, most=factor * level.most)
+            wide = 20.0 if level.accuracy > 1e-3 else 10.0
+            factor = wide if over is None else min(max(over / 1.5, 2.0), 16.0)
+            return replace(level, accuracy=level.accuracy / factor, most=round(factor * level.most))
         case "constants":
             return replace(level, constants=math.ceil(1.5 * level.constants))
     return replace(level, most=4 * level.most)
@@ -105,7 +106,7 @@ class _Control:
     def __init__(self, binding: Binding, sweeper: Sweeper, options: Options, begin: float) -> None:
         self.binding, self.sweeper, self.options, self.begin = binding, sweeper, options, begin
         self.rough = make_level(1e-2, options.seed)
-        self.order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 3e-6 else 7)
+        self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
 
     def solve(self) -> Result:
         """Solve; an interruption returns what there is, with the error it has."""
@@ -125,8 +126,9 @@ class _Control:
 
     def _solve(self) -> Result:
         options, sweeper = self.options, self.sweeper
-        stop = 5e-3 * options.rtol
-        self.level = make_level(min(1e-2, 10 * options.rtol), options.seed)
+        stop = 1e-2 * options.rtol
+        wanted = make_level(min(1e-2, 10 * options.rtol), options.seed)
+        self.level = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
         if options.step is not None:
             grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
         else:
@@ -142,6 +144,10 @@ class _Control:
         else:
             solved, time_error, by_time = base, self._nothing(base), 0.0
         self.stage = "points"
+        if wanted != self.level:
+            self.level = wanted
+            sweeper.learn(solved)
+            solved = sweeper.iterate(solved.grid, solved.means, self.level, stop)
         return self._settle_points(solved, time_error, by_time, stop)
 
     def _start(self, grid: OperatorGrid) -> Solved:
@@ -200,6 +206,7 @@ class _Control:
         """Probe more points in every way there is, take those that matter, until the error is small enough."""
         sweeper = self.sweeper
         sweeper.learn(solved)
+        earlier: dict[str, float] = {}
         for number in range(1, _ROUNDS + 1):
             curves = self._curves(solved)
             self.plain = sweeper.solvers(self.level)
@@ -212,7 +219,10 @@ class _Control:
                 means = {key: value + step[key] for key, value in means.items()}
                 changed = self._change(curves, solved, {key: value + step[key] for key, value in solved.means.items()})
                 effects[way] = self._worst(curves, changed)
-                errors = {name: error + _REMAINS * changed[name] for name, error in errors.items()}
+                falls = 1.5 * effects[way] / earlier[way] if earlier.get(way) else 1.0  # how much less the next change would be
+                remains = min(max(falls, _REMAINS[0]), _REMAINS[1])
+                errors = {name: error + remains * changed[name] for name, error in errors.items()}
+            earlier = dict(effects)
             by_points = self._worst(curves, errors)
             text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
@@ -224,7 +234,7 @@ class _Control:
             choice = effects.pop("choice")
             for way, effect in effects.items():
                 if effect > 0.3 * max(effects.values()) or (way == "modes" and choice > max(effects.values())):
-                    self.level = refine(self.level, way, probe=False)
+                    self.level = refine(self.level, way, effect)
             sweeper.learn(solved)
             try:
                 solved = sweeper.iterate(solved.grid, means, self.level, stop)
@@ -291,7 +301,7 @@ class _Control:
         aside = [key for key in step if key not in sweeper.fed]
         if aside:  # what is only reported follows what acts back
             moved = {key: value + step[key] if key in sweeper.fed else value for key, value in solved.means.items()}
-            after = sweeper.sweep(solved.grid, moved, tuple(copy.copy(solver) for solver in self.plain))
+            after = sweeper.reported(solved.grid, moved, tuple(copy.copy(solver) for solver in self.plain))
             step |= {key: direct[key] + after[key] - same[key] for key in aside}
         return step
 
@@ -318,7 +328,7 @@ class _Control:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
         rate = self.sweeper.rate(self.begin, level)
         span = self.options.t_max - self.begin
-        step = min(0.5 / max(rate, 1e-12), span / 4)
+        step = min(_FIRST / max(rate, 1e-12), span / 4)
         steps = [step]
         while sum(steps) < span:
             steps.append(_GROWTH * steps[-1])
@@ -368,7 +378,8 @@ class _Control:
         assert base.grid.panels is not None
         forward = interpolation_matrix(base.grid.panels, dense.grid.nodes)
         local = ratios[base.grid.panels.locate(dense.grid.nodes)]
-        factor = 1.5 / (local ** (dense.grid.panels.order + 1) - 1)
+        overall = dense.grid.panels.panels / base.grid.panels.panels  # what is late follows from all that was before
+        factor = 2 / (np.minimum(local, overall) ** dense.grid.panels.order - 1)
         pairs = np.maximum(factor[:, None], factor[None, :])
         errors = {}
         for name, values in final.single.items():

@@ -129,6 +129,19 @@ class Sweeper:
             made.update(solver.run(state, covariances))
         return made
 
+    def reported(self, grid: OperatorGrid, means: Means, solvers: tuple[PathSolver, ...]) -> Means:
+        """Return what a sweep makes of the means that do not act back; without responses where these are not needed."""
+        aside = [mean for item in self.form.ensembles for mean in item.means if mean.node not in self.fed]
+        if any(mean.kind != "one" for mean in aside):
+            return self.sweep(grid, means, solvers)
+        state = self.closure.evaluate(grid, means)
+        covariances = self._covariances(state)
+        made: Means = {}
+        for solver in solvers:
+            solver.follow(state, covariances)
+            made |= solver.ones()
+        return made
+
     def _covariances(self, state: Evaluation) -> dict[Any, tuple[Any, Array, Array]]:
         made: dict[Any, tuple[Any, Array, Array]] = {}
         for members, law in self.form.covariances:
@@ -273,7 +286,7 @@ class Sweeper:
         solvers = self.solvers(level, layouts)
         secants: Secants | None = None
         again = [0.3, 1e-2]  # residuals at which modes and points are chosen anew
-        left = residual = np.inf
+        left = residual = remains = np.inf
         good: Array | None = None
         for count in range(1, most + 1):
             try:
@@ -300,7 +313,8 @@ class Sweeper:
             if residual > 0.1 and float(np.abs((image - before) * weights).max()) > 3 * residual:
                 image = after  # too far away for the mean responses to be trusted
             vector = secants.next(before, image, weights) if residual < 0.5 else image
-            left = max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
+            last, left = left, max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
+            remains = left * min(1.0, max(left / last, 0.2)) if 0 < last < np.inf else left
             good, means = before, self.unpack(vector, made)
             self.notify(float(grid.nodes[-1]), count, left)
             if left <= tolerance and not anew:
@@ -312,7 +326,7 @@ class Sweeper:
                 logger.info("the iteration left %.2g after %d sweeps (asked for %.2g)", left, most, tolerance)
         assert secants is not None
         secants.interrupt()
-        return Solved(grid, means, self.closure.evaluate(grid, means), solvers, secants, left)
+        return Solved(grid, means, self.closure.evaluate(grid, means), solvers, secants, remains)
 
     def start(self, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
         """Grow the window from the first panels to the whole time; few points, loose tolerance."""
