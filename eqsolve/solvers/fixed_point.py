@@ -160,7 +160,6 @@ def _beside(binding: Binding, problem: Problem, start: Mapping[str, float], neig
     plan, mesh = problem.plan, neighbour.point.mesh
     if plan is not neighbour.problem.plan or problem.parts != neighbour.problem.parts or mesh.rows.turned:
         return None
-    problem.guesses.update(neighbour.problem.guesses)
     first = np.array([start[item.name] for item in plan.unknowns], dtype=float)
     point = polish(problem, first, mesh=mesh)
     if not point.converged:

@@ -43,7 +43,7 @@ class _FunctionLines(Lines):
 
     def __init__(self, law: FixedPointLaw, function: Callable[..., Any]) -> None:
         problem = law.solution.problem
-        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None], {})
+        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
         self.law, self.function = law, function
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
@@ -98,7 +98,7 @@ class FixedPointLaw(Distribution):
     @functools.cached_property
     def _lines(self) -> Lines:
         problem = self.solution.problem
-        return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None], {})
+        return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None])
 
     def rows(self, names: Sequence[str], outer: int | None = None) -> Rows:
         """Return lines that suit functions of some variables: along the first of them, with nodes across for the others."""

@@ -8,7 +8,7 @@ that move with the unknowns contribute their own terms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -25,11 +25,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 __all__ = ["Linearised", "Point", "Problem", "find_solutions", "newton", "polish", "residuals"]
 
 _SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a positive unknown, one after the other
-_POINTS = {1: (49, 91, 171), 2: (13, 31, 58), 3: (9, 13, 18)}
+_POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
 _OUTER = 96
-_TRIED = 6  # starts on which few nodes did not settle, tried with many
+_IDLE = 4  # steps of ordinary length in which the residuals need not halve
+_LEASH = 3.0  # a zero said to be in a cell of the scan is not this many longest steps away
+_AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
+_NEARLY = 0.05  # residuals that few nodes may leave
 _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
 
 
@@ -41,11 +44,10 @@ class Problem:
     parameters: tuple[float, ...]
     parts: tuple[Branch, ...]
     outer: int = _OUTER
-    guesses: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def lines(self, unknowns: Array) -> Lines:
         table = unknowns if unknowns.ndim == 2 else unknowns[:, None]
-        return Lines(self.plan, self.parameters, table, self.guesses)
+        return Lines(self.plan, self.parameters, table)
 
     def values(self, points: Array) -> Array:
         """Return unknowns from the variables searched in."""
@@ -88,6 +90,7 @@ class Point:
     linear: Linearised
     steps: int
     converged: bool
+    first: float = 0.0  # how many longest steps away the first one said the solution is
 
 
 def _sign(item: Basic) -> int:
@@ -166,21 +169,24 @@ def newton(
     rounds: int = 40,
     stop: float = 1e-8,
     box: list[tuple[float, float]] | None = None,
+    leash: float = np.inf,
 ) -> Point:
     """Newton's method with limited steps; on ``mesh`` if given, else on coarse meshes made anew at every step.
 
-    A search that leaves ``box`` is given up.
+    A search that leaves ``box`` is given up, and one whose first step would be ``leash`` times the longest one; so is one
+    whose residuals no longer shrink: the mesh is then too coarse to settle on.
     """
     point, last = problem.points(list(start)), np.inf
     values, best = np.array(start, dtype=float), None
     step, halvings = np.zeros_like(point), 0
+    least, idle, first = np.inf, 0, np.inf
     for count in range(1, rounds + 1):
         here = mesh if mesh is not None else _coarse(problem, values)
         linear = linearise(problem, values, here)
         size = float(np.max(np.abs(linear.residual), initial=0.0))
         sound = np.isfinite(size) and np.isfinite(linear.jacobian).all()
         if (not sound or (size > 1.5 * last and size > 1e-6)) and halvings < 6 and np.isfinite(last):
-            halvings += 1  # the last step led astray: half of it
+            halvings, idle = halvings + 1, idle + 1  # the last step led astray: half of it
             step = step / 2
             point = point - step
             values = problem.values(point[:, None])[:, 0]
@@ -195,17 +201,21 @@ def newton(
         except np.linalg.LinAlgError:
             break
         longest = float(np.max(np.abs(step) / _reach(problem, point), initial=0.0))
+        first = longest if count == 1 else first
         quiet = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
         if quiet < stop or (quiet < 1e-9 and size >= last * 0.5):  # the error after this step is that of its square
             values = problem.values((point + step)[:, None])[:, 0] if len(point) else values
             return Point(values, here, linear, count, True)
         last = size
+        least, idle = (size, 0) if size < 0.5 * least else (least, idle + (longest <= 1))
+        if idle > _IDLE or (count == 1 and longest > leash):
+            break
         if longest > 1:
             step = step / longest
         point = point + step
         values = problem.values(point[:, None])[:, 0]
     failed = best if best is not None else Point(values, _coarse(problem, values), _nothing(problem), 0, False)
-    return failed
+    return replace(failed, first=first)
 
 
 def _reach(problem: Problem, point: Array) -> Array:
@@ -228,14 +238,16 @@ def _nothing(problem: Problem) -> Linearised:
 
 def _coarse(problem: Problem, values: Array) -> Mesh:
     lines = problem.lines(values)
-    rows = make_rows(problem.plan, problem.parts, problem.parameters, lines.unknowns, 24, rough=True)
+    rows = make_rows(problem.plan, problem.parts, problem.parameters, lines.unknowns, 24)
     return coarse_mesh(lines, rows, 12)
 
 
-def polish(problem: Problem, start: Array, *, mesh: Mesh | None = None) -> Point:
+def polish(
+    problem: Problem, start: Array, *, mesh: Mesh | None = None, box: list[tuple[float, float]] | None = None
+) -> Point:
     """Return the solution near a start to rounding: meshes adapted until they no longer need to change.
 
-    A mesh that is given is kept; whoever gives it looks at the error.
+    A mesh that is given is kept; whoever gives it looks at the error. A search that leaves ``box`` is given up.
     """
     if mesh is not None:
         return newton(problem, start, mesh)
@@ -243,7 +255,8 @@ def polish(problem: Problem, start: Array, *, mesh: Mesh | None = None) -> Point
     steps = 0
     for _ in range(6):
         before = values
-        found = newton(problem, values, problem.adapted(values), box=[(-_FARTHEST, _FARTHEST)] * len(values))
+        mesh = problem.adapted(values, like=mesh)
+        found = newton(problem, values, mesh, box=box or [(-_FARTHEST, _FARTHEST)] * len(values))
         steps += found.steps
         values = found.values
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
@@ -260,7 +273,7 @@ def find_solutions(problem: Problem) -> list[Array]:
     dims = len(plan.unknowns)
     if dims == 0:
         return [np.zeros(0)]
-    nearly: list[Array] = []
+    doubtful: list[tuple[float, tuple[float, ...], list[tuple[float, float]]]] = []
     for level, decades in enumerate(_SCANS):
         axes = [_axis(item, decades, dims, level) for item in plan.unknowns]
         cell = np.array([axis[1] - axis[0] for axis in axes])
@@ -269,23 +282,49 @@ def find_solutions(problem: Problem) -> list[Array]:
         spacing = ends[1] - ends[0]
         found: list[Array] = []
         tried: list[Array] = []
-        for far, start in _candidates(problem, axes):
+        for far, start in _candidates(problem, axes, last=level == len(_SCANS) - 1):
             here = _spread(problem, start)
             if found and far > 1:
                 break  # the linear interpolants of such cells have no zero in them
             if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
                 continue  # this neighbourhood has been searched
-            point = newton(problem, start, None, rounds=14 if found else 30, stop=1e-6, box=box)
-            if not point.converged:
-                if np.max(np.abs(point.linear.residual), initial=0.0) < 0.05:
-                    nearly.append(point.values)  # few nodes may be too few to settle on
+            first, values = _settle(problem, start, box, rounds=14 if found else 30, leash=_LEASH, near=found)
+            if values is None:
+                if first > _LEASH:
+                    doubtful.append((first, tuple(start.tolist()), box))
                 continue
-            tried += [here, _spread(problem, point.values)]
-            if not any(_same(problem, point.values, other, 1e-3) for other in found):
-                found.append(point.values)
+            tried += [here, _spread(problem, values)]
+            if not any(_same(problem, values, other, 1e-3) for other in found):
+                found.append(values)
         if found:
             return found
-    return nearly[:_TRIED]
+        doubtful.sort()
+        while doubtful and level and (doubtful[0][0] < 5 * _LEASH or level == len(_SCANS) - 1):
+            _, near, inside = doubtful.pop(0)
+            _, values = _settle(problem, np.array(near), inside, rounds=30, leash=np.inf, near=[])
+            if values is not None:
+                return [values]
+    return []
+
+
+def _settle(
+    problem: Problem, start: Array, box: list[tuple[float, float]], *, rounds: int, leash: float, near: list[Array]
+) -> tuple[float, Array | None]:
+    """Return the solution near a start on few nodes, or on many where few do not settle though residuals are small.
+
+    The number says how far away Newton's method thought it to be, in longest steps.
+    """
+    point = newton(problem, start, None, rounds=rounds, stop=1e-6, box=box, leash=leash)
+    if point.converged:
+        return 0.0, point.values
+    close = _same(problem, point.values, start, _AROUND) and point.steps > 1
+    if not close or np.max(np.abs(point.linear.residual), initial=0.0) > _NEARLY:
+        return point.first, None
+    if any(_same(problem, point.values, other, 0.3) for other in near):
+        return point.first, None
+    around = [(x - _AROUND, x + _AROUND) for x in problem.points(list(point.values))]
+    finer = polish(problem, point.values, box=around)
+    return point.first, finer.values if finer.converged else None
 
 
 def _spread(problem: Problem, values: Array) -> Array:
@@ -326,10 +365,11 @@ def _axis(item: Basic, decades: tuple[float, float], dims: int, level: int) -> A
     return _SMALL * np.sinh(np.linspace(-half, half, count) + 1e-9)
 
 
-def _candidates(problem: Problem, axes: list[Array], most: int = 10) -> list[tuple[float, Array]]:
+def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 10) -> list[tuple[float, Array]]:
     """Return starts in the cells in which every residual changes sign, found on two levels, the likeliest first.
 
-    The number with each is how far the zero of the cell's linear interpolant lies from its centre, in cells.
+    The number with each is how far the zero of the cell's linear interpolant lies from its centre, in cells. Where there is
+    no such cell, the ``last`` of the scans gives the places of the smallest residuals.
     """
     dims = len(axes)
     shape = tuple(len(axis) for axis in axes)
@@ -353,7 +393,7 @@ def _candidates(problem: Problem, axes: list[Array], most: int = 10) -> list[tup
     starts = [
         (size, problem.values(np.array(inside)[:, None])[:, 0]) for size, inside in near[:most] if np.isfinite(size)
     ]
-    if not starts:  # no cell: the smallest residuals are the best guesses
+    if not starts and last:
         sizes = np.where(np.isfinite(table).all(axis=0), np.abs(table).max(axis=0), np.inf).ravel()
         best = [place for place in np.argsort(sizes)[:3] if np.isfinite(sizes[place])]
         starts = [(float("inf"), problem.values(grid[:, [place]])[:, 0]) for place in best]
@@ -395,8 +435,8 @@ def _scan_all(problem: Problem, points: Array) -> Array:
 
 def _scan(problem: Problem, values: Array) -> Array:
     lines = problem.lines(values)
-    lines.rough, lines.guesses = True, None
-    rows = make_rows(problem.plan, problem.parts, problem.parameters, values, 12, rough=True)
+    lines.rough = True
+    rows = make_rows(problem.plan, problem.parts, problem.parameters, values, 12)
     means = expectations(lines, coarse_mesh(lines, rows, 4))
     return residuals(problem, values, means)
 

@@ -102,7 +102,7 @@ class _ProbeLines(Lines):
 
     def __init__(self, law: Any, probe: Probe) -> None:
         problem = law.solution.problem
-        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None], law.solution.problem.guesses)
+        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
         self.law, self.probe = law, probe
 
     def values(self, rows: Any, at: Array, x: Array, signs: Any) -> Array:
