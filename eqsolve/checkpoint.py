@@ -179,6 +179,8 @@ class Checkpoint:
         began = time.perf_counter()
         try:
             result = compute()
+        except MemoryError:  # there may be more of it when the run goes on
+            raise
         except SolverError as error:
             self._keep(index, [label, "failed", str(error)], codec, time.perf_counter() - began)
             raise
