@@ -183,9 +183,26 @@ def _noise() -> tuple[float, float]:
     return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4)
 
 
+def _fixed_point() -> tuple[float, float]:
+    """v = E[(a + z √v / 2)²] with a standard normal z: v = 4a²/3."""
+    from sympy import sqrt
+
+    from eqsolve.language.equations import Eq
+    from eqsolve.language.fixed_point import FixedPoint
+    from eqsolve.language.nodes import E
+    from eqsolve.language.symbols import normal, param, unknown
+    from eqsolve.solving import solve
+
+    a, v, z = param("a", positive=True), unknown("v", positive=True), normal("z")
+    model = FixedPoint("self_test_fixed_point", eqs=[Eq(v, E((a + z * sqrt(v) / 2) ** 2))], defaults={a: 1})
+    found = solve(model)
+    return abs(found["v"].item() - 4 / 3), found.error["v"].item()
+
+
 _TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
     "differential equation": _decay,
     "random constant": _average,
     "memory": _memory,
     "Gaussian noise": _noise,
+    "fixed point": _fixed_point,
 }
