@@ -17,7 +17,7 @@ from sympy.core.power import Pow
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.increasing import increasing_roots
-from eqsolve.compile.root_tables import first_grid, table_starts
+from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
@@ -223,7 +223,7 @@ class Plan:
         inside = self._tabled(stage)
         if unknowns is not None and owner is not None and inside is not None and np.ndim(low) == np.ndim(high) == 0:
             grid = first_grid(float(low), float(high), rough=rough)
-            start = self._starts(inside, pair, grid, full, unknowns, owner, wanted)
+            start = self._starts(stage, inside, pair, grid, full, unknowns, owner, wanted)
         arrays = [(place, entry) for place, entry in enumerate(full) if np.ndim(entry) and np.size(entry) == size]
 
         def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
@@ -246,20 +246,31 @@ class Plan:
         return found
 
     def _starts(
-        self, inside: list[int], pair: Lowered, grid: Array, full: list[Any], unknowns: Array, owner: Array, target: Array
+        self,
+        stage: Root,
+        inside: list[int],
+        pair: Lowered,
+        grid: Array,
+        full: list[Any],
+        unknowns: Array,
+        owner: Array,
+        target: Array,
     ) -> Array:
         """Return about where the roots are, from tables for the distinct sets of those unknowns that the function contains."""
         first = len(self.parameters)
-        given: list[Any] = [*full[:first], *([0.0] * (len(full) - first))]
         if unknowns.shape[1] == 1 or not inside:
             distinct, which = unknowns[inside][:, :1], np.zeros(1, dtype=int)
         else:
             distinct, back = np.unique(unknowns[inside], axis=1, return_inverse=True)
             which = back.reshape(-1)[owner]
-        for place, row in zip(inside, distinct, strict=True):
-            given[first + place] = row[:, None]
-        sets = max(1, distinct.shape[1])
-        return table_starts(lambda y: pair(y, *given), grid, sets, which, target)
+        key = (tuple(full[:first]), distinct.tobytes(), len(grid))
+        if self._cache.get(("table", stage), (None,))[0] != key:
+            given: list[Any] = [*full[:first], *([0.0] * (len(full) - first))]
+            for place, row in zip(inside, distinct, strict=True):
+                given[first + place] = row[:, None]
+            made = table(lambda y: pair(y, *given), grid, max(1, distinct.shape[1]))
+            self._cache["table", stage] = (key, made)
+        return table_starts(self._cache["table", stage][1], grid, which, target)
 
     def switch_combinations(self, switch: Switch) -> list[tuple[int, ...]]:
         """Return the values that the switches inside a switch may take."""

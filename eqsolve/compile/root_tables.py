@@ -14,9 +14,9 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["first_grid", "table_starts"]
+__all__ = ["first_grid", "table", "table_starts"]
 
-_EXACT = (1e-8, 1e4, 0.04)  # least and largest |y|, step of log y
+_EXACT = (1e-5, 1e3, 0.04)  # least and largest |y|, step of log y
 _ROUGH = (1e-5, 1e3, 0.12)
 
 
@@ -34,33 +34,33 @@ def first_grid(low: float, high: float, *, rough: bool = False) -> Array:
     return low + (high - low) / (1 + np.exp(-np.arange(-24, 24, step)))
 
 
-def table_starts(pair: Callable[[Array], Sequence[Any]], grid: Array, sets: int, which: Array, target: Array) -> Array:
-    """Return about where f(y) = target.
-
-    Parameters
-    ----------
-    pair
-        Gives f and f' at ``sets`` copies of the grid, one row per set of numbers in f.
-    grid
-        Increasing values of y.
-    sets, which
-        Number of sets of numbers in f, and which of them belongs to each target.
-    """
+def table(pair: Callable[[Array], Sequence[Any]], grid: Array, sets: int) -> tuple[Array, Array]:
+    """Return f, increasing along each row, and 1/f' on ``sets`` copies of the grid, one per set of numbers in f."""
     with np.errstate(all="ignore"):
         value, slope = (np.broadcast_to(part, (sets, len(grid))) for part in pair(grid))
-        middle = len(grid) // 2
-        value = np.where(np.isfinite(value), value, np.where(np.arange(len(grid)) < middle, -np.inf, np.inf))
-        value = np.maximum.accumulate(value, axis=1)
-        place = np.empty(target.shape, dtype=int)
-        for one in range(sets):
-            mine = slice(None) if sets == 1 else np.flatnonzero(which == one)
+        if not np.isfinite(value).all():
+            value = np.where(np.isfinite(value), value, np.where(np.arange(len(grid)) < len(grid) // 2, -np.inf, np.inf))
+        return np.maximum.accumulate(value, axis=1), 1 / slope
+
+
+def table_starts(made: tuple[Array, Array], grid: Array, which: Array, target: Array) -> Array:
+    """Return about where f(y) = target; ``which`` says which row of the table each target belongs to."""
+    value, inverse = made
+    place = np.empty(target.shape, dtype=int)
+    row: Any = which if len(value) > 1 else 0
+    if len(value) == 1:
+        place = np.searchsorted(value[0], target)
+    else:
+        for one in range(len(value)):
+            mine = np.flatnonzero(which == one)
             place[mine] = np.searchsorted(value[one], target[mine])
-        below, above = np.clip(place - 1, 0, len(grid) - 1), np.clip(place, 0, len(grid) - 1)
-        row: Any = which if sets > 1 else 0
-        f0, f1, m0, m1 = value[row, below], value[row, above], 1 / slope[row, below], 1 / slope[row, above]
-        y0, y1, height = grid[below], grid[above], f1 - f0
+    below, above = np.maximum(place - 1, 0), np.minimum(place, len(grid) - 1)
+    with np.errstate(all="ignore"):
+        f0, y0, y1 = value[row, below], grid[below], grid[above]
+        height = value[row, above] - f0
         s = (target - f0) / height
         t = 1 - s
-        curve = y0 * t * t * (1 + 2 * s) + y1 * s * s * (1 + 2 * t) + height * s * t * (m0 * t - m1 * s)
+        curve = y0 * t * t * (1 + 2 * s) + y1 * s * s * (1 + 2 * t)
+        curve += height * s * t * (inverse[row, below] * t - inverse[row, above] * s)
         good = (curve >= y0) & (curve <= y1)
-        return np.where(good, curve, np.where(np.isfinite(f0), y0, y1))
+        return curve if good.all() else np.where(good, curve, np.where(np.isfinite(f0), y0, y1))

@@ -23,6 +23,7 @@ _REFINEMENTS = 14
 _LARGEST = 6_000
 _EXAMINED = 40
 _TURN = 0.9  # radians h_R may turn along one side of a cell
+_NEAR = 1e-3  # relative size of the last Newton step on the mesh
 _LEAP = 0.35  # how far a side may miss the other end, in units of the distance to the next sheet
 
 
@@ -155,13 +156,18 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
     current = anchor[0] * (p / anchor[1]) ** power
     for j, column in enumerate(columns):
         new_p = column + 1j * rows
-        guess = current if j == 0 else current + parts[-1].slope * (new_p - p)
+        guess = current
+        if j:
+            move, bend = new_p - p, parts[-1].bend
+            guess = current + parts[-1].slope * move
+            guess = np.where(np.abs(bend * move) < np.abs(parts[-1].slope), guess + bend * move**2 / 2, guess)
         value = guess
         for _ in range(12):
             d = prepared(value, new_p)
             step = d.h / d.h_R
             value = value - np.where(np.isfinite(step), step, 0.0)
-            if np.all(np.abs(step) <= 1e-6 * np.abs(value) + 1e-300):  # derivatives one such step before are near enough
+            near = np.minimum(np.abs(value), _reach(d))  # derivatives one such step before are near enough
+            if np.all(np.abs(step) <= _NEAR * near + 1e-300):
                 break
         if j:
             reach = _reach(parts[-1], d)

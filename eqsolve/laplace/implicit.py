@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Pow, fraction, lambdify, together
+from sympy import Basic, Dummy, Expr, Pow, cse, fraction, lambdify, together
 
 from eqsolve.errors import UsageError
 from eqsolve.language.nodes import E, InverseValue
@@ -33,6 +33,12 @@ class Derivatives:
     def slope(self) -> Any:
         """dR/dp along h = 0."""
         return -self.h_p / self.h_R
+
+    @property
+    def bend(self) -> Any:
+        """d²R/dp² along h = 0."""
+        slope = self.slope
+        return -(self.h_pp + slope * (2 * self.h_Rp + slope * self.h_RR)) / self.h_R
 
     @property
     def fold_slope(self) -> Any:
@@ -116,8 +122,9 @@ class Bundle:
     def functions(self, module: str) -> tuple[Any, Any]:
         if module not in self._made:
             modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
+            shared = _reciprocals if module == "numpy" else True
             self._made[module] = tuple(
-                lambdify(arguments, body, modules, cse=True) for arguments, body in (self._arguments, self._outer)
+                lambdify(arguments, body, modules, cse=shared) for arguments, body in (self._arguments, self._outer)
             )
         return self._made[module]
 
@@ -156,6 +163,26 @@ class Bundle:
             bodies = inner(R, p, *parameters, *(column[index] for column in statics))
             sums = [total + weight * body for total, body in zip(sums, bodies, strict=True)]
         return outer(R, p, *parameters, *sums)
+
+
+def _reciprocals(expressions: list[Expr]) -> tuple[list[tuple[Basic, Expr]], list[Expr]]:
+    """Return common parts and expressions in terms of them, with powers of denominators as products of one reciprocal."""
+    parts, bodies = cse(expressions, list=False)
+    made: list[tuple[Basic, Expr]] = []
+    swaps: dict[Basic, Basic] = {}
+
+    def swapped(expr: Expr) -> Expr:
+        found = [node for node in expr.atoms(Pow) if node.exp.is_Integer and -4 <= node.exp < 0]
+        for base in dict.fromkeys(node.base for node in found):
+            if Pow(base, -1) not in swaps:
+                one, two = Dummy("r"), Dummy("r")
+                made.extend([(one, 1 / base), (two, one**2)])
+                swaps.update({Pow(base, -1): one, Pow(base, -2): two, Pow(base, -3): one * two, Pow(base, -4): two**2})
+        return _replace(expr, swaps)
+
+    for name, body in parts:
+        made.append((name, swapped(body)))
+    return made, [swapped(body) for body in bodies]
 
 
 def _replace(expr: Expr, mapping: Mapping[Basic, Basic]) -> Expr:
@@ -239,7 +266,22 @@ class Prepared:
         self.values = values
         self.floats = [float(values[item]) for item in transform.parameters]
         self._distances = transform._distances
-        self.use(source.rule())
+        self._extremes: dict[str, list[Array]] = {}  # shared by copies
+        self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
+
+    def _outline(self, values: Mapping[str, Array]) -> Array:
+        """Return what points to begin with must resolve: the random parts of the transform and one over them."""
+        size = len(next(iter(values.values())))
+        named = dict(zip(self.transform.parameters, self.floats, strict=True))
+        columns = self.transform._bundle.static_values(Rule(values, np.ones(size)), named, "numpy")
+        with np.errstate(all="ignore"):
+            return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
+
+    def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
+        """Return the random parts of denominators at values of the random variables."""
+        assert self._distances is not None
+        named = dict(zip(self.transform.parameters, self.floats, strict=True))
+        return self._distances.static_values(Rule(values, np.ones(0)), named, "numpy")
 
     rule: Rule
     statics: list[Array]
@@ -251,10 +293,26 @@ class Prepared:
         named = dict(zip(self.transform.parameters, self.floats, strict=True))
         self.statics = self.transform._bundle.static_values(rule, named, "numpy")
         if self._distances is not None:
-            whole = rule if not rule.ends else Rule(
-                {key: np.concatenate([column, rule.ends[key]]) for key, column in rule.values.items()}, rule.weights
-            )  # fmt: skip
-            self._distance_columns = self._distances.static_values(whole, named, "numpy")
+            ends = rule.ends
+            whole = {key: np.concatenate([column, ends[key]]) for key, column in rule.values.items()} if ends else rule.values
+            self._distance_columns = self._with_extremes(self._distance_statics(whole))
+
+    def _with_extremes(self, columns: list[Array]) -> list[Array]:
+        """Add the ends of the law's support to the random parts of denominators, once they are known."""
+        known = self._extremes.get("statics")
+        return columns if known is None else [np.concatenate(pair) for pair in zip(columns, known, strict=True)]
+
+    def look_for_extremes(self) -> bool:
+        """Find where denominators are smallest over the whole support of the law; say whether that was news.
+
+        Points of a rule stay away from where a law has nearly no weight, but a transform is singular there all the same.
+        """
+        if self._distances is None or "statics" in self._extremes or not hasattr(self.source, "extremes"):
+            return False
+        values = self.source.extremes(self._distance_statics)
+        self._extremes["statics"] = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
+        self._distance_columns = self._with_extremes(self._distance_columns)
+        return True
 
     def coarse(self, bins: int = 48) -> Prepared | None:
         """Return the same transform with the points of the law merged into few, to look around cheaply."""
@@ -266,7 +324,8 @@ class Prepared:
         same = self._distances is None or self._distances.statics == self.transform._bundle.statics
         if len(self.statics) == 1 and same and self.rule.weights.size > 6 * bins:
             x, weights = merged(self.statics[0], self.rule.weights, bins)
-            made.rule, made.statics, made._distance_columns = Rule({}, weights), [x], [x]
+            made.rule, made.statics = Rule({}, weights), [x]
+            made._distance_columns = self._with_extremes([x])
         return made
 
     def resolve(self, R: Any, p: Any) -> None:
@@ -274,6 +333,13 @@ class Prepared:
         if self.transform._bundle.statics and not self._merged:
             self._last = (R, p)
             self.use(self.source.rule(self._probe(R, p)))
+
+    def resolved_near(self, R: float, p: float, share: float) -> bool:
+        """Whether the last rule was made for a point so near, in units of |p| and of the smallest denominator."""
+        if self._last is None or self._merged:
+            return False
+        moved = abs(self._last[1] - p) + abs(self._last[0] - R)
+        return bool(moved <= share * min(abs(p), self.distance(R, p)[0]))
 
     def _probe(self, R: Any, p: Any) -> Any:
         bundle = self.transform._bundle
@@ -297,7 +363,10 @@ class Prepared:
         """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
         if self._distances is None:
             return np.inf, 0.0, 0.0
-        return _nearest(self, R, p)
+        near, slope_R, slope_p, fallen = _nearest(self, R, p)
+        if fallen and self.look_for_extremes():
+            near, slope_R, slope_p, _ = _nearest(self, R, p)
+        return near, slope_R, slope_p
 
     def same_side(self, first: tuple[float, float], second: tuple[float, float]) -> bool:
         """Whether no random denominator changes its sign between two points."""
@@ -342,12 +411,13 @@ def precise_number(value: Any) -> Any:
     return mpmath.mpf(str(expr.evalf(mpmath.mp.dps + 5)))
 
 
-def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, float]:
+def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, float, bool]:
+    """Return the smallest denominator, its derivatives, and whether it is smaller than its random part alone."""
     bundle = prepared._distances
     assert bundle is not None
     columns = prepared._distance_columns
     inner, _ = bundle.functions("numpy")
-    best = (np.inf, 0.0, 0.0)
+    best = (np.inf, 0.0, 0.0, False)
     step = 1e-6
     for index, values in enumerate(inner(R, p, *prepared.floats, *columns)):
         table = np.atleast_1d(values)
@@ -359,7 +429,5 @@ def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, floa
             for dR, dp in ((step * (abs(R) + 1e-300), 0.0), (0.0, step * (abs(p) + 1e-300))):
                 moved = inner(R + dR, p + dp, *prepared.floats, *at)[index]
                 slopes.append((abs(float(moved)) - here) / (dR + dp))
-            best = (here, slopes[0], slopes[1])
+            best = (here, slopes[0], slopes[1], len(at) > 1 or here < 0.999 * abs(float(at[0])))
     return best
-
-

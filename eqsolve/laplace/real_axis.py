@@ -34,6 +34,7 @@ FARTHEST = 1e12
 _STEPS = 800
 _ASYMPTOTIC = 0.01  # how far the powers of p may move while the strides are long
 _STRIDE = 8.0
+_PASSING = 1e-4  # relative size of the last Newton step at points that are only passed
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ class RealTrack:
     bracket: tuple[float, float] | None = None
 
 
-def newton_R(prepared: Prepared, R: Any, p: Any, rounds: int = 30) -> tuple[Any, bool]:
-    """Solve h(R, p) = 0 for R near a guess."""
+def newton_R(prepared: Prepared, R: Any, p: Any, rounds: int = 30, enough: float = 1e-8) -> tuple[Any, bool]:
+    """Solve h(R, p) = 0 for R near a guess; a step of relative size ``enough`` leaves an error of its square."""
     for _ in range(rounds):
         d = prepared(R, p)
         step = d.h / d.h_R
@@ -79,8 +80,9 @@ def newton_R(prepared: Prepared, R: Any, p: Any, rounds: int = 30) -> tuple[Any,
             return R, False
         R = R - step
         size = abs(R)
-        if (abs(step) <= 1e-8 * size and abs(step * d.h_RR) <= 1e-8 * abs(d.h_R)) or abs(step) <= 1e-13 * size + 1e-300:
-            return R, True  # the error left is the square of the step
+        near = abs(step) <= enough * size and abs(step * d.h_RR) <= enough * abs(d.h_R)
+        if near or abs(step) <= 1e-13 * size + 1e-300:
+            return R, True
     return R, abs(step) <= 1e-9 * abs(R)
 
 
@@ -138,7 +140,7 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
             return RealTrack("edge", R, p - lengths[2], scale, tuple(points))
         if p <= low:
             break
-        R, p = _advance(prepared, R, p, slope, min(0.3 * min(lengths[:2]), 0.6 * lengths[2], 0.5 * scale, p - low))
+        R, p = _advance(prepared, R, p, d, min(0.3 * min(lengths[:2]), 0.6 * lengths[2], 0.5 * scale, p - low))
         points.append((R, p))
     return RealTrack("", R, p, scale, tuple(points))
 
@@ -196,11 +198,14 @@ def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]
     return {kind: float(at) for kind, at in found.items() if at < p}
 
 
-def _advance(prepared: Prepared, R: float, p: float, slope: float, step: float) -> tuple[float, float]:
+def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tuple[float, float]:
     """Take one step to the left with the curve under control: the corrected value stays near the predicted one."""
+    slope, bend = d.slope, d.bend
     for _ in range(60):
         guess = R - slope * step
-        new, good = newton_R(prepared, guess, p - step, 12)
+        if abs(bend * step) < abs(slope):
+            guess += bend * step**2 / 2
+        new, good = newton_R(prepared, guess, p - step, 12, _PASSING)
         if good:
             moved = abs(new - guess)
             near = moved <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + 1e-300

@@ -255,13 +255,13 @@ def _real_axis(prepared: Prepared, start: float | None, region: tuple[float, flo
             track = first_real_singularity(quick, far_right(quick, start), low)
         except SolverError:
             break
-        new = attempt == 0 and quick.rule is prepared.rule  # points for no transform in particular
-        if not new and (found := _with_all_points(prepared, track)) is not None:
+        if (found := _with_all_points(prepared, track)) is not None:
             return found
         half = [point for point in track.points if point[1] >= 0.5 * track.p]
-        if track.kind != "branch point" or track.p >= 0 or not half:
+        if track.kind not in ("branch point", "edge") or track.p >= 0 or not half or (track.kind == "edge" and attempt):
             break
-        prepared.resolve(*half[-1])  # the points of the law were too few there
+        if not prepared.resolved_near(track.R, track.p, 0.2):  # else the walk is repeated with the points made there
+            prepared.resolve(*half[-1])  # the points of the law were too few there
     begin = far_right(prepared, start)
     prepared.resolve(begin.R, begin.p)
     last = None
@@ -330,7 +330,8 @@ def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | No
     if first is not None and abs(first[1] - p) <= 0.05 * abs(p) and prepared.same_side((R, p), (first[0], first[1])):
         R, p = float(first[0]), float(first[1])
     for _ in range(6):
-        prepared.resolve(R, p)
+        if not prepared.resolved_near(R, p, 1e-2):
+            prepared.resolve(R, p)
         made = fold_newton(prepared, R, p)
         if made is None or not np.isfinite(made[1]):
             return None
@@ -347,8 +348,9 @@ def _real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
         return branch_candidate(prepared, track.R, track.p, float(side), _bracket_words(track))
     if track.kind == "pole":
         return _pole_candidate(prepared, track)
+    error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
     return Candidate(
-        track.p, track.R, "edge", None, None, 1e-11 * max(abs(track.p), 1e-3 * track.scale),
+        track.p, track.R, "edge", None, None, error,
         "a random denominator of the transform vanishes at the end of the law's support",
     )  # fmt: skip
 

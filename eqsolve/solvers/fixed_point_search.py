@@ -314,7 +314,7 @@ def _settle(
 
     The number says how far away Newton's method thought it to be, in longest steps.
     """
-    point = newton(problem, start, None, rounds=rounds, stop=1e-6, box=box, leash=leash)
+    point = newton(problem, start, None, rounds=rounds, stop=1e-3, box=box, leash=leash)
     if point.converged:
         return 0.0, point.values
     close = _same(problem, point.values, start, _AROUND) and point.steps > 1
@@ -383,16 +383,19 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
         cuts = np.array(list(product(np.linspace(0, 1, _CUTS + 1), repeat=dims)))
         inner = (lows[:, None] + widths[:, None] * cuts).reshape(-1, dims).T
         fine = _scan_all(problem, inner).reshape(dims, len(cells), *(_CUTS + 1,) * dims)
+        blocks, corners, steps = [], [], []
         for low, width, part in zip(lows, widths / _CUTS, fine.swapaxes(0, 1), strict=True):
             for cell in np.argwhere(_crossing(part)):
-                block = part[(slice(None), *(slice(k, k + 2) for k in cell))]
-                size, offset = _distance(block)
-                inside = low + width * (cell + 0.5 + np.clip(offset, -0.5, 0.5))
-                near.append((size, tuple(inside.tolist())))
+                blocks.append(part[(slice(None), *(slice(k, k + 2) for k in cell))])
+                corners.append(low + width * (cell + 0.5))
+                steps.append(width)
+        if blocks:
+            offsets = _offsets(np.stack(blocks))
+            far = np.max(np.abs(offsets), axis=1)
+            inside = np.stack(corners) + np.stack(steps) * np.clip(np.nan_to_num(offsets), -0.5, 0.5)
+            near = [(float(size), tuple(place)) for size, place in zip(far, inside.tolist(), strict=True) if np.isfinite(size)]
     near.sort()
-    starts = [
-        (size, problem.values(np.array(inside)[:, None])[:, 0]) for size, inside in near[:most] if np.isfinite(size)
-    ]
+    starts = [(size, problem.values(np.array(place)[:, None])[:, 0]) for size, place in near[:most]]
     if not starts and last:
         sizes = np.where(np.isfinite(table).all(axis=0), np.abs(table).max(axis=0), np.inf).ravel()
         best = [place for place in np.argsort(sizes)[:3] if np.isfinite(sizes[place])]
@@ -412,18 +415,16 @@ def _crossing(table: Array) -> Array:
         return np.asarray(((low <= 0) & (high >= 0)).all(axis=0))
 
 
-def _distance(corners: Array) -> tuple[float, tuple[float, ...]]:
-    """Return how far the zero of a cell's linear interpolant lies from its centre, in cell widths, and where."""
-    dims, cube = len(corners), corners
+def _offsets(corners: Array) -> Array:
+    """Return where the zeros of cells' linear interpolants lie, from the centres, in cell widths; nan where there is none."""
+    count, dims = corners.shape[:2]
     with np.errstate(all="ignore"):
-        mean = cube.reshape(dims, -1).mean(axis=1)
-        slopes = np.stack([np.diff(cube, axis=k + 1).reshape(dims, -1).mean(axis=1) for k in range(dims)], axis=1)
-        try:
-            offset = -np.linalg.solve(slopes, mean)
-        except np.linalg.LinAlgError:
-            return float("inf"), (0.0,) * dims
-    size = float(np.max(np.abs(offset)))
-    return (size if np.isfinite(size) else float("inf")), tuple(offset.tolist())
+        mean = corners.reshape(count, dims, -1).mean(axis=2)
+        slopes = np.stack(
+            [np.diff(corners, axis=k + 2).reshape(count, dims, -1).mean(axis=2) for k in range(dims)], axis=2
+        )
+        slopes = np.where((np.isfinite(slopes).all(axis=(1, 2)) & (np.linalg.det(slopes) != 0))[:, None, None], slopes, np.nan)
+        return np.asarray(-np.linalg.solve(slopes, mean[:, :, None])[:, :, 0])
 
 
 def _scan_all(problem: Problem, points: Array) -> Array:

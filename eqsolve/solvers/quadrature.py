@@ -26,6 +26,7 @@ _REACH = 38.0  # the normal density is 1e-314 there
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
 _SNAP = 0.05
+_PANELS = 5000  # to be cut at once; more there are only of integrands with a pole on the way
 _CURVED = 4  # zeros looked for of a switch that is not linear
 
 
@@ -261,7 +262,7 @@ def adapt(
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
         reference = np.maximum(size + mass.sum(axis=1), 1e-300)[:, None]
         good = (error <= tolerance * reference).all(axis=0)
-        if round_ == rounds - 1:
+        if round_ == rounds - 1 or len(row) > _PANELS:
             good[:] = True
         size = size + mass[:, good].sum(axis=1)
         useful = good & (mass > dropped * reference).any(axis=0)

@@ -7,7 +7,7 @@ from sympy import Abs, Max, Symbol, cosh, exp, sinh, sqrt, tanh
 import eqsolve
 from eqsolve import E, Eq, FixedPoint, Inverse, normal, param, random, symbol, unknown
 from eqsolve.compile.increasing import increasing_roots
-from eqsolve.compile.root_tables import first_grid, table_starts
+from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.errors import ParameterError, SolverError, UsageError
 from eqsolve.laws import Bernoulli, Normal
 
@@ -369,7 +369,8 @@ def test_roots_start_from_tables_of_the_function(scale: float, rough: bool) -> N
         return scale**2 * np.sinh(at) + ratio * at, scale**2 * np.cosh(at) + ratio
 
     target = pair(y, r[which])[0]
-    start = table_starts(lambda at: pair(at, r[:, None]), first_grid(-np.inf, np.inf, rough=rough), 3, which, target)
+    grid = first_grid(-np.inf, np.inf, rough=rough)
+    start = table_starts(table(lambda at: pair(at, r[:, None]), grid, 3), grid, which, target)
     found = increasing_roots(
         lambda at, places: pair(at, r[which][places]), target, np.array(-np.inf), np.array(np.inf), start, rough=rough
     )

@@ -166,3 +166,19 @@ def test_atoms_of_the_target_without_noise_all_count() -> None:
     found = eqsolve.solve("dln_rate", alpha=0.3, delta=delta, sigma2=0, w_star="Rademacher(0.5)")
     assert float(found["gamma"]) == pytest.approx(-u * (1 - share @ (x / (u + x)) / delta), rel=1e-13)
     assert found.stats["certified"]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "gamma"),
+    [(0.3, 0.080101693514866251), (0.1, 0.0089897808905945636), (0.03, 0.00080991799267698152), (1e-3, 8.9999989884951234e-7)],
+)
+def test_the_edge_of_a_law_counts_where_it_has_nearly_no_weight(alpha: float, gamma: float) -> None:
+    """w ~ N(1, 1/90): the smallest x, at w = 0, has a density of 1e-19, and the rate is still that of the branch point by it.
+
+    Values by quadrature in 60 digits of E[x²/(u + x)²] = δ, whose root lies 1e-14 to 1e-17 of α² from the end of the support;
+    in floats the two cannot be told apart.
+    """
+    found = eqsolve.solve("dln_rate", alpha=alpha, delta=10, sigma2=0.1, w_star="Point(1)")
+    assert found.stats["singularity"] == "edge"
+    assert float(found["gamma"]) == pytest.approx(gamma, rel=1e-11)
+    assert float(found.error["gamma"]) == pytest.approx(1e-11 * gamma, rel=0.5)
