@@ -123,7 +123,8 @@ def activation_times(result: Any, process: str, level: float, times: Iterable[fl
     """
     if process not in result.names or result.dataset[process].dims != ("path", "t"):
         kept = [name for name in result.names if result.dataset[name].dims == ("path", "t")]
-        raise UsageError(f"the result of `{result.model}` keeps no paths of `{process}` (it keeps: {', '.join(kept) or 'none'})")
+        has = ", ".join(kept) or "none"
+        raise UsageError(f"the result of `{result.model}` keeps no paths of `{process}` (it keeps: {has})")
     edges = result.grid.edges
     fine = np.interp(np.linspace(0, len(edges) - 1, 20 * (len(edges) - 1) + 1), np.arange(len(edges)), edges)
     grid = fine if times is None else np.asarray(list(times), dtype=float)
