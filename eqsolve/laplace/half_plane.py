@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsolve.laplace.expectation import Array
 from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.real_axis import fold_newton, pole_limit, track_to
+from eqsolve.laplace.newton import fold_newton, pole_limit, track_to
 
 __all__ = ["Region", "Survey", "survey"]
 
