@@ -22,7 +22,6 @@ __all__ = ["Finding", "Trial", "examine", "run_trials"]
 _NEEDED = ("sympy", "mpmath", "numpy", "scipy", "networkx", "matplotlib", "xarray", "h5netcdf", "h5py")
 _EXTRAS = ("distributed", "dask", "pandas", "pytest", "hypothesis")
 _GPU = ("cupy", "torch", "jax")
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,9 @@ def _version(name: str) -> str | None:
 def _machine() -> Iterator[Finding]:
     yield Finding("system", platform.platform())
     yield Finding("CPUs", str(os.cpu_count()))
-    with_limit = {name: os.environ[name] for name in _THREADS if name in os.environ}
+    from eqsolve.sweeping.workers import THREAD_LIMITS
+
+    with_limit = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
     advice = "" if with_limit else "more than one linear-algebra thread is often slower here; try OMP_NUM_THREADS=1"
     yield Finding("threads", ", ".join(f"{k}={v}" for k, v in with_limit.items()) or "not limited", advice)
 

@@ -108,7 +108,7 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
     if name is None:
         raise UsageError(
             f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
-            "or give flow="
+            "or give flow= (--flow)"
         )
     found = load(name) if isinstance(name, str) else name
     if not isinstance(found, Flow):

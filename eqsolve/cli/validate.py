@@ -16,7 +16,7 @@ from eqsolve.cli.options import (
     read_options,
     read_settings,
 )
-from eqsolve.cli.output import lay_out, number_with_error, write, write_json
+from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.progress import Line
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
@@ -52,6 +52,8 @@ def run_validate(options: Namespace) -> int:
         write_json(found.json_object())
     else:
         write(_text(found))
+        if picture is not None and not options.quiet:
+            say(f"wrote {picture}")
     return 0 if found.verdict == "agrees" else 1
 
 

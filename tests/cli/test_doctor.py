@@ -30,6 +30,16 @@ def test_text_and_a_failing_trial(folder, capsys, monkeypatch):
     assert "does not compute rightly" in out
 
 
+@pytest.mark.parametrize(("given", "found"), [({}, "OMP_NUM_THREADS=1"), ({"OMP_NUM_THREADS": "2"}, "OMP_NUM_THREADS=2")])
+def test_commands_use_one_thread_unless_told_otherwise(given, found, tmp_path):
+    env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    env |= {"PYTHONPATH": str(Path(eqsolve.__file__).resolve().parents[1]), **given}
+    code = "import os; from eqsolve.cli import main; main(['--version']); print(sorted(os.environ.items()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True, capture_output=True, text=True)
+    name, value = found.split("=")
+    assert f"('{name}', '{value}')" in done.stdout
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there is no account of what processes use")
 def test_it_takes_about_two_seconds(tmp_path):
     """Of processor time, and nearly one to load; twice that is allowed for slower machines."""
