@@ -158,17 +158,18 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
         new_p = column + 1j * rows
         guess = current
         if j:
-            move, bend = new_p - p, parts[-1].bend
-            guess = current + parts[-1].slope * move
-            guess = np.where(np.abs(bend * move) < np.abs(parts[-1].slope), guess + bend * move**2 / 2, guess)
+            move, slope = new_p[0] - p[0], parts[-1].slope
+            turn = parts[-1].bend * move
+            guess = current + move * np.where(np.abs(turn) < np.abs(slope), slope + turn / 2, slope)
         value = guess
         for _ in range(12):
             d = prepared(value, new_p)
             step = d.h / d.h_R
-            value = value - np.where(np.isfinite(step), step, 0.0)
-            near = np.minimum(np.abs(value), _reach(d))  # derivatives one such step before are near enough
-            if np.all(np.abs(step) <= _NEAR * near + 1e-300):
-                break
+            size = np.abs(step)
+            good = np.isfinite(size)
+            value = value - (step if good.all() else np.where(good, step, 0.0))
+            if (size <= _NEAR * np.abs(value) + 1e-300).all() and (size * np.abs(d.h_RR) <= _NEAR * np.abs(d.h_R)).all():
+                break  # derivatives one such step before are near enough
         if j:
             reach = _reach(parts[-1], d)
             steady[j] = (np.abs(value - guess) <= _LEAP * reach) & np.isfinite(value)

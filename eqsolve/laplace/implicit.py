@@ -30,18 +30,18 @@ class Derivatives:
     h_Rp: Any
     h_pp: Any
 
-    @property
+    @functools.cached_property
     def slope(self) -> Any:
         """dR/dp along h = 0."""
         return -self.h_p / self.h_R
 
-    @property
+    @functools.cached_property
     def bend(self) -> Any:
         """d²R/dp² along h = 0."""
         slope = self.slope
         return -(self.h_pp + slope * (2 * self.h_Rp + slope * self.h_RR)) / self.h_R
 
-    @property
+    @functools.cached_property
     def fold_slope(self) -> Any:
         """d(h_R)/dp along h = 0."""
         return self.h_Rp + self.h_RR * self.slope

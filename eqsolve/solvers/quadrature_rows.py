@@ -159,7 +159,8 @@ def _gradient_direction(
     values = np.tile(mean, (_DRAWS, 1))
     values[:, active] += scale[active] * draws
     with np.errstate(all="ignore"):
-        full = plan.run_stages([*parameters, *unknowns[:, 0], *values.T], _DRAWS)
+        given = [*parameters, *unknowns[:, 0], *values.T]
+        full = plan.run_stages(given, _DRAWS, unknowns=unknowns, owner=np.zeros(_DRAWS, dtype=int))
         slopes = stacked(plan.variable_slopes(name)(*full), _DRAWS)[active].T * scale[active]
     length = np.linalg.norm(slopes, axis=1)
     good = np.isfinite(length) & (length > 0)

@@ -138,7 +138,9 @@ class SolutionSource:
     def _resolved(self, probe: Probe, tolerance: float) -> Rule:
         lines = _ProbeLines(self._law, probe)
         rows = self._law.rows(self.names, None if len(self.names) == 1 else _OUTER)
-        return self._at(lines, rows, adapt(lines, rows, tolerance=tolerance, rounds=40).nodes())
+        known = self.solution.point.mesh
+        like = None if known.rows.turned or rows.turned else known
+        return self._at(lines, rows, adapt(lines, rows, tolerance=tolerance, rounds=40, like=like).nodes())
 
     def _at(self, lines: Lines, rows: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
         law, (at, x, share, signs) = self._law, nodes
