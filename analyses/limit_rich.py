@@ -52,7 +52,9 @@ def draw(data):
     for panel, place, label in zip(axes, (0, 1), (r"$E_{\mathrm{train}}$", r"$E_{\mathrm{test}}$"), strict=False):
         for colour, alpha, row in zip(colours(len(a)), a, values, strict=True):
             curve(panel, data["tau"], row[place], row[place + 2], color=colour, label=rf"$\alpha = {alpha:g}$")
-        panel.set(xlabel=r"$\tau = t - 2\log(\alpha)/\lambda$", ylabel=label)
+        late = np.nanmax(values[:, place, data["tau"].values >= 0])
+        first = np.nanmin(values[:, place]) if place else 0
+        panel.set(xlabel=r"$\tau = t - 2\log(\alpha)/\lambda$", ylabel=label, ylim=(first, late + 0.4 * (late - first)))
     axes[0].legend()
     for place, (colour, label) in enumerate((("#D55E00", r"$E_{\mathrm{train}}$"), ("#0072B2", r"$E_{\mathrm{test}}$"))):
         axes[2].plot(a[:-1], data["gap"].values[:, place], "o-", color=colour, ms=4, label=label)
