@@ -22,7 +22,8 @@ from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.symbols import Parameter
 from eqsolve.result import Result
-from eqsolve.solvers.fixed_point_search import Point, Problem, find_solutions, polish, residuals, searched
+from eqsolve.solvers.fixed_point_newton import Point, Problem, polish, residuals
+from eqsolve.solvers.fixed_point_search import find_solutions, searched
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.quadrature import Mesh, expectations
 from eqsolve.solvers.quadrature_laws import branches, demand_second_moment
@@ -132,7 +133,7 @@ def solve_problem(
         points = [point] if point.converged else []
     if not points:
         for near in find_solutions(problem):
-            point = polish(problem, near)
+            point = polish(problem, near.values, like=near.mesh)
             if point.converged and not any(_close(problem, point, other) for other in points):
                 points.append(point)
     if not points:
