@@ -103,7 +103,7 @@ def make_problem(
     given = frozenset(
         item.name
         for item, law in binding.laws.items()
-        if item.law is None or (law != item.law and law != item.law.subs(binding.values))
+        if item.law is None or (law != item.law and law != item.law.xreplace(dict(binding.values)))
     )
     more = dict(symbols or {})
     plan = compile_fixed_point(model, binding.values, given, extra, tuple(more), eliminate=eliminate)
