@@ -42,5 +42,6 @@ def draw_convergence(data, axes, ylabel=r"$E_{\mathrm{train}}(t) - E_{\mathrm{tr
         slope = (t / t[tie]) ** POWER * np.exp(-2 * gamma * (t - t[tie])) * mean[tie]
         axes.plot(scale[tie // 2 :], slope[tie // 2 :], "--", color="k", lw=0.9)
         axes.plot([], [], color=colour, label=rf"$\alpha = {alpha:g}$, $\gamma$ = {gamma:.3g}")
+    axes.plot([], [], "--", color="k", lw=0.9, label=r"$t^{-3/2}\, e^{-2\gamma t}$")
     axes.set(yscale="log", xlabel=r"$2\gamma t$", ylabel=ylabel)
     axes.legend(loc="upper right")

@@ -5,7 +5,10 @@
 """
 
 import numpy as np
-from _large import LAM, compute_large, draw_large
+from _dynamics import draw_learning
+from _large import LAM, compute_large
+
+from eqsolve.plotting.paper import panels
 
 ORDER = 5.5
 GROUP = "large"
@@ -17,9 +20,9 @@ def compute(run):
 
 
 def draw(data):
-    """Both errors."""
-    figure, axes = draw_large(data, lambda a, t: t / np.log(a), r"$t/\log\alpha$", log=False, mark=2 / LAM, span=(0, 22))
-    figure.delaxes(axes[0])
-    axes[1].set_title("", loc="left")
-    figure.set_size_inches(3.4, 2.5)
+    """The test error."""
+    figure, axes = panels()
+    draw_learning(data, axes, ("E_test",), lambda a, t: t / np.log(a))
+    axes[0].axvline(2 / LAM, color="0.5", ls=":", lw=0.9)
+    axes[0].set(xlabel=r"$t/\log\alpha$", xlim=(0, 22))
     return figure

@@ -1,8 +1,8 @@
 """The lazy system is the limit of the network: difference against α.
 
 Largest difference in E_test between the full DMFT system at λ = 0 in the time α² t and the closed form of the lazy
-system, over α² t ≤ 10; δ = 0.5, σ² = 0, P_* = Bernoulli(0.1). It falls as α^(−4). Bars: the solver's own error
-estimate.
+system, over α² t ≤ 10; δ = 0.5, σ² = 0, P_* = Bernoulli(0.1). It falls as α^(−4), fitted over α = 3, 5, 10. Bars: the
+solver's own error estimate.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ ORDER = 30
 
 def compute(run):
     """Differences, and the power fitted to them."""
-    alphas = np.array(run.pick([2.0, 3.0, 5.0], [2.0, 3.0, 5.0, 10.0]))
+    alphas = np.array(run.pick([3.0, 5.0, 10.0], [3.0, 5.0, 10.0, 30.0]))
     times = np.linspace(0.1, 10, 60)
     closed = 0.1 * eqsolve.spectra.MarchenkoPastur(0.5).laplace(2 * times)
     dln = eqsolve.load("dln")
@@ -28,8 +28,9 @@ def compute(run):
         read = solved.at(times)
         gaps.append(float(np.abs(read["E_test"].values - closed).max()))
         errors.append(float(read["E_test_error"].values.max()))
-    power = float(np.polyfit(np.log(alphas), np.log(gaps), 1)[0])
-    run.note(f"Fitted power: α^({power:.2f}).")
+    power = float(np.polyfit(np.log(alphas[:3]), np.log(gaps[:3]), 1)[0])
+    said = ", ".join(f"{gap:.2g} at α = {alpha:g}" for alpha, gap in zip(alphas, gaps, strict=True))
+    run.note(f"Differences: {said}. Fitted power: α^({power:.2f}).")
     return xr.Dataset({"gap": ("alpha", gaps), "error": ("alpha", errors)}, {"alpha": alphas}, {"power": power})
 
 

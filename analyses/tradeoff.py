@@ -39,7 +39,9 @@ def draw(data):
             near = one.sel(alpha=alpha, method="nearest")
             axes.plot(near["gamma"], near["E_test"] - sigma2, "o", color=colour, ms=3.5)
             text = rf"$\alpha \approx {float(near['alpha']):.2g}$"
-            axes.annotate(text, (near["gamma"], near["E_test"] - sigma2), (3, 4), textcoords="offset points", fontsize=6)
+            box = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8}
+            place = (near["gamma"], near["E_test"] - sigma2)
+            axes.annotate(text, place, (0, 6), textcoords="offset points", fontsize=6, ha="center", bbox=box, zorder=2)
     axes.set(xscale="log", xlabel=r"convergence rate $\gamma$", ylim=(0, None))
     axes.set(ylabel=r"$E_{\mathrm{test}}(\infty) - \sigma^2$")
     axes.legend()

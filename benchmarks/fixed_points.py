@@ -28,6 +28,9 @@ POINTS = [  # model, settings
     ("dln_fixed_point_min_norm", {"alpha": 0.001, "delta": 0.5, "sigma2": 0.05}),
     ("dln_fixed_point_min_norm", {"alpha": 100.0, "delta": 0.9, "sigma2": 0.0}),
     ("dln_fixed_point_min_norm", {"alpha": 1.0, "delta": 0.5, "sigma2": 0.0, "L": 3}),
+    ("dln_fixed_point_min_norm", {"alpha": 0.1, "delta": 0.5, "sigma2": 0.0, "w_star": "Normal(0, 1)"}),
+    ("dln_fixed_point_min_norm", {"alpha": 0.001, "delta": 0.99, "sigma2": 1.0}),
+    ("dln_fixed_point_min_norm", {"alpha": 0.001, "delta": 0.99, "sigma2": 0.0}),
     ("dln_fixed_point_l1", {"lam": 0.1, "delta": 0.5, "sigma2": 0.0}),
     ("dln_fixed_point_l1", {"lam": 1e-4, "delta": 0.99, "sigma2": 1.0}),
     ("dln_fixed_point_ridgeless", {"delta": 2.0, "sigma2": 0.1}),
@@ -38,6 +41,20 @@ PATHS = [
     ("dln_fixed_point_l1", "lam", np.geomspace(1e-4, 2, 200), {"sigma2": 0.05}),
     ("dln_fixed_point_l1", "delta", np.linspace(0.1, 3, 200), {"sigma2": 0.05}),
 ]
+
+
+LAWS = ("Bernoulli(0.1)", "Rademacher(0.2)", "Normal(0, 1)", "GaussBernoulli(0.1, 1)", "Discrete([-1, 0, 2], [0.2, 0.7, 0.1])")
+
+
+def corner(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    """Draw a model and settings, the ends of their ranges often among them."""
+    settings: dict[str, Any] = {"w_star": str(rng.choice(LAWS)), "sigma2": float(rng.choice([0, 1, 10 ** rng.uniform(-4, 0)]))}
+    below, above = rng.choice([0.1, 0.99, rng.uniform(0.1, 0.99)]), rng.choice([1.01, 10, 10 ** rng.uniform(0.005, 1)])
+    if rng.random() < 0.5:
+        settings |= {"lam": float(10 ** rng.uniform(-4, np.log10(2))), "delta": float(rng.choice([below, above]))}
+        return "dln_fixed_point_l1", settings
+    settings |= {"alpha": float(rng.choice([1e-3, 1e2, 10 ** rng.uniform(-3, 2)])), "delta": float(below)}
+    return "dln_fixed_point_min_norm", settings
 
 
 def clock(run: Callable[[], Any], repeats: int = 5) -> tuple[Any, float]:
@@ -78,12 +95,29 @@ def main() -> None:
     print("| model | settings | warm ms | error of C_w | its estimate |\n|---|---|---|---|---|")
     exact = {}
     for place, (name, settings) in enumerate(POINTS):
-        eqsolve.solve(name, params=settings)
-        result, seconds = clock(lambda: eqsolve.solve(name, params=settings))
-        exact[place] = eqsolve.solve(name, params=settings, precision=30).source.values["C_w"]
-        error = abs(float((float(result["C_w"]) - exact[place]) / exact[place]))
-        text = ", ".join(f"{key}={value:g}" for key, value in settings.items())
-        print(f"| {name} | {text} | {1e3 * seconds:.0f} | {error:.1e} | {float(result.error['C_w']) / float(exact[place]):.1e} |")
+        model = eqsolve.load(name)
+        eqsolve.solve(model, params=settings)
+        result, seconds = clock(lambda: eqsolve.solve(model, params=settings), 10)
+        try:
+            exact[place] = eqsolve.solve(model, params=settings, precision=30).source.values["C_w"]
+            error = f"{abs(float((float(result['C_w']) - exact[place]) / exact[place])):.1e}"
+        except eqsolve.UsageError:  # two Gaussians
+            error = "no 30 digits"
+        text = ", ".join(f"{key}={value}" for key, value in settings.items())
+        estimate = float(result.error["C_w"] / result["C_w"])
+        print(f"| {name} | {text} | {1e3 * seconds:.0f} | {error} | {estimate:.1e} |")
+    rng, models = np.random.default_rng(0), {}
+    times, errors = [], []
+    for _ in range(200):
+        name, settings = corner(rng)
+        model = models.setdefault(name, eqsolve.load(name))
+        result, seconds = clock(lambda: eqsolve.solve(model, params=settings), 3)
+        times.append(1e3 * seconds)
+        errors.append(float(result.error["C_w"] / result["C_w"]))
+    print(
+        f"\n200 random corners of the ranges: median {np.median(times):.0f} ms, 90 % within {np.quantile(times, 0.9):.0f} ms, "
+        f"{np.mean(np.array(times) <= 50):.1%} within 50 ms, longest {max(times):.0f} ms; largest error {max(errors):.0e}"
+    )
     print("\n| path of 200 points | CPU s | largest relative error estimate of C_w |\n|---|---|---|")
     for name, parameter, values, settings in PATHS:
         result, seconds = clock(lambda: eqsolve.follow(name, parameter, values, params=settings), 1)

@@ -7,7 +7,7 @@ K = J (I + W)⁻¹ and a Gaussian drive ζ of covariance C_w + σ²:
 
     θ = −K (w − w* + ζ/√δ),  w = α² e^{−λt} sinh θ,   A = E[(D⁻¹ + K)⁻¹],  D = √(w² + α⁴ e^{−2λt}),   W = A J / δ,
 
-so that A and C_w are the only unknowns. Time is cut into panels with Radau nodes. Needs numba (extra ``bench``).
+so that A and C_w are the only unknowns. Time is cut into panels with Radau nodes. Needs numba (extra ``benchmark``).
 """
 
 from __future__ import annotations

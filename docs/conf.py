@@ -2,8 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from make_gallery import make_gallery
 
 from eqsolve import __version__
 
@@ -14,7 +18,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 4
-exclude_patterns = ["_build", "notebooks/*.ipynb"]
+exclude_patterns = ["_build", "_gallery", "notebooks/*.ipynb"]
 autodoc_typehints = "none"  # the signature shows them in the source; here they would hide the words
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
@@ -27,3 +31,7 @@ html_theme_options = {
     "fixed_sidebar": True,
     "page_width": "1040px",
 }
+
+
+def setup(app: Any) -> None:
+    app.connect("builder-inited", make_gallery)

@@ -174,7 +174,7 @@ def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr
             )
     if law.dimension != 1:
         raise ParameterError(f"`{item.name}` takes the law of one variable, got {law}, which has {law.dimension}")
-    bound = law.subs(values)
+    bound = law.xreplace(dict(values)) if law.free_symbols else law
     bound.validate()
     return bound
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.packing import Codec, PackingError
+from eqsolve.packing import Buffer, Codec, PackingError, TooLargeError
 from eqsolve.saving import cannot_write
 
 __all__ = ["Checkpoint"]
@@ -36,6 +36,7 @@ T = TypeVar("T")
 _MAGIC = b"eqsolve checkpoint 1\n"
 _HEAD = struct.Struct("<QI")  # length and checksum of what follows
 _BYTES_PER_SECOND = 2e7  # a step is kept if computing it took longer than writing it at this pace
+_FREE = 1e5  # bytes that are kept in any case
 _SAFE = 5.0  # seconds after which what was written is brought onto the disk
 
 
@@ -142,16 +143,20 @@ class Checkpoint:
                 f"run {identity.get(key)!r}; give the same model, parameters and options, or choose another file"
             )
 
-    def _write(self, body: bytes) -> None:
-        self._append(_HEAD.pack(len(body), zlib.crc32(body)) + body)
+    def _write(self, *body: Buffer) -> None:
+        checksum = 0
+        for piece in body:
+            checksum = zlib.crc32(piece, checksum)
+        self._append(_HEAD.pack(sum(map(len, body)), checksum), *body)
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, *pieces: Buffer) -> None:
         """Write whole records only: what an interruption or a full disk cuts short is taken back."""
         try:
-            view = memoryview(data)
-            while view:
-                view = view[self._stream.write(view) :]
-            self._end += len(data)
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    view = view[self._stream.write(view) :]
+            self._end += sum(map(len, pieces))
             if time.monotonic() - self._saved > _SAFE:
                 os.fsync(self._stream.fileno())
                 self._saved = time.monotonic()
@@ -179,6 +184,8 @@ class Checkpoint:
         began = time.perf_counter()
         try:
             result = compute()
+        except MemoryError:  # there may be more of it when the run goes on
+            raise
         except SolverError as error:
             self._keep(index, [label, "failed", str(error)], codec, time.perf_counter() - began)
             raise
@@ -189,7 +196,7 @@ class Checkpoint:
         place, length = self._there[index]
         self._stream.seek(place)
         try:
-            found, status, result = codec.unpack(self._stream.read(length)[8:])
+            found, status, result = codec.unpack(memoryview(self._stream.read(length))[8:])
         except (PackingError, ValueError) as error:
             raise self._unfit(str(error)) from None
         if found != label:
@@ -209,14 +216,14 @@ class Checkpoint:
         if self._stream is None:
             return
         try:
-            body = struct.pack("<Q", index) + codec.pack(result)
+            body = codec.pack(result, _BYTES_PER_SECOND * seconds + _FREE)
+        except TooLargeError:
+            return
         except PackingError as problem:
             logger.warning("a step of this solve is not kept in the checkpoint: %s", problem)
             return
-        if len(body) > _BYTES_PER_SECOND * seconds + 1e5:
-            return
         try:
-            self._write(body)
+            self._write(struct.pack("<Q", index), *body)
         except OSError as error:
             logger.warning("%s; the solve goes on without a checkpoint", cannot_write(self.path, error))
             self.close()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.distribution import Distribution
 from eqsolve.result import Result
 from eqsolve.solvers.grids import Array
 
@@ -51,7 +52,10 @@ class Validation:
     observables
         A ``Comparison`` per observable.
     wasserstein
-        For dynamics with a law: the variables compared, the sizes, and the 2-Wasserstein distance per size and time.
+        Where both sides have a law: the variables compared, the sizes, and the 2-Wasserstein distance per size and time;
+        for a fixed point also that of as many independent draws of the theory's law.
+    laws
+        For a fixed point: the theory's law, and the empirical one of the largest size, all draws together.
     result
         The theory's result.
     """
@@ -71,6 +75,7 @@ class Validation:
     stats: dict[str, Any] = field(default_factory=dict)
     result: Result | None = None
     spread: dict[str, Array] = field(default_factory=dict)
+    laws: tuple[Distribution, Distribution] | None = None
 
     def json_object(self) -> dict[str, Any]:
         """Return everything as plain numbers and texts."""

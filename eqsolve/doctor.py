@@ -22,7 +22,6 @@ __all__ = ["Finding", "Trial", "examine", "run_trials"]
 _NEEDED = ("sympy", "mpmath", "numpy", "scipy", "networkx", "matplotlib", "xarray", "h5netcdf", "h5py")
 _EXTRAS = ("distributed", "dask", "pandas", "pytest", "hypothesis")
 _GPU = ("cupy", "torch", "jax")
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,9 @@ def _version(name: str) -> str | None:
 def _machine() -> Iterator[Finding]:
     yield Finding("system", platform.platform())
     yield Finding("CPUs", str(os.cpu_count()))
-    with_limit = {name: os.environ[name] for name in _THREADS if name in os.environ}
+    from eqsolve.sweeping.workers import THREAD_LIMITS
+
+    with_limit = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
     advice = "" if with_limit else "more than one linear-algebra thread is often slower here; try OMP_NUM_THREADS=1"
     yield Finding("threads", ", ".join(f"{k}={v}" for k, v in with_limit.items()) or "not limited", advice)
 
@@ -183,9 +184,26 @@ def _noise() -> tuple[float, float]:
     return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4)
 
 
+def _fixed_point() -> tuple[float, float]:
+    """v = E[(a + z √v / 2)²] with a standard normal z: v = 4a²/3."""
+    from sympy import sqrt
+
+    from eqsolve.language.equations import Eq
+    from eqsolve.language.fixed_point import FixedPoint
+    from eqsolve.language.nodes import E
+    from eqsolve.language.symbols import normal, param, unknown
+    from eqsolve.solving import solve
+
+    a, v, z = param("a", positive=True), unknown("v", positive=True), normal("z")
+    model = FixedPoint("self_test_fixed_point", eqs=[Eq(v, E((a + z * sqrt(v) / 2) ** 2))], defaults={a: 1})
+    found = solve(model)
+    return abs(found["v"].item() - 4 / 3), found.error["v"].item()
+
+
 _TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
     "differential equation": _decay,
     "random constant": _average,
     "memory": _memory,
     "Gaussian noise": _noise,
+    "fixed point": _fixed_point,
 }

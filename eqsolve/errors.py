@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "EqsolveError",
+    "MemoryLimitError",
     "MissingExtraError",
     "ModelError",
     "ParameterError",
@@ -50,6 +51,10 @@ class SolverError(EqsolveError):
     """The solver could not reach what was asked; the message names the equation, the unknown and the time."""
 
     exit_code = 1
+
+
+class MemoryLimitError(SolverError, MemoryError):
+    """More memory would be needed than the machine has; known before any was asked for."""
 
 
 def quote(text: str, longest: int = 80) -> str:

@@ -9,17 +9,24 @@ a matrix product may depend; an object met twice is one object again.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Codec", "PackingError"]
+__all__ = ["Buffer", "Codec", "PackingError", "TooLargeError"]
+
+Buffer = bytes | memoryview
 
 
 class PackingError(Exception):
     """An object cannot be packed, or bytes are not what was packed."""
+
+
+class TooLargeError(PackingError):
+    """A value takes more bytes than allowed."""
 
 
 class Codec:
@@ -45,17 +52,17 @@ class Codec:
         for place, word in enumerate(self.words):
             self._places.setdefault(_key(word), place)
 
-    def pack(self, value: Any) -> bytes:
-        """Return a value as bytes."""
-        work = _Packer(self)
+    def pack(self, value: Any, limit: float = math.inf) -> list[Buffer]:
+        """Return a value as bytes, in pieces, most of them views of its arrays; more than ``limit`` are refused."""
+        work = _Packer(self, limit)
         skeleton = json.dumps(work.encode(value)).encode()
-        return b"".join([struct.pack("<Q", len(skeleton)), skeleton, *work.blobs])
+        return [struct.pack("<Q", len(skeleton)), skeleton, *work.blobs]
 
-    def unpack(self, data: bytes) -> Any:
+    def unpack(self, data: Buffer) -> Any:
         """Return the value that was packed."""
         try:
             (length,) = struct.unpack_from("<Q", data)
-            return _Unpacker(self, data, 8 + length).decode(json.loads(data[8 : 8 + length]))
+            return _Unpacker(self, memoryview(data), 8 + length).decode(json.loads(bytes(data[8 : 8 + length])))
         except (struct.error, ValueError, KeyError, IndexError, TypeError) as error:
             raise PackingError(f"{type(error).__name__}: {error}") from None
 
@@ -75,8 +82,9 @@ def _key(value: Any) -> Any:
 class _Packer:
     """One object on its way into bytes."""
 
-    def __init__(self, codec: Codec) -> None:
-        self.codec, self.blobs, self.size = codec, [], 0  # type: ignore[var-annotated]
+    def __init__(self, codec: Codec, limit: float) -> None:
+        self.codec, self.limit, self.size = codec, limit, 0
+        self.blobs: list[Buffer] = []
         self.seen: dict[int, int] = {}
         self.kept: list[Any] = []  # so that no identity is used again meanwhile
 
@@ -120,19 +128,22 @@ class _Packer:
         inner = value[tuple(slice(0, 1) if axis in constant else slice(None) for axis in range(value.ndim))]
         order = sorted(range(value.ndim), key=lambda axis: -abs(steps[axis]))
         dense = np.ascontiguousarray(inner.transpose(order))
-        return [value.dtype.str, list(value.shape), order, constant, self._blob(dense.tobytes())]
+        data = dense.data.cast("B") if dense.size else b""
+        return [value.dtype.str, list(value.shape), order, constant, self._blob(data)]
 
-    def _blob(self, data: bytes) -> list[int]:
+    def _blob(self, data: Buffer) -> list[int]:
         place = [self.size, len(data)]
         self.blobs.append(data)
         self.size += len(data)
+        if self.size > self.limit:
+            raise TooLargeError(f"more than {self.limit:g} bytes")
         return place
 
 
 class _Unpacker:
     """One object on its way out of bytes."""
 
-    def __init__(self, codec: Codec, data: bytes, begin: int) -> None:
+    def __init__(self, codec: Codec, data: memoryview, begin: int) -> None:
         self.codec, self.data, self.begin = codec, data, begin
         self.made: list[Any] = []
 
@@ -176,7 +187,7 @@ class _Unpacker:
         made = numbers.transpose(np.argsort(order)) if shape else numbers
         return np.broadcast_to(made, shape) if constant else made
 
-    def _bytes(self, place: list[int]) -> bytes:
+    def _bytes(self, place: list[int]) -> memoryview:
         begin = self.begin + place[0]
         found = self.data[begin : begin + place[1]]
         if len(found) != place[1]:

@@ -116,10 +116,19 @@ def crossing(t: Array, y: Array, level: float) -> float:
 
 
 def activation_times(result: Any, process: str, level: float, times: Iterable[float] | None = None) -> Array:
-    """Return when |process| first reaches a level on every path, nan where it never does."""
-    grid = result.dataset["t"].values if times is None else np.asarray(list(times), dtype=float)
-    values = np.abs(result.at(grid)[process].values)
-    return np.array([crossing(grid, row, level) for row in np.atleast_2d(values)])
+    """Return when |process| first reaches a level on every path, nan where it never does.
+
+    Paths are those the result keeps, in their order: ``result["weight"]`` are their weights, and random constants stand
+    beside them. Without ``times``, 20 times per panel are read.
+    """
+    if process not in result.names or result.dataset[process].dims != ("path", "t"):
+        kept = [name for name in result.names if result.dataset[name].dims == ("path", "t")]
+        has = ", ".join(kept) or "none"
+        raise UsageError(f"the result of `{result.model}` keeps no paths of `{process}` (it keeps: {has})")
+    edges = result.grid.edges
+    fine = np.interp(np.linspace(0, len(edges) - 1, 20 * (len(edges) - 1) + 1), np.arange(len(edges)), edges)
+    grid = fine if times is None else np.asarray(list(times), dtype=float)
+    return np.array([crossing(grid, row, level) for row in np.abs(result.at(grid)[process].values)])
 
 
 def _transition(t: Array, y: Array, error: Array) -> Transition:

@@ -16,7 +16,7 @@ from sympy import Dummy
 
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
-from eqsolve.laplace.implicit import Bundle
+from eqsolve.laplace.bundle import Bundle
 
 __all__ = ["PathRates", "path_rates"]
 

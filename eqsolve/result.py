@@ -323,6 +323,12 @@ class Result:
 
         return plot_result(self, names, axes, label)
 
+    def animate(self, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60) -> Any:
+        """Draw the law of a random process as a film in time: written to ``path`` as a GIF, else returned."""
+        from eqsolve.plotting.animation import animate_law
+
+        return animate_law(self, name, path, frames=frames)
+
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")
         took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from eqsolve.binding import bind
 from eqsolve.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
+from eqsolve.distribution import Distribution
 from eqsolve.errors import UsageError
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
@@ -20,6 +21,7 @@ from eqsolve.result import Result
 from eqsolve.solvers.grids import Array
 
 __all__ = ["Comparison", "Validation", "validate"]
+
 
 def validate(
     model: Model | str,
@@ -106,7 +108,7 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
     if name is None:
         raise UsageError(
             f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
-            "or give flow="
+            "or give flow= (--flow)"
         )
     found = load(name) if isinstance(name, str) else name
     if not isinstance(found, Flow):
@@ -207,7 +209,9 @@ class _Task:
 
         theory = solve(self.model, rtol=min(self.rtol, 1e-4), params=self._own())
         last = t_max or 200.0
-        large, half = self._two_sizes([last / 2, last], False)
+        moving_names = (*self.flow.variables, *(item.name for item in self.flow.state))
+        variable = next((name for name in moving_names if name in self.model.variables), None)  # type: ignore[attr-defined]
+        large, half = self._two_sizes([last / 2, last], variable is not None)
         values = {name: float(theory[name]) for name in theory.names if theory[name].ndim == 0}
         errors = {name: float(theory.error[name]) if name in theory.error else 0.0 for name in values}
         compared, notes = {}, list(large.notes)
@@ -219,7 +223,20 @@ class _Task:
                 notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
             small = None if half is None else half.values[name][:, 1:]
             compared[name] = (np.array([values[name]]), np.array([np.hypot(errors[name], moving)]), runs[:, 1:], small)
-        return self._package("fixed point", compared, large, notes, theory, None, None)
+        made = self._package("fixed point", compared, large, notes, theory, None, None)
+        names = () if variable is None else theory.law(variable).names
+        if not names or any(name not in large.snapshots[0][-1] for name in names):
+            return made
+        sizes = [large] if half is None else [half, large]
+        kept = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]
+        return self._with_law(made, theory, kept)
+
+    def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
+        """Return a validation with the law of a variable on both sides; the largest size comes last."""
+        from eqsolve.wasserstein import distances_at_rest
+
+        law: Any = theory.law(runs[0].names[0])
+        return replace(made, wasserstein=distances_at_rest(law, runs, self.seeds), laws=(law, runs[-1]))
 
     def estimator(self) -> Validation:
         """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""
@@ -244,7 +261,9 @@ class _Task:
         }  # fmt: skip
         spec = self.model.minimises  # type: ignore[attr-defined]
         size = _Size(d, round(binding.number(spec.ratio) * d), self.seeds, str(self.data), binding.settings())
-        return self._package("fixed point", compared, size, [], theory, None, None)
+        made = self._package("fixed point", compared, size, [], theory, None, None)
+        named = large.law.names[0] in self.model.variables  # type: ignore[attr-defined]
+        return self._with_law(made, theory, [half.law, large.law]) if named else made
 
     def rate(self) -> Validation:
         from eqsolve.microscopic.rest import decay_rates

@@ -201,11 +201,11 @@ def test_a_full_disk_costs_the_checkpoint_not_the_solve(
     checkpoint = Checkpoint(tmp_path / "f")
     keep, written = checkpoint._append, []
 
-    def append(data: bytes) -> None:
+    def append(*data: Any) -> None:
         if len(written) == 5:
             raise OSError(errno.ENOSPC, "No space left on device")
         written.append(data)
-        keep(data)
+        keep(*data)
 
     monkeypatch.setattr(checkpoint, "_append", append)
     with caplog.at_level(logging.WARNING, "eqsolve"):

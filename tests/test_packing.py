@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsolve.packing import Codec, PackingError
+from eqsolve.packing import Codec, PackingError, TooLargeError
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +26,12 @@ WORD = Word()
 CODEC = Codec([Thing], [WORD, "unused"], without=["passing"])
 
 
+def packed(codec: Codec, value: Any) -> bytes:
+    return b"".join(codec.pack(value))
+
+
 def there_and_back(value: Any) -> Any:
-    return CODEC.unpack(CODEC.pack(value))
+    return CODEC.unpack(packed(CODEC, value))
 
 
 plain = st.recursive(
@@ -99,13 +103,19 @@ def test_what_cannot_be_packed(value: Any) -> None:
 @given(st.binary(max_size=60), st.integers(0, 200))
 @settings(max_examples=150, deadline=None)
 def test_damaged_bytes_are_told(noise: bytes, place: int) -> None:
-    whole = CODEC.pack([Thing("a", np.arange(5.0)), WORD, {"x": (1, 2.5)}])
+    whole = packed(CODEC, [Thing("a", np.arange(5.0)), WORD, {"x": (1, 2.5)}])
     damaged = whole[:place] + noise + whole[place + len(noise) :]
     with contextlib.suppress(PackingError):
         assert CODEC.unpack(damaged) is not None  # other numbers, perhaps
 
 
 def test_only_known_classes_are_made() -> None:
-    other = Codec([Thing, Word]).pack(Word())
+    other = packed(Codec([Thing, Word]), Word())
     with pytest.raises(PackingError, match="Word"):
         CODEC.unpack(other)
+
+
+def test_too_much_is_refused() -> None:
+    CODEC.pack(np.zeros(100), limit=800)
+    with pytest.raises(TooLargeError):
+        CODEC.pack(np.zeros(101), limit=800)

@@ -5,6 +5,9 @@ import pytest
 
 import eqsolve
 from eqsolve import SolverError, UsageError, fit_rate
+from eqsolve.binding import bind
+from eqsolve.microscopic.minimisers import draw, minimise
+from eqsolve.microscopic.rest import decay_rates
 from eqsolve.microscopic.simulation import Simulation
 
 T = np.linspace(100, 400, 200)
@@ -128,6 +131,56 @@ def test_finite_size_rate_is_the_smallest_eigenvalue_of_the_linearised_flow(rng)
     scale = root * (d**-0.5 - (delta * d) ** -0.5) ** (1 / 3) / (delta * d)
     # Tracy and Widom: the smallest eigenvalue lies 1.2065 scales above the edge, with a standard deviation of 1.27
     assert abs(smallest - exact - 1.2065 * scale) < 4 * 1.27 * scale
+
+
+def smallest_eigenvalues(alpha: float, d: int, seeds: int) -> np.ndarray:
+    """Of √x XᵀX/δ √x with x = √(w² + α⁴) at the interpolator w where the flow ends, without its zeros; δ = 1/2."""
+    binding = bind(eqsolve.load("dln_fixed_point_min_norm"), {"alpha": alpha, "delta": 0.5})
+    found = []
+    for seed in range(seeds):
+        X, y, _ = draw(binding, d, seed, exact=True)
+        x = np.sqrt(minimise(binding, X, y) ** 2 + alpha**4)
+        found.append(np.linalg.eigvalsh((X * x) @ X.T / 0.5)[0])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_the_slowest_direction_at_finite_size_tends_to_the_rate(alpha: float) -> None:
+    """Above it by a distance of order d^{−2/3}, as at the edge of a spectrum; taken out with two sizes."""
+    gamma = float(eqsolve.solve("dln_rate", alpha=alpha, delta=0.5, sigma2=0)["gamma"])
+    runs = [smallest_eigenvalues(alpha, d, 16) / gamma for d in (150, 300, 600)]
+    means, errors = [run.mean() for run in runs], [run.std(ddof=1) / 4 for run in runs]
+    assert means[0] > means[1] > means[2] > 1
+    ratio = 2 ** (2 / 3)
+    limit, error = (ratio * means[2] - means[1]) / (ratio - 1), np.hypot(ratio * errors[2], errors[1]) / (ratio - 1)
+    assert error < 0.05
+    assert abs(limit - 1) < 3 * error
+
+
+def test_the_linearised_flow_has_that_direction() -> None:
+    """The flow is run to rest in (u, v), and its Jacobian there has the same smallest nonzero eigenvalue, up to scatter."""
+    found = decay_rates(eqsolve.load("dln_flow"), 150, 8, 0, {"alpha": 1, "delta": 0.5, "sigma2": 0})
+    expected = smallest_eigenvalues(1.0, 150, 24)
+    error = np.hypot(found.std(ddof=1) / 8**0.5, expected.std(ddof=1) / 24**0.5)
+    assert error < 0.06 * expected.mean()
+    assert abs(found.mean() - expected.mean()) < 3 * error
+
+
+@pytest.mark.slow
+def test_finite_size_runs_decay_at_these_rates() -> None:
+    """E_train at 2γ; E_test, less its value where the run ends, at γ. At t = 400 the gap is 2e-3 of that at t = 100."""
+    gamma = float(eqsolve.solve("dln_rate", alpha=0.3, delta=0.5, sigma2=0)["gamma"])
+    times = [*np.linspace(30, 150, 49), 400.0]
+    runs = eqsolve.load("dln_flow").simulate(d=1000, seeds=12, at=times, alpha=0.3, delta=0.5, sigma2=0)
+    train = fit_rate(runs, "E_train", window=(30, 150))
+    assert train.error < 0.04 * 2 * gamma
+    assert abs(train.rate - 2 * gamma) < 2 * train.error
+    gaps = runs.values["E_test"] - runs.values["E_test"][:, -1:]
+    rates = np.array([fit_rate((runs.t, gap), window=(30, 100)).rate for gap in gaps])
+    error = rates.std(ddof=1) / 12**0.5
+    assert error < 0.05 * gamma
+    assert abs(rates.mean() - gamma) < 2 * error
+    assert abs(rates.mean() - 2 * gamma) > 10 * error
 
 
 @pytest.mark.slow

@@ -50,3 +50,10 @@ def test_the_error_between_nodes_is_the_panels(result: eqsolve.Result) -> None:
     nodes, errors = result["t"].values, result.error["E_test"].values
     between = (nodes[8:16] + nodes[9:17]) / 2
     assert (result.at(between)["E_test_error"].values >= errors[9:17] * (1 - 1e-12)).all()
+
+
+def test_a_result_is_frozen() -> None:
+    found = eqsolve.solve("volterra_linear", t_max=1)
+    for name in ("dataset", "status", "anything"):
+        with pytest.raises(AttributeError, match="immutable"):
+            setattr(found, name, None)

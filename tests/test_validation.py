@@ -9,7 +9,8 @@ import pytest
 import eqsolve
 from eqsolve import Eq, Int, UsageError
 from eqsolve.comparison import compare
-from eqsolve.wasserstein import distance
+from eqsolve.distribution import Distribution
+from eqsolve.wasserstein import distance, distances_at_rest
 
 ROOT = Path(__file__).resolve().parents[1]
 AT = [0.3, 1.0, 3.0]
@@ -101,12 +102,44 @@ def test_binary_features_follow_the_gaussian_theory() -> None:
         assert np.abs(item.z).max() <= 3
 
 
+def test_the_law_of_a_fixed_point_is_that_of_its_estimator(tmp_path: Path) -> None:
+    """The weights given w* are nearly independent draws of the theory's law: so is their distance to it."""
+    found = eqsolve.validate("dln_fixed_point_min_norm", alpha=0.3, delta=0.5, sigma2=0.1, d=400, seeds=6)
+    law = found.wasserstein
+    assert law is not None
+    assert found.laws is not None
+    assert law["variables"] == ["w", "w_star"]
+    assert law["d"] == [200, 400]
+    for seen, expected in zip(law["values"], law["independent_draws"], strict=True):
+        assert 0.3 * expected[0] < seen[0] < 2.5 * expected[0]  # E_test, on which the law depends, scatters too
+    assert 1.1 < law["falls_by"][0] < 2.0  # like d^{-1/2}
+    assert json.loads(json.dumps(found.json_object()))["wasserstein"] == law
+    assert found.laws[1].mean("w") == pytest.approx(found.laws[0].mean("w"), abs=0.02)
+    figure = found.plot()
+    assert any("law of w" in axes.get_title() for axes in figure.axes)
+    figure.savefig(tmp_path / "law.png")
+    wrong = eqsolve.solve("dln_fixed_point_min_norm", alpha=0.3, delta=0.5, sigma2=0.5).law("w")
+    assert distances_at_rest(wrong, [found.laws[1]], 6)["values"][0][0] > 3 * law["values"][1][0]
+
+
+def test_distances_at_rest_of_a_law_with_a_density_of_constants() -> None:
+    law = eqsolve.solve("ridge", delta=2, lam=0.1, sigma2=0.1, w_star="Normal(0, 1)").law("w")
+    moved = Distribution.of_sample(law.names, law.sample(20_000, seed=3) + np.array([[0.5], [0.0]]))
+    found = distances_at_rest(law, [moved], 2)
+    assert found["variables"] == ["w"]
+    # a shift by 1/2; the spread of 10⁴ draws adds 1e-3 to its square
+    assert found["values"][0][0] == pytest.approx(0.5, abs=0.02)
+    assert found["independent_draws"][0][0] < 0.05
+
+
 @pytest.mark.slow
 def test_a_fixed_point_is_the_end_of_long_runs() -> None:
     found = eqsolve.validate("dln_fixed_point_min_norm", alpha=1, delta=0.5, d=500, seeds=8, t_max=60)
     assert found.kind == "fixed point"
     assert found.verdict == "agrees"
     assert found.t is None
+    assert found.wasserstein is not None
+    assert found.wasserstein["values"][1][0] < 2.5 * found.wasserstein["independent_draws"][1][0]
 
 
 def test_questions_that_make_no_sense_are_answered() -> None:

@@ -31,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
     debug = "--debug" in arguments or os.environ.get("EQSOLVE_DEBUG", "0") not in ("", "0")
+    _limit_threads()
     try:
         code = _run(arguments)
         flush()
@@ -60,6 +61,14 @@ def _run(arguments: list[str]) -> int:
         return int(done.code or 0)
     with _Logging(options.verbose, options.quiet):
         return int(options.run(options))
+
+
+def _limit_threads() -> None:
+    """Give linear algebra one thread, unless the user says otherwise: on the small matrices of a solve more are slower."""
+    from eqsolve.sweeping.workers import THREAD_LIMITS
+
+    if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):  # it reads them as it loads
+        os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))
 
 
 def _trace(debug: bool) -> None:

@@ -59,16 +59,18 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
                 made[item.name] = job(item)
                 _tell(made[item.name], options)
         else:
-            import multiprocessing
-            from concurrent.futures import ProcessPoolExecutor, as_completed
+            from concurrent.futures import as_completed
 
-            with ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("spawn")) as pool:
+            from eqsolve.sweeping.workers import Workers  # one linear-algebra thread each
+
+            with Workers(at_once) as pool:
                 groups: dict[str, list[Any]] = {}
                 for item in chosen:
                     groups.setdefault(item.group or f"only {item.name}", []).append(item)
                 longest_first = sorted(groups.values(), key=len, reverse=True)
-                for future in as_completed([pool.submit(_in_turn, job, items) for items in longest_first]):
-                    for found in future.result():
+                futures = {pool.submit(_in_turn, job, items): items for items in longest_first}
+                for future in as_completed(futures):
+                    for found in _result(future, futures[future]):
                         made[found.name] = found
                         bar.clear()
                         _tell(found, options)
@@ -76,6 +78,18 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
     finally:
         bar.clear()
     return [made[item.name] for item in chosen]
+
+
+def _result(future: Any, items: list[Any]) -> list[Any]:
+    """Return the figures of one worker; if it died, they have failed and the others go on."""
+    from eqsolve.figures import Made
+    from eqsolve.sweeping.workers import WorkerLostError
+
+    try:
+        found: list[Any] = future.result()
+    except WorkerLostError as error:
+        return [Made(item.name, item.title, "failed", message=str(error)) for item in items]
+    return found
 
 
 def _in_turn(job: Any, items: list[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from eqsolve.cli.options import (
     read_options,
     read_settings,
 )
-from eqsolve.cli.output import lay_out, number_with_error, write, write_json
+from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.progress import Line
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
@@ -52,6 +52,8 @@ def run_validate(options: Namespace) -> int:
         write_json(found.json_object())
     else:
         write(_text(found))
+        if picture is not None and not options.quiet:
+            say(f"wrote {picture}")
     return 0 if found.verdict == "agrees" else 1
 
 
@@ -69,10 +71,12 @@ def _text(found: Validation) -> str:
         lines += [f"{name}: {item.verdict}", _table(found, item), ""]
     if found.wasserstein is not None:
         law = found.wasserstein
-        lines.append(f"W2 of ({', '.join(law['variables'])})")
-        times = found.t.tolist() if found.t is not None else []
-        heads = ["t", *(f"d={d}" for d in law["d"])]
-        rows = [[f"{t:g}", *(f"{row[k]:.3g}" for row in law["values"])] for k, t in enumerate(times)]
+        lines.append(f"Wasserstein-2 distance of the law of ({', '.join(law['variables'])})")
+        times = ["finite size"] if found.t is None else [f"{t:g}" for t in found.t]
+        heads = ["" if found.t is None else "t", *(f"d={d}" for d in law["d"])]
+        rows = [[text, *(f"{row[k]:.3g}" for row in law["values"])] for k, text in enumerate(times)]
+        if "independent_draws" in law:
+            rows.append(["independent draws", *(f"{row[0]:.3g}" for row in law["independent_draws"])])
         lines += [lay_out([heads, *rows], right=True, indent="  "), ""]
     lines += [f"note: {note}" for note in found.notes]
     lines.append(f"verdict: {found.verdict}")

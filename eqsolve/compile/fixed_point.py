@@ -11,11 +11,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Piecewise, S, lambdify
+from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, S, lambdify
 from sympy.core.function import Function as SympyFunction
 from sympy.core.power import Pow
+from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.increasing import increasing_roots
+from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
@@ -30,7 +32,6 @@ Lowered = Callable[..., list[Any]]
 
 _PLANS: dict[Any, Plan] = {}
 _KEPT = 64
-_REMEMBERED = 20_000  # nodes whose roots are kept as starts
 
 
 def compile_fixed_point(
@@ -90,6 +91,7 @@ class Plan:
         )  # fmt: skip
         self.switches = [s for s in self.stages if isinstance(s, Switch)]
         self.aligned, self.carriers = self._carriers()
+        self.degree = max((_degree(expr, randoms) for expr in self.integrands), default=0)
         self._cache: dict[Any, Any] = {}
 
     # --- lowering ----------------------------------------------------------------------------------------------
@@ -178,15 +180,15 @@ class Plan:
         arguments: list[Any],
         size: int,
         signs: Sequence[Array] | None = None,
-        guesses: dict[Any, Any] | None = None,
         *,
-        places: Array | None = None,
+        unknowns: Array | None = None,
+        owner: Array | None = None,
         rough: bool = False,
     ) -> list[Any]:
         """Return all arguments with the values of the stages appended; switches are ``signs`` where given.
 
-        Roots start between those that ``guesses`` holds at neighbouring ``places``, and leave theirs there; ``rough`` ones
-        are quick.
+        ``unknowns`` are the sets of unknowns (columns) among the arguments, ``owner`` says which of them each point has: with
+        these, roots are found sooner. ``rough`` ones are quick.
         """
         full = [*arguments, *([0.0] * len(self.stages))]
         first, count = len(arguments), 0
@@ -199,23 +201,29 @@ class Plan:
                     full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
                 count += 1
             else:
-                if guesses is None or places is None:
-                    full[first + place] = self._root(stage, full, size, None, rough)
-                    continue
-                known = guesses.get(place)
-                start = None if known is None else np.interp(places, *known)
-                full[first + place] = root = self._root(stage, full, size, start, rough)
-                if (known is None or 2 * size >= len(known[0])) and size <= _REMEMBERED:
-                    order = np.argsort(places)
-                    guesses[place] = (places[order], root[order])
+                full[first + place] = self._root(stage, full, size, unknowns, owner, rough)
         return full
 
-    def _root(self, stage: Root, full: list[Any], size: int, start: Array | None, rough: bool) -> Array:
+    def _root(
+        self,
+        stage: Root,
+        full: list[Any],
+        size: int,
+        unknowns: Array | None,
+        owner: Array | None,
+        rough: bool,
+    ) -> Array:
         y = stage.variable
         pair = self.lowered(
             ("root", stage), lambda: [stage.expression, stage.expression.diff(y)], (y, *self.arguments)
         )
         target, low, high = self.lowered(("target", stage), lambda: [stage.argument, *stage.domain])(*full)
+        wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
+        start = None
+        inside = self._tabled(stage)
+        if unknowns is not None and owner is not None and inside is not None and np.ndim(low) == np.ndim(high) == 0:
+            grid = first_grid(float(low), float(high), rough=rough)
+            start = self._starts(stage, inside, pair, grid, full, unknowns, owner, wanted)
         arrays = [(place, entry) for place, entry in enumerate(full) if np.ndim(entry) and np.size(entry) == size]
 
         def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
@@ -226,8 +234,43 @@ class Plan:
             value, slope = pair(at, *given)
             return value, slope
 
-        wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
         return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), start, rough=rough)
+
+    def _tabled(self, stage: Root) -> list[int] | None:
+        """Return the places of the unknowns in the function of a root; None if it contains anything random."""
+        if ("tabled", stage) not in self._cache:
+            inside = stage.expression.free_symbols
+            plain = inside <= {stage.variable, *self.parameters, *self.unknowns}
+            self._cache["tabled", stage] = [k for k, u in enumerate(self.unknowns) if u in inside] if plain else None
+        found: list[int] | None = self._cache["tabled", stage]
+        return found
+
+    def _starts(
+        self,
+        stage: Root,
+        inside: list[int],
+        pair: Lowered,
+        grid: Array,
+        full: list[Any],
+        unknowns: Array,
+        owner: Array,
+        target: Array,
+    ) -> Array:
+        """Return about where the roots are, from tables for the distinct sets of those unknowns that the function contains."""
+        first = len(self.parameters)
+        if unknowns.shape[1] == 1 or not inside:
+            distinct, which = unknowns[inside][:, :1], np.zeros(1, dtype=int)
+        else:
+            distinct, back = np.unique(unknowns[inside], axis=1, return_inverse=True)
+            which = back.reshape(-1)[owner]
+        key = (tuple(full[:first]), distinct.tobytes(), len(grid))
+        if self._cache.get(("table", stage), (None,))[0] != key:
+            given: list[Any] = [*full[:first], *([0.0] * (len(full) - first))]
+            for place, row in zip(inside, distinct, strict=True):
+                given[first + place] = row[:, None]
+            made = table(lambda y: pair(y, *given), grid, max(1, distinct.shape[1]))
+            self._cache["table", stage] = (key, made)
+        return table_starts(self._cache["table", stage][1], grid, which, target)
 
     def switch_combinations(self, switch: Switch) -> list[tuple[int, ...]]:
         """Return the values that the switches inside a switch may take."""
@@ -288,6 +331,22 @@ def _linear_forms(expr: Basic, randoms: set[Basic]) -> list[Expr]:
     if isinstance(expr, Expr) and all(not expr.diff(item).free_symbols & randoms for item in inside):
         return [expr]
     return [form for arg in expr.args for form in _linear_forms(arg, randoms)]
+
+
+def _degree(expr: Basic, randoms: frozenset[Basic]) -> int:
+    """Return a bound on the degree of an expression as a polynomial in random variables, functions of them left out."""
+    if not expr.free_symbols & randoms:
+        return 0
+    match expr:
+        case Add() | Piecewise():
+            return max(_degree(arg, randoms) for arg in expr.args)
+        case ExprCondPair():
+            return _degree(expr.args[0], randoms)
+        case Mul():
+            return sum(_degree(arg, randoms) for arg in expr.args)
+        case Pow() if expr.exp.is_Integer and expr.exp > 0:
+            return int(expr.exp) * _degree(expr.base, randoms)
+    return 1 if expr in randoms else 0
 
 
 def _symbols(items: Sequence[Expr]) -> set[Basic]:

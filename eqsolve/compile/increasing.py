@@ -12,6 +12,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 __all__ = ["increasing_roots"]
 
 _ROUNDS = 200
+_PLAIN = 4  # Newton steps from a start that is expected to be good
 _CLOSE = 4e-16
 _QUADRATIC = 1e-9  # the error after a Newton step of this relative size is below rounding
 _STUCK = 1e-5  # steps of this size that no longer shrink are rounding in f
@@ -34,15 +35,19 @@ def increasing_roots(
     ``value_and_slope(y, places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all).
     A root that does not exist is nan. ``rough`` roots are good to about 1e-4.
     """
-    low, high = (np.array(np.broadcast_to(end, target.shape), dtype=float) for end in (low, high))
-    with np.errstate(all="ignore"):
-        middle = _between(low, high)
-    y = middle if start is None else np.where((start > low) & (start < high), start, middle)
+    enough = 1e-2 if rough else _QUADRATIC
     out = np.full(target.shape, np.nan)
     active: Array = np.arange(target.size)
-    enough = 1e-2 if rough else _QUADRATIC
-    left, right, wanted = low.copy(), high.copy(), target
-    last = np.full(target.shape, np.inf)
+    if start is not None:
+        out, active = _from_near(value_and_slope, target, low, high, start, enough)
+        if not active.size:
+            return out
+    low, high = (np.array(np.broadcast_to(end, target.shape), dtype=float)[active] for end in (low, high))
+    with np.errstate(all="ignore"):
+        middle = _between(low, high)
+    y = middle if start is None else np.where((start[active] > low) & (start[active] < high), start[active], middle)
+    left, right, wanted = low.copy(), high.copy(), target[active]
+    last = np.full(wanted.shape, np.inf)
     with np.errstate(all="ignore"):
         for _ in range(_ROUNDS):
             value, slope = value_and_slope(y, active)
@@ -83,6 +88,28 @@ def increasing_roots(
         else:
             out[active] = y  # the last bit flickers: the bracket is as small as rounding allows
     return out
+
+
+def _from_near(
+    value_and_slope: Callable[[Array, Any], tuple[Array, Array]],
+    target: Array,
+    low: Array,
+    high: Array,
+    start: Array,
+    enough: float,
+) -> tuple[Array, Array]:
+    """Return roots by a few plain Newton steps, and the nodes at which these do not settle."""
+    y, nodes = start, np.arange(target.size)
+    with np.errstate(all="ignore"):
+        for _ in range(_PLAIN):
+            value, slope = value_and_slope(y, nodes)
+            step = (value - target) / slope
+            y = y - step
+            settled = np.abs(step) <= enough * np.abs(y)
+            if settled.all():
+                break
+        settled &= (y > low) & (y < high)
+    return y, np.flatnonzero(~settled)
 
 
 def _beyond(places: Array, value: Array, wanted: Array, y: Array, slope: Array) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsolve.laplace.expectation import Array
 from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.real_axis import fold_newton, pole_limit, track_to
+from eqsolve.laplace.newton import fold_newton, pole_limit, track_to
 
 __all__ = ["Region", "Survey", "survey"]
 
@@ -23,6 +23,7 @@ _REFINEMENTS = 14
 _LARGEST = 6_000
 _EXAMINED = 40
 _TURN = 0.9  # radians h_R may turn along one side of a cell
+_NEAR = 1e-3  # relative size of the last Newton step on the mesh
 _LEAP = 0.35  # how far a side may miss the other end, in units of the distance to the next sheet
 
 
@@ -155,14 +156,20 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
     current = anchor[0] * (p / anchor[1]) ** power
     for j, column in enumerate(columns):
         new_p = column + 1j * rows
-        guess = current if j == 0 else current + parts[-1].slope * (new_p - p)
+        guess = current
+        if j:
+            move, slope = new_p[0] - p[0], parts[-1].slope
+            turn = parts[-1].bend * move
+            guess = current + move * np.where(np.abs(turn) < np.abs(slope), slope + turn / 2, slope)
         value = guess
         for _ in range(12):
             d = prepared(value, new_p)
             step = d.h / d.h_R
-            value = value - np.where(np.isfinite(step), step, 0.0)
-            if np.all(np.abs(step) <= 1e-6 * np.abs(value) + 1e-300):  # derivatives one such step before are near enough
-                break
+            size = np.abs(step)
+            good = np.isfinite(size)
+            value = value - (step if good.all() else np.where(good, step, 0.0))
+            if (size <= _NEAR * np.abs(value) + 1e-300).all() and (size * np.abs(d.h_RR) <= _NEAR * np.abs(d.h_R)).all():
+                break  # derivatives one such step before are near enough
         if j:
             reach = _reach(parts[-1], d)
             steady[j] = (np.abs(value - guess) <= _LEAP * reach) & np.isfinite(value)

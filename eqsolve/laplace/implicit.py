@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Pow, fraction, lambdify, together
+from sympy import Basic, Dummy, Expr, Pow, fraction, together
 
 from eqsolve.errors import UsageError
-from eqsolve.language.nodes import E, InverseValue
+from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Random
+from eqsolve.laplace.bundle import Bundle
 from eqsolve.laplace.expectation import Array, Rule, Source
 
 __all__ = ["Derivatives", "ImplicitTransform", "Prepared"]
@@ -29,12 +30,18 @@ class Derivatives:
     h_Rp: Any
     h_pp: Any
 
-    @property
+    @functools.cached_property
     def slope(self) -> Any:
         """dR/dp along h = 0."""
         return -self.h_p / self.h_R
 
-    @property
+    @functools.cached_property
+    def bend(self) -> Any:
+        """d²R/dp² along h = 0."""
+        slope = self.slope
+        return -(self.h_pp + slope * (2 * self.h_Rp + slope * self.h_RR)) / self.h_R
+
+    @functools.cached_property
     def fold_slope(self) -> Any:
         """d(h_R)/dp along h = 0."""
         return self.h_Rp + self.h_RR * self.slope
@@ -82,120 +89,6 @@ class ImplicitTransform:
         return Prepared(self, source, dict(values or {}))
 
 
-class Bundle:
-    """Several expressions in (R, p) with expectations, evaluated together with common parts shared."""
-
-    def __init__(self, expressions: Sequence[Expr], points: tuple[Basic, Basic], parameters: tuple[Basic, ...]) -> None:
-        self.parameters = parameters
-        means = sorted(set().union(*(expr.atoms(E) for expr in expressions)), key=str)
-        self._static: dict[Basic, Dummy] = {}
-        dynamic = [self._shield(node.argument, set(points)) for node in means]
-        self.statics = list(self._static)
-        names = list(self._static.values())
-        self.randoms = sorted({s for expr in self.statics for s in expr.free_symbols if isinstance(s, Random)}, key=str)
-        stand_ins = [Dummy(f"m{index}") for index in range(len(means))]
-        outer = [_replace(expr, dict(zip(means, stand_ins, strict=True))) for expr in expressions]
-        self._arguments = ([*points, *parameters, *names], dynamic)
-        self._outer = ([*points, *parameters, *stand_ins], outer)
-        self._made: dict[str, Any] = {}
-
-    def _shield(self, expr: Expr, points: set[Basic]) -> Expr:
-        """Give each largest part that is random and does not depend on R and p a name; it is computed once."""
-        static = any(isinstance(item, Random) for item in expr.free_symbols) and not expr.free_symbols & points
-        if static and not (expr.is_Mul and any(a.is_number for a in expr.args)):
-            return self._static.setdefault(expr, Dummy(f"x{len(self._static)}", real=True))
-        if not expr.args or isinstance(expr, InverseValue):
-            return expr
-        if expr.is_Mul or expr.is_Add:  # keep together what is random and static, sympy has flattened it
-            fixed = [a for a in expr.args if not a.free_symbols & points and not a.is_number]
-            if len(fixed) > 1 and any(isinstance(s, Random) for a in fixed for s in a.free_symbols):
-                rest = [a for a in expr.args if a not in fixed]
-                return expr.func(self._shield(expr.func(*fixed), points), *(self._shield(a, points) for a in rest))
-        return expr.func(*(self._shield(arg, points) for arg in expr.args))
-
-    def functions(self, module: str) -> tuple[Any, Any]:
-        if module not in self._made:
-            modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
-            self._made[module] = tuple(
-                lambdify(arguments, body, modules, cse=True) for arguments, body in (self._arguments, self._outer)
-            )
-        return self._made[module]
-
-    def static_values(self, rule: Rule, parameters: Mapping[Basic, Any], module: str) -> list[Array]:
-        """Return the static random parts at every point of a rule."""
-        if not self.statics:
-            return []
-        given = {item: rule.values[item.name] for item in self.randoms}
-        if "statics" not in self._made:
-            self._made["statics"] = StaticParts(self.statics, self.randoms, self.parameters)
-        return self._made["statics"](given, parameters, module)
-
-    def evaluate(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
-        """Return the expressions at one point, or at arrays of points; callers silence numpy's warnings."""
-        inner, outer = self.functions("numpy")
-        many = np.ndim(p) > 0
-        if not many:  # numpy's scalars overflow to inf, Python's raise
-            R, p = (np.complex128(v) if isinstance(v, complex) else np.float64(v) for v in (R, p))
-        row = (lambda v: np.asarray(v)[:, None]) if many else (lambda v: v)
-        bodies = inner(row(R), row(p), *parameters, *statics)
-        if many:
-            means = [b @ weights if np.ndim(b) == 2 and np.shape(b)[1] == weights.size
-                     else np.broadcast_to(b, (np.size(p), 1))[:, 0] * weights.sum() for b in bodies]  # fmt: skip
-        else:
-            means = [b @ weights if np.ndim(b) == 1 else b * weights.sum() for b in bodies]
-        return outer(R, p, *parameters, *means)
-
-    def evaluate_precise(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
-        """Return the expressions at one point in mpmath numbers."""
-        import mpmath
-
-        inner, outer = self.functions("mpmath")
-        count = len(self._arguments[1])
-        sums = [mpmath.mpf(0)] * count
-        for index, weight in enumerate(weights):
-            bodies = inner(R, p, *parameters, *(column[index] for column in statics))
-            sums = [total + weight * body for total, body in zip(sums, bodies, strict=True)]
-        return outer(R, p, *parameters, *sums)
-
-
-def _replace(expr: Expr, mapping: Mapping[Basic, Basic]) -> Expr:
-    return expr.xreplace(dict(mapping))
-
-
-class StaticParts:
-    """Random expressions without R and p, inverse functions included, at many points."""
-
-    def __init__(self, expressions: Sequence[Expr], randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
-        from eqsolve.laplace.inverse import InverseFunction
-
-        self.inverses: list[tuple[Dummy, InverseFunction]] = []
-        nodes = sorted(set().union(*(expr.atoms(InverseValue) for expr in expressions)), key=lambda n: n.count_ops())
-        swaps: dict[Basic, Basic] = {}
-        symbols = list(randoms)
-        for node in nodes:
-            name = Dummy("y", real=True)
-            inner = InverseValue(*(arg.xreplace(swaps) for arg in node.args))
-            self.inverses.append((name, InverseFunction(inner, symbols, list(parameters))))
-            swaps[node] = name
-            symbols = [*symbols, name]
-        self.arguments = [*symbols, *parameters]
-        self.bodies = [expr.xreplace(swaps) for expr in expressions]
-        self._made: dict[str, Any] = {}
-
-    def __call__(self, given: Mapping[Basic, Array], parameters: Mapping[Basic, Any], module: str) -> list[Array]:
-        columns, numbers = list(given.values()), list(parameters.values())
-        for _, inverse in self.inverses:
-            columns.append(inverse(columns, numbers, module))
-        if module not in self._made:
-            modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
-            self._made[module] = lambdify(self.arguments, self.bodies, modules, cse=True)
-        function, size = self._made[module], len(columns[0])
-        if module == "numpy":
-            return [np.asarray(made) * np.ones(size) for made in function(*columns, *map(float, numbers))]
-        rows = [function(*(column[i] for column in columns), *numbers) for i in range(size)]
-        return [np.array([row[k] for row in rows], dtype=object) for k in range(len(self.bodies))]
-
-
 def merged(x: Array, weights: Array, bins: int) -> tuple[Array, Array]:
     """Return two points per bin with the moments up to the third of all points in it; bins are even in log x."""
     keep = weights > 1e-18 * weights.max()
@@ -239,7 +132,22 @@ class Prepared:
         self.values = values
         self.floats = [float(values[item]) for item in transform.parameters]
         self._distances = transform._distances
-        self.use(source.rule())
+        self._extremes: dict[str, list[Array]] = {}  # shared by copies
+        self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
+
+    def _outline(self, values: Mapping[str, Array]) -> Array:
+        """Return what points to begin with must resolve: the random parts of the transform and one over them."""
+        size = len(next(iter(values.values())))
+        named = dict(zip(self.transform.parameters, self.floats, strict=True))
+        columns = self.transform._bundle.static_values(Rule(values, np.ones(size)), named, "numpy")
+        with np.errstate(all="ignore"):
+            return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
+
+    def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
+        """Return the random parts of denominators at values of the random variables."""
+        assert self._distances is not None
+        named = dict(zip(self.transform.parameters, self.floats, strict=True))
+        return self._distances.static_values(Rule(values, np.ones(0)), named, "numpy")
 
     rule: Rule
     statics: list[Array]
@@ -251,10 +159,26 @@ class Prepared:
         named = dict(zip(self.transform.parameters, self.floats, strict=True))
         self.statics = self.transform._bundle.static_values(rule, named, "numpy")
         if self._distances is not None:
-            whole = rule if not rule.ends else Rule(
-                {key: np.concatenate([column, rule.ends[key]]) for key, column in rule.values.items()}, rule.weights
-            )  # fmt: skip
-            self._distance_columns = self._distances.static_values(whole, named, "numpy")
+            ends = rule.ends
+            whole = {key: np.concatenate([column, ends[key]]) for key, column in rule.values.items()} if ends else rule.values
+            self._distance_columns = self._with_extremes(self._distance_statics(whole))
+
+    def _with_extremes(self, columns: list[Array]) -> list[Array]:
+        """Add the ends of the law's support to the random parts of denominators, once they are known."""
+        known = self._extremes.get("statics")
+        return columns if known is None else [np.concatenate(pair) for pair in zip(columns, known, strict=True)]
+
+    def look_for_extremes(self) -> bool:
+        """Find where denominators are smallest over the whole support of the law; say whether that was news.
+
+        Points of a rule stay away from where a law has nearly no weight, but a transform is singular there all the same.
+        """
+        if self._distances is None or "statics" in self._extremes or not hasattr(self.source, "extremes"):
+            return False
+        values = self.source.extremes(self._distance_statics)
+        self._extremes["statics"] = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
+        self._distance_columns = self._with_extremes(self._distance_columns)
+        return True
 
     def coarse(self, bins: int = 48) -> Prepared | None:
         """Return the same transform with the points of the law merged into few, to look around cheaply."""
@@ -266,7 +190,8 @@ class Prepared:
         same = self._distances is None or self._distances.statics == self.transform._bundle.statics
         if len(self.statics) == 1 and same and self.rule.weights.size > 6 * bins:
             x, weights = merged(self.statics[0], self.rule.weights, bins)
-            made.rule, made.statics, made._distance_columns = Rule({}, weights), [x], [x]
+            made.rule, made.statics = Rule({}, weights), [x]
+            made._distance_columns = self._with_extremes([x])
         return made
 
     def resolve(self, R: Any, p: Any) -> None:
@@ -274,6 +199,13 @@ class Prepared:
         if self.transform._bundle.statics and not self._merged:
             self._last = (R, p)
             self.use(self.source.rule(self._probe(R, p)))
+
+    def resolved_near(self, R: float, p: float, share: float) -> bool:
+        """Whether the last rule was made for a point so near, in units of |p| and of the smallest denominator."""
+        if self._last is None or self._merged:
+            return False
+        moved = abs(self._last[1] - p) + abs(self._last[0] - R)
+        return bool(moved <= share * min(abs(p), self.distance(R, p)[0]))
 
     def _probe(self, R: Any, p: Any) -> Any:
         bundle = self.transform._bundle
@@ -297,7 +229,10 @@ class Prepared:
         """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
         if self._distances is None:
             return np.inf, 0.0, 0.0
-        return _nearest(self, R, p)
+        near, slope_R, slope_p, fallen = _nearest(self, R, p)
+        if fallen and self.look_for_extremes():
+            near, slope_R, slope_p, _ = _nearest(self, R, p)
+        return near, slope_R, slope_p
 
     def same_side(self, first: tuple[float, float], second: tuple[float, float]) -> bool:
         """Whether no random denominator changes its sign between two points."""
@@ -342,12 +277,13 @@ def precise_number(value: Any) -> Any:
     return mpmath.mpf(str(expr.evalf(mpmath.mp.dps + 5)))
 
 
-def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, float]:
+def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, float, bool]:
+    """Return the smallest denominator, its derivatives, and whether it is smaller than its random part alone."""
     bundle = prepared._distances
     assert bundle is not None
     columns = prepared._distance_columns
     inner, _ = bundle.functions("numpy")
-    best = (np.inf, 0.0, 0.0)
+    best = (np.inf, 0.0, 0.0, False)
     step = 1e-6
     for index, values in enumerate(inner(R, p, *prepared.floats, *columns)):
         table = np.atleast_1d(values)
@@ -359,7 +295,5 @@ def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, floa
             for dR, dp in ((step * (abs(R) + 1e-300), 0.0), (0.0, step * (abs(p) + 1e-300))):
                 moved = inner(R + dR, p + dp, *prepared.floats, *at)[index]
                 slopes.append((abs(float(moved)) - here) / (dR + dp))
-            best = (here, slopes[0], slopes[1])
+            best = (here, slopes[0], slopes[1], len(at) > 1 or here < 0.999 * abs(float(at[0])))
     return best
-
-

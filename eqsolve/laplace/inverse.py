@@ -9,6 +9,7 @@ import numpy as np
 from sympy import Basic, lambdify
 
 from eqsolve.compile.increasing import increasing_roots
+from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.nodes import InverseValue
 
 __all__ = ["InverseFunction"]
@@ -24,6 +25,7 @@ class InverseFunction:
         slope = node.expression.diff(y)
         self._target = lambdify(arguments, node.argument, "numpy")
         self._ends = [lambdify(list(parameters), end, "numpy") for end in node.domain]
+        self._plain = not node.expression.free_symbols & set(randoms)
         self._both = lambdify([y, *arguments], [node.expression, slope], ["scipy", "numpy"], cse=True)
         self._precise = lambdify([y, *arguments], [node.expression - node.argument, slope], "mpmath", cse=True)
 
@@ -44,7 +46,13 @@ class InverseFunction:
             value, slope = self._both(y, *given, *numbers)
             return value, slope
 
-        return increasing_roots(value_and_slope, target, low, high)
+        start = None
+        if self._plain:
+            grid = first_grid(float(low), float(high))
+            nothing = [0.0] * len(columns)
+            made = table(lambda y: self._both(y, *nothing, *numbers), grid, 1)
+            start = table_starts(made, grid, np.zeros(1, dtype=int), target)
+        return increasing_roots(value_and_slope, target, low, high, start)
 
     def _polish(self, roots: Array, columns: Sequence[Array], numbers: Sequence[Any]) -> Array:
         import mpmath

@@ -118,7 +118,8 @@ def implicit_function(
     from eqsolve.language.equations import Equation
     from eqsolve.laplace.expectation import as_source
     from eqsolve.laplace.implicit import ImplicitTransform
-    from eqsolve.laplace.real_axis import far_right, glide, track_to
+    from eqsolve.laplace.newton import track_to
+    from eqsolve.laplace.real_axis import far_right, glide
 
     expr = h.lhs - h.rhs if isinstance(h, Equation) else sympify(h, strict=True)
     prepared = ImplicitTransform(expr, unknown, variable).prepare(as_source(laws))

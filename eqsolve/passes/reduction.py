@@ -46,7 +46,7 @@ class Reduced:
 def branch_key(model: FixedPoint, values: Mapping[Parameter, Expr]) -> tuple[Any, ...]:
     """Return what a compiled model depends on besides its symbols: whole numbers, and which branches are taken."""
     whole = tuple((item.name, value) for item, value in values.items() if item.is_integer)
-    return (whole, tuple(bool(c.subs(values)) for c in _conditions(model)))
+    return (whole, tuple(bool(c.xreplace(dict(values))) for c in _conditions(model)))
 
 
 @functools.lru_cache(maxsize=128)

@@ -68,9 +68,9 @@ def _plot(result: Result, names: tuple[str, ...], axes: Any, label: str | None) 
         from eqsolve.plotting.kernels import plot_kernel
 
         return plot_kernel(result, names[0], axes)
-    if dims == _PATHS:
-        from eqsolve.plotting.paths import plot_paths
+    from eqsolve.plotting.paths import is_process, plot_paths
 
+    if is_process(result, names[0]):
         return plot_paths(result, names[0], axes)
     raise UsageError(f"`{names[0]}` lies over {', '.join(map(str, dims))}, for which there is no drawing")
 

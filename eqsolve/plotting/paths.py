@@ -13,10 +13,23 @@ from eqsolve.solvers.grids import Array
 if TYPE_CHECKING:
     from eqsolve.result import Result
 
-__all__ = ["plot_paths", "quantiles"]
+__all__ = ["is_process", "plot_paths", "quantiles", "weights_of"]
 
 _BANDS = ((0.025, 0.975, 0.2, "95 %"), (0.25, 0.75, 0.45, "50 %"))  # levels, opacity
 _FEW = 12  # paths that are drawn one by one, since quantiles of a few atoms jump
+
+
+def is_process(result: Result, name: str) -> bool:
+    """Whether a name stands for a random process, kept as paths."""
+    dims = result.dataset[name].dims if name in result.names else ()
+    return len(dims) == 2 and str(dims[0]).startswith("path") and dims[1] == "t"
+
+
+def weights_of(result: Result, name: str) -> Array:
+    """Return the weights of a process's paths; each ensemble of paths has its own."""
+    path = result.dataset[name].dims[0]
+    found = [item for key, item in result.dataset.coords.items() if str(key).startswith("weight") and item.dims == (path,)]
+    return np.asarray(found[0].values)
 
 
 def plot_paths(result: Result, name: str, axes: Any = None) -> Any:
@@ -24,7 +37,7 @@ def plot_paths(result: Result, name: str, axes: Any = None) -> Any:
     axes = new_axes(axes)
     times, scale = time_axis(result, 200)
     values = result._grid().interpolate(result.dataset[name].values, times)
-    weights = result.dataset["weight"].values
+    weights = weights_of(result, name)
     if len(weights) <= _FEW:
         for path, weight in zip(values, weights / weights.max(), strict=True):
             axes.plot(times, path, color=COLOURS[0], lw=0.6 + LINE * weight, alpha=0.8)

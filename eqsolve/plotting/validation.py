@@ -24,8 +24,9 @@ def plot_validation(found: Validation, names: tuple[str, ...] = ()) -> Any:
         if name not in found.observables:
             raise UsageError(f"`{name}` was not compared{did_you_mean(name, found.observables)}")
     shown = list(names) or list(found.observables)
-    columns = min(len(shown), 3)
-    rows = -(-len(shown) // columns)
+    panels = len(shown) + (found.laws is not None and not names)
+    columns = min(panels, 3)
+    rows = -(-panels // columns)
     figure, axes = plt.subplots(
         2 * rows, columns, figsize=(3.6 * columns, 3.6 * rows), layout="constrained", squeeze=False,
         height_ratios=[3, 1] * rows,
@@ -33,7 +34,10 @@ def plot_validation(found: Validation, names: tuple[str, ...] = ()) -> Any:
     for place, name in enumerate(shown):
         row, column = divmod(place, columns)
         _draw(axes[2 * row, column], axes[2 * row + 1, column], found, name, _COLOURS[place % len(_COLOURS)])
-    for place in range(len(shown), rows * columns):
+    if panels > len(shown):
+        row, column = divmod(len(shown), columns)
+        _draw_laws(axes[2 * row, column], axes[2 * row + 1, column], found)
+    for place in range(panels, rows * columns):
         row, column = divmod(place, columns)
         axes[2 * row, column].axis("off")
         axes[2 * row + 1, column].axis("off")
@@ -41,6 +45,38 @@ def plot_validation(found: Validation, names: tuple[str, ...] = ()) -> Any:
     settings = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}~{value}" for key, value in values)
     figure.suptitle(f"{found.model}: {found.verdict} (d={found.d}, {found.seeds} seeds, {found.data})\n{settings}", fontsize=8)
     return figure
+
+
+def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
+    """Draw the theory's density over the histogram of finite size, and the probabilities of atoms beside."""
+    assert found.laws is not None
+    law, seen = found.laws
+    variable = law.names[0]
+    atoms = [(value, mass) for value, mass in law.atoms(variable) if mass > 1e-3]
+    values = seen[variable]
+    on_atom = np.isclose(values[:, None], [value for value, _ in atoms], rtol=0, atol=1e-12).any(axis=1)
+    low, high = (float(law.quantile(level, variable)) for level in (1e-3, 1 - 1e-3))
+    low, high = min(low, *np.quantile(values, [1e-3])), max(high, *np.quantile(values, [1 - 1e-3]))
+    edges = np.linspace(low, high, 61) if high > low else np.array([low - 0.5, low + 0.5])
+    counts = np.histogram(values[~on_atom], bins=edges)[0]
+    axes.stairs(counts / (len(values) * np.diff(edges)), edges, fill=True, color="0.75", label=f"finite size, d={found.d}")
+    where = np.linspace(low, high, 1201)
+    axes.plot(where, law.density(where, variable), color=_COLOURS[0], lw=1.5, label="theory")
+    if counts.max(initial=0) > 0:
+        axes.set_yscale("log")
+        axes.set_ylim(0.3 / (len(values) * float(np.diff(edges)[0])), None)
+    for place, (value, mass) in enumerate(atoms):
+        share = float(np.isclose(values, value, rtol=0, atol=1e-12).mean())
+        axes.axvline(value, color=_COLOURS[1], lw=1, ls=":", label=f"atom at {value:g}: {mass:.4f}, finite size {share:.4f}")
+        if place == 2:
+            break
+    axes.set_xlabel(variable)
+    axes.set_ylabel("density")
+    distance = "" if found.wasserstein is None else f", W₂ = {found.wasserstein['values'][-1][0]:.2g}"
+    axes.set_title(f"law of {variable}{distance}", fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    below.axis("off")
+    below.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=7, loc="upper left")
 
 
 def _draw(above: Any, below: Any, found: Validation, name: str, colour: str) -> None:

@@ -22,7 +22,8 @@ from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.symbols import Parameter
 from eqsolve.result import Result
-from eqsolve.solvers.fixed_point_search import Point, Problem, find_solutions, polish, residuals, searched
+from eqsolve.solvers.fixed_point_newton import Point, Problem, polish, residuals
+from eqsolve.solvers.fixed_point_search import find_solutions, searched
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.quadrature import Mesh, expectations
 from eqsolve.solvers.quadrature_laws import branches, demand_second_moment
@@ -102,7 +103,7 @@ def make_problem(
     given = frozenset(
         item.name
         for item, law in binding.laws.items()
-        if item.law is None or (law != item.law and law != item.law.subs(binding.values))
+        if item.law is None or (law != item.law and law != item.law.xreplace(dict(binding.values)))
     )
     more = dict(symbols or {})
     plan = compile_fixed_point(model, binding.values, given, extra, tuple(more), eliminate=eliminate)
@@ -132,7 +133,7 @@ def solve_problem(
         points = [point] if point.converged else []
     if not points:
         for near in find_solutions(problem):
-            point = polish(problem, near)
+            point = polish(problem, near.values, like=near.mesh)
             if point.converged and not any(_close(problem, point, other) for other in points):
                 points.append(point)
     if not points:
@@ -160,7 +161,6 @@ def _beside(binding: Binding, problem: Problem, start: Mapping[str, float], neig
     plan, mesh = problem.plan, neighbour.point.mesh
     if plan is not neighbour.problem.plan or problem.parts != neighbour.problem.parts or mesh.rows.turned:
         return None
-    problem.guesses.update(neighbour.problem.guesses)
     first = np.array([start[item.name] for item in plan.unknowns], dtype=float)
     point = polish(problem, first, mesh=mesh)
     if not point.converged:

@@ -43,7 +43,7 @@ class _FunctionLines(Lines):
 
     def __init__(self, law: FixedPointLaw, function: Callable[..., Any]) -> None:
         problem = law.solution.problem
-        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None], {})
+        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
         self.law, self.function = law, function
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
@@ -98,7 +98,7 @@ class FixedPointLaw(Distribution):
     @functools.cached_property
     def _lines(self) -> Lines:
         problem = self.solution.problem
-        return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None], {})
+        return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None])
 
     def rows(self, names: Sequence[str], outer: int | None = None) -> Rows:
         """Return lines that suit functions of some variables: along the first of them, with nodes across for the others."""
@@ -177,6 +177,29 @@ class FixedPointLaw(Distribution):
         full = plan.run_stages(given, n)
         with np.errstate(all="ignore"):
             return stacked(plan.variable_values(self.names)(*full), n)
+
+    def given_constants(self, count: int, most: int) -> list[tuple[Array, float, Array]] | None:
+        """Return (values of the random constants, their probability, the variable at equally likely points, in order).
+
+        Only where the constants have at most ``most`` values together, and one Gaussian variable is left; None otherwise.
+        """
+        from scipy.special import ndtri
+
+        problem = self.solution.problem
+        plan, parts = problem.plan, problem.parts
+        smooth = any(not part.exact or part.numbers[2].any() for part in parts)
+        if smooth or len(plan.normals) != 1 or len(parts) > most:
+            return None
+        gaussian = ndtri((np.arange(count) + 0.5) / count)
+        found = []
+        for part in parts:
+            share, constants, _ = part.numbers
+            given = [*problem.parameters, *self.solution.point.values, gaussian, *(np.full(count, c) for c in constants)]
+            with np.errstate(all="ignore"):
+                full = plan.run_stages(given, count)
+                values = stacked(plan.variable_values(self.names[:1])(*full), count)[0]
+            found.append((constants, share, np.sort(values)))
+        return found
 
     # --- one variable ------------------------------------------------------------------------------------------
     def _segments(self, name: str | None) -> _Segments:

@@ -17,7 +17,7 @@ from sympy import Basic, Expr, lambdify
 from eqsolve.distribution import Distribution
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.passes.kinks import Root, Switch
-from eqsolve.solvers.fixed_point_search import Problem
+from eqsolve.solvers.fixed_point_newton import Problem
 from eqsolve.solvers.quadrature import Lines, Mesh, adapt
 from eqsolve.solvers.quadrature_rows import Rows, make_rows, stacked
 

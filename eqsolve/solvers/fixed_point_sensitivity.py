@@ -15,7 +15,7 @@ from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.passes.kinks import Switch
-from eqsolve.solvers.fixed_point_search import Point, Problem, linearise
+from eqsolve.solvers.fixed_point_newton import Point, Problem, linearise
 from eqsolve.solvers.quadrature import gradients
 
 if TYPE_CHECKING:

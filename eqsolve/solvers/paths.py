@@ -14,7 +14,7 @@ import numpy as np
 from sympy import Expr, S
 
 from eqsolve.compile.paths import CompiledEnsemble
-from eqsolve.errors import SolverError
+from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.language.nodes import E
 from eqsolve.passes.path_form import Drive, Link
 from eqsolve.solvers.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points, rotate
@@ -148,7 +148,7 @@ class Paths:
         numbers += len(self.compiled.targets) * (count + 2)
         needed, there = 8.0 * numbers * paths * nodes, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if needed > 0.5 * there:
-            raise SolverError(
+            raise MemoryLimitError(
                 f"{paths} paths on {nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's "
                 f"{there / 1e9:.1f} GB; ask for a larger rtol or a shorter time"
             )

@@ -26,6 +26,7 @@ _REACH = 38.0  # the normal density is 1e-314 there
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
 _SNAP = 0.05
+_PANELS = 5000  # to be cut at once; more there are only of integrands with a pole on the way
 _CURVED = 4  # zeros looked for of a switch that is not linear
 
 
@@ -45,7 +46,10 @@ def normal_density(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Panels [left, right] on rows, with the signs of the switches on each; an end may be a kink that moves."""
+    """Panels [left, right] on rows, with the signs of the switches on each; an end may be a kink that moves.
+
+    ``cuts`` are all panels that were looked at in the end, those that add nothing included.
+    """
 
     rows: Rows
     row: Array
@@ -56,6 +60,7 @@ class Mesh:
     signs: Array
     points: Array
     order: int
+    cuts: tuple[Array, ...] = ()
 
     def moved(self, kinks: Array) -> Mesh:
         """Return the mesh with the ends at kinks put where the kinks are now."""
@@ -93,17 +98,16 @@ class Mesh:
 class Lines:
     """One model at given numbers: kinks on rows, signs at points, integrands at nodes."""
 
-    def __init__(
-        self, plan: Plan, parameters: Sequence[float], unknowns: Array, guesses: dict[Any, Any] | None = None
-    ) -> None:
-        self.plan, self.parameters, self.unknowns, self.guesses = plan, parameters, unknowns, guesses
+    def __init__(self, plan: Plan, parameters: Sequence[float], unknowns: Array) -> None:
+        self.plan, self.parameters, self.unknowns = plan, parameters, unknowns
         self.rough = False
         self._kinks: tuple[Rows, Array] | None = None
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
         given = node_arguments(self.plan, self.parameters, self.unknowns, rows, at, x)
-        places = at * (3 * _REACH) + x if self.guesses is not None and self.unknowns.shape[1] == 1 else None
-        return self.plan.run_stages(given, len(x), signs, self.guesses, places=places, rough=self.rough)
+        return self.plan.run_stages(
+            given, len(x), signs, unknowns=self.unknowns, owner=rows.owner[at], rough=self.rough
+        )
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)
@@ -219,17 +223,22 @@ def adapt(
     rounds: int = 45,
     dropped: float = 1e-19,
     reach: float = _REACH,
+    like: Mesh | None = None,
 ) -> Mesh:
     """Return panels on which every integrand is resolved: the high Legendre coefficients are negligible.
 
     Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that of degree n. Panels
-    that add less than ``dropped`` relative to the whole are left out.
+    that add less than ``dropped`` relative to the whole are left out. The panels of ``like``, a mesh of the same problem at
+    other unknowns, are taken to begin with.
     """
     kinks = lines.kinks(rows)
-    panels = first_panels(rows, kinks, np.unique(np.clip(_EDGES, -reach, reach)))
+    panels = None if like is None else _again(like, rows, kinks)
+    if panels is None:
+        panels = first_panels(rows, kinks, np.unique(np.clip(_EDGES, -reach, reach)))
     points = np.flatnonzero(rows.is_point)
     point_signs = lines.signs(rows, points, np.zeros(len(points)))
     accepted: list[tuple[Array, ...]] = []
+    looked: list[tuple[Array, ...]] = []
     size: Any = 0.0
     if len(points):
         values = lines.values(rows, points, np.zeros(len(points)), list(point_signs.T))
@@ -253,10 +262,11 @@ def adapt(
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
         reference = np.maximum(size + mass.sum(axis=1), 1e-300)[:, None]
         good = (error <= tolerance * reference).all(axis=0)
-        if round_ == rounds - 1:
+        if round_ == rounds - 1 or len(row) > _PANELS:
             good[:] = True
         size = size + mass[:, good].sum(axis=1)
         useful = good & (mass > dropped * reference).any(axis=0)
+        looked.append(tuple(part[good] for part in panels))
         accepted.append(tuple(part[useful] for part in (row, left, right, left_kink, right_kink, signs)))
         bad = ~good
         middle, none = (left + right) / 2, np.full(len(row), -1)
@@ -270,7 +280,19 @@ def adapt(
         whole = np.zeros(0, dtype=int)
         return Mesh(rows, whole, empty, empty, whole, whole, point_signs, points, order)
     signs = np.concatenate([parts[5], point_signs])
-    return Mesh(rows, parts[0], parts[1], parts[2], parts[3], parts[4], signs, points, order)
+    cuts = tuple(np.concatenate(column) for column in zip(*looked, strict=True))
+    return Mesh(rows, parts[0], parts[1], parts[2], parts[3], parts[4], signs, points, order, cuts)
+
+
+def _again(like: Mesh, rows: Rows, kinks: Array) -> tuple[Array, Array, Array, Array, Array] | None:
+    """Return the panels of another mesh with their kinks moved; None if these have changed order."""
+    if not like.cuts or len(like.rows.weight) != len(rows.weight):
+        return None
+    row, left, right, left_kink, right_kink = like.cuts
+    if kinks.shape[1]:
+        left = np.where(left_kink >= 0, kinks[row, np.maximum(left_kink, 0)], left)
+        right = np.where(right_kink >= 0, kinks[row, np.maximum(right_kink, 0)], right)
+    return (row, left, right, left_kink, right_kink) if (right > left).all() else None
 
 
 def expectations(lines: Lines, mesh: Mesh) -> Array:

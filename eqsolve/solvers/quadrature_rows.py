@@ -6,6 +6,7 @@ Gauss–Hermite nodes are exact. Where there is no such direction, many are take
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -20,7 +21,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["Rows", "make_rows", "node_arguments", "rows_along", "stacked"]
 
-_EXACT_OUTER, _ROUGH_OUTER = 6, 3
 _DRAWS = 48  # points at which the gradient of a variable is looked at
 
 
@@ -52,12 +52,12 @@ class Rows:
 
 
 def make_rows(
-    plan: Plan, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int, *, rough: bool = False
+    plan: Plan, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int
 ) -> Rows:
     """Return the rows for several sets of unknowns (one per column), turned to suit the plan's integrands.
 
-    Across the lines are ``outer`` nodes where integrands may be anything, and few where they are polynomials: fewer still,
-    good for degree 5, when ``rough``.
+    Across the lines are ``outer`` nodes where integrands may be anything. Where they are polynomials there are as few as
+    are exact for them and for their derivatives, whose degree may be larger by one.
     """
     count = unknowns.shape[1]
     pieces, exact = [], True
@@ -68,7 +68,7 @@ def make_rows(
             made = _straight(mean, active, count)
         else:
             first, aligned = _forms_direction(plan, parameters, unknowns, mean, scale, active)
-            made = _across(first, len(mean), active, (_ROUGH_OUTER if rough else _EXACT_OUTER) if aligned else outer)
+            made = _across(first, len(mean), active, max(2, plan.degree // 2 + 1) if aligned else outer)
             exact = exact and aligned
         pieces.append((probability, mean, scale, *made))
     return _joined(pieces, count, exact)
@@ -159,7 +159,8 @@ def _gradient_direction(
     values = np.tile(mean, (_DRAWS, 1))
     values[:, active] += scale[active] * draws
     with np.errstate(all="ignore"):
-        full = plan.run_stages([*parameters, *unknowns[:, 0], *values.T], _DRAWS)
+        given = [*parameters, *unknowns[:, 0], *values.T]
+        full = plan.run_stages(given, _DRAWS, unknowns=unknowns, owner=np.zeros(_DRAWS, dtype=int))
         slopes = stacked(plan.variable_slopes(name)(*full), _DRAWS)[active].T * scale[active]
     length = np.linalg.norm(slopes, axis=1)
     good = np.isfinite(length) & (length > 0)
@@ -173,16 +174,20 @@ def _gradient_direction(
 def _across(first: Array, width: int, active: Array, order: int) -> tuple[Array, Array, Array]:
     """Return bases, directions and weights of lines along ``first``, on Gauss–Hermite nodes in the other directions."""
     count, dims = first.shape
-    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
-    weights = weights / weights.sum()
+    nodes, weights = _hermite(order)
     grid = np.array(list(product(nodes, repeat=dims - 1)))
     shares = np.array([np.prod(entry) for entry in product(weights, repeat=dims - 1)])
     base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
-    for column in range(count):
-        turned = np.linalg.svd(first[column][None])[2]
-        base[column][:, active] = grid @ turned[1:]
-        direction[column][:, active] = first[column]
+    turned = np.linalg.svd(first[:, None, :])[2]
+    base[:, :, active] = grid @ turned[:, 1:]
+    direction[:, :, active] = first[:, None, :]
     return base, direction, shares
+
+
+@functools.lru_cache(maxsize=16)
+def _hermite(order: int) -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+    return nodes, weights / weights.sum()
 
 
 def node_arguments(plan: Plan, parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:

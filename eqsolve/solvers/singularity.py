@@ -19,7 +19,8 @@ from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter
-from eqsolve.laplace.implicit import Bundle, ImplicitTransform, Prepared, precise_number
+from eqsolve.laplace.bundle import Bundle
+from eqsolve.laplace.implicit import ImplicitTransform, Prepared, precise_number
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
 from eqsolve.result import Result
 from eqsolve.solvers.options import Options

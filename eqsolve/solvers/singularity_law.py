@@ -7,7 +7,7 @@ everything its fixed point takes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ from eqsolve.solvers.quadrature import Lines, adapt
 __all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
 
 _OUTER = 64  # nodes across, for transforms of several variables
+_LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
+_ROUGHLY = 1e-9  # relative tolerance of the points to begin with
+_CLOSER = 7  # how often the neighbourhood of an extreme is looked at again, thirty times closer each time
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class _ProbeLines(Lines):
 
     def __init__(self, law: Any, probe: Probe) -> None:
         problem = law.solution.problem
-        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None], law.solution.problem.guesses)
+        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
         self.law, self.probe = law, probe
 
     def values(self, rows: Any, at: Array, x: Array, signs: Any) -> Array:
@@ -121,17 +124,57 @@ class SolutionSource:
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
             return self._precise(probe, digits)
-        law = self._law
-        lines = _ProbeLines(law, probe or _general)
-        rows, nodes = self.solution.point.mesh.rows, None
-        if probe is None and rows.exact and not rows.turned:  # to begin with, the nodes of the fixed point itself
+        return self._resolved(probe or _general, 1e-15)
+
+    def first_rule(self, probe: Probe) -> Rule:
+        """Return a rule to begin with: the nodes of the fixed point itself, or some for integrands like ``probe``."""
+        lines, rows = _ProbeLines(self._law, probe), self.solution.point.mesh.rows
+        if rows.exact and not rows.turned:
             nodes = self.solution.point.mesh.moved(lines.kinks(rows)).nodes()
-        if nodes is None or abs(nodes[2].sum() - 1) > 1e-10:  # it leaves out where its own integrands vanish
-            rows = law.rows(self.names, None if len(self.names) == 1 else _OUTER)
-            nodes = adapt(lines, rows, tolerance=1e-15, rounds=40).nodes()
-        at, x, share, signs = nodes
+            if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
+                return self._at(lines, rows, nodes)
+        return self._resolved(probe, _ROUGHLY)
+
+    def _resolved(self, probe: Probe, tolerance: float) -> Rule:
+        lines = _ProbeLines(self._law, probe)
+        rows = self._law.rows(self.names, None if len(self.names) == 1 else _OUTER)
+        known = self.solution.point.mesh
+        like = None if known.rows.turned or rows.turned else known
+        return self._at(lines, rows, adapt(lines, rows, tolerance=tolerance, rounds=40, like=like).nodes())
+
+    def _at(self, lines: Lines, rows: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
+        law, (at, x, share, signs) = self._law, nodes
         values = law.at(lines, rows, at, x, signs)
         return Rule({name: values[law.names.index(name)] for name in self.names}, share)
+
+    def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
+        """Return where functions of the variable are smallest and largest over its support, however improbable that is.
+
+        Every line of the law is looked at on a grid, and again around the best place, ever closer.
+        """
+        if len(self.names) > 1:
+            return {}
+        law, rows = self._law, self._law.rows(self.names)
+        lines = _ProbeLines(law, _general)
+
+        def look(at: Array, x: Array) -> tuple[list[Array], Array]:
+            values = law.at(lines, rows, at, x, None)[law.names.index(self.names[0])]
+            return function({self.names[0]: values}), values
+
+        lines_of = np.repeat(np.arange(len(rows.weight)), len(_LOOK))
+        x = np.where(rows.is_point[lines_of], 0.0, np.tile(_LOOK, len(rows.weight)))
+        columns, _ = look(lines_of, x)
+        found = []
+        for k, column in enumerate(columns):
+            for sign in (1.0, -1.0):
+                place = int(np.nanargmin(sign * column))
+                row, centre, width = lines_of[place : place + 1], float(x[place]), _LOOK[1] - _LOOK[0]
+                for _ in range(0 if rows.is_point[row[0]] else _CLOSER):
+                    near = centre + width * np.linspace(-1, 1, 65)
+                    tried, _ = look(np.repeat(row, 65), near)
+                    centre, width = float(near[int(np.nanargmin(sign * tried[k]))]), width / 30
+                found.append(look(row, np.array([centre]))[1][0])
+        return {self.names[0]: np.unique(found)}
 
     @functools.cached_property
     def _law(self) -> FixedPointLaw:

@@ -227,7 +227,7 @@ class _Control:
             text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
             logger.debug("points: %s", {name: f"{value:.2g}" for name, value in self._excesses(curves, errors).items()})
-            known = {name: errors[name] + time_error[name] for name in errors}
+            known = {name: errors[name] / _REMAINS + time_error[name] for name in errors}  # the change is not in it yet
             self._keep(solved, known, f"with {self._paths(solved)} paths")
             if by_points + by_time <= 1.0 or number == _ROUNDS:
                 break

@@ -34,6 +34,7 @@ _LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
 _DOUBTS = 3  # how often an early end is doubted
 _FIRST_STEP = 0.05  # of the whole time
 _LARGEST_GROWTH = 2.5  # of the step, from panel to panel
+_LOOK = 100  # panels after which the memory needed is estimated again
 _MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
 
 
@@ -213,7 +214,7 @@ def _fixed(
 
 def _watch_memory(march: March, end: float) -> None:
     """Refuse to go on when the whole solution would not fit into memory."""
-    if march.panels % 200:
+    if march.panels % _LOOK:
         return
     rows = march.rows()
     used = 0 if rows is None else rows.nbytes

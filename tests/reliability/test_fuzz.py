@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import eqsolve
+from eqsolve.checkpoint import Checkpoint
 from eqsolve.cli import main
-from eqsolve.cli.options import read_pairs, read_settings, read_times
+from eqsolve.cli.options import OPTIONS, read_settings
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import EqsolveError
 from eqsolve.sweeping.axes import check_settings, read_axes
@@ -19,7 +20,9 @@ from eqsolve.sweeping.axes import check_settings, read_axes
 from . import inputs
 from .conftest import DECAY, listing, time_limit
 
-SHARES = {"set": 4400, "grid": 2100, "times": 2000, "model": 1000, "file": 300, "command": 200}  # together ten thousand
+SHARES = {  # together ten thousand
+    "set": 4300, "grid": 2100, "times": 2000, "model": 1000, "file": 300, "checkpoint": 100, "command": 200,
+}  # fmt: skip
 QUICK = 20  # the default run tries one in so many
 SEED = 20260
 
@@ -75,8 +78,8 @@ def test_times(every: int, folder: Path) -> None:
     before = listing(folder)
     for rng in draws("times", every):
         text = inputs.moments(rng)
-        read = rng.choice([read_times, read_pairs])
-        attempt(lambda read=read, text=text: read(text), f"--at {text!r}")
+        option = OPTIONS[rng.choice(["at", "at2"])]
+        attempt(lambda option=option, text=text: option.read(text, option.flag), f"{option.flag} {text!r}")
     assert listing(folder) == before
 
 
@@ -109,6 +112,28 @@ def test_result_files(every: int, folder: Path) -> None:
         (folder / "bad.nc").write_bytes(made)
         attempt(lambda: eqsolve.open("bad.nc"), f"file {number}")
     assert listing(folder) == sorted(before)
+
+
+@levels
+def test_checkpoint_files(every: int, folder: Path) -> None:
+    """A damaged checkpoint costs steps, never the numbers."""
+    options = {"t_max": 2, "rtol": 1e-2}
+    exact = eqsolve.solve("integro_nonlinear", **options)["y"].values
+    eqsolve.solve("integro_nonlinear", checkpoint=Checkpoint("good"), **options)
+    good = (folder / "good").read_bytes()
+    for number, rng in enumerate(draws("checkpoint", every)):
+        made = bytearray(good)
+        for _ in range(rng.choice([1, 1, 5])):
+            made[rng.randrange(len(made))] = rng.randrange(256)
+        if rng.random() < 0.2:
+            made = made[: rng.randrange(len(made))]
+        (folder / "bad").write_bytes(made)
+
+        def resume() -> None:
+            found = eqsolve.solve("integro_nonlinear", checkpoint="bad", resume=True, **options)
+            assert found["y"].values.tobytes() == exact.tobytes()
+
+        attempt(resume, f"checkpoint {number}")
 
 
 @levels

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
-from sympy import Rational
+from sympy import Rational, cos, sqrt
 
 import eqsolve
-from eqsolve import E, Eq, Int, System, function, process, random, times
+from eqsolve import GP, E, Eq, FixedPoint, Int, System, correlation, function, normal, process, random, times, unknown
 from eqsolve.laws import Discrete
 
-t, s = times("t s")
+t, s, tp = times("t s t'")
 ROUNDING = 1e-12
 few = settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 many = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 entry = st.integers(-20, 20).map(lambda n: n / 10)
+positive = st.integers(1, 20).map(lambda n: n / 10)
 tolerance = st.sampled_from([1e-2, 1e-3, 1e-5, 1e-8])
 MOMENTS = np.array([0.1, 0.5, 1.0])
 
@@ -66,6 +67,28 @@ def averages(rates: list[float], rtol: float) -> None:
     agree(eqsolve.solve(model, at=MOMENTS, rtol=rtol), "m", exact, np.abs(exact).max())
 
 
+def noise(a: float, b: float, rate: float, rtol: float) -> None:
+    """x' = −a x + z with E z(t) z(t') = b² cos ω(t − t'): z is a random mixture of a cosine and a sine, so x is too."""
+    x, z, C = process("x"), process("z"), correlation("C")
+    model = System(
+        "noise", eqs=[Eq(x(t).diff(t), -a * x(t) + z(t)), Eq(C(t, tp), E(x(t) * x(tp)))], init={x: 1},
+        laws={z: GP(b**2 * cos(rate * (t - tp)))}, observables={"m": C(t, t)},
+    )  # fmt: skip
+    matrix = np.array([[-a, 1.0, 0.0], [0.0, 0.0, -rate], [0.0, rate, 0.0]])
+    parts = [[expm(matrix * moment)[0] @ start for start in np.eye(3)] for moment in MOMENTS]
+    exact = np.array([one**2 + b**2 * (two**2 + three**2) for one, two, three in parts])
+    agree(eqsolve.solve(model, at=MOMENTS, rtol=rtol), "m", exact, np.abs(exact).max())
+
+
+def variance(a: float, b: float, rtol: float) -> None:
+    """v = E[(a + b z √v)²] is a²/(1 − b²)."""
+    v, z = unknown("v", positive=True), normal("z")
+    found = eqsolve.solve(FixedPoint("variance", eqs=[Eq(v, E((a + b * z * sqrt(v)) ** 2))]), rtol=rtol)
+    exact = a**2 / (1 - b**2)
+    assert found.status == "ok"
+    assert abs(found["v"].item() - exact) <= found.error["v"].item() + ROUNDING * exact / (1 - b**2)
+
+
 squares = st.integers(1, 3).flatmap(
     lambda n: st.tuples(
         st.lists(st.lists(entry, min_size=n, max_size=n), min_size=n, max_size=n), st.lists(entry, min_size=n, max_size=n)
@@ -89,6 +112,25 @@ def test_memory(a: float, b: float, y0: float, rtol: float) -> None:
 @given(st.lists(entry, min_size=1, max_size=4), tolerance)
 def test_averages(rates: list[float], rtol: float) -> None:
     averages(rates, rtol)
+
+
+@few
+@given(positive, positive, entry, st.sampled_from([1e-2, 1e-3, 1e-4]))
+def test_noise(a: float, b: float, rate: float, rtol: float) -> None:
+    noise(a, b, rate, rtol)
+
+
+@few
+@given(positive, st.integers(-9, 9).map(lambda n: n / 10), tolerance)
+def test_fixed_points(a: float, b: float, rtol: float) -> None:
+    variance(a, b, rtol)
+
+
+@pytest.mark.slow
+@many
+@given(positive, positive, entry, st.sampled_from([1e-2, 1e-3, 1e-4]))
+def test_much_noise(a: float, b: float, rate: float, rtol: float) -> None:
+    noise(a, b, rate, rtol)
 
 
 @pytest.mark.slow

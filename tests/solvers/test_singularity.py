@@ -1,5 +1,6 @@
 """Rates of declared singularities: reference values, limits known in closed form, derivatives, routing of settings."""
 
+import itertools
 import json
 import math
 import subprocess
@@ -166,3 +167,41 @@ def test_atoms_of_the_target_without_noise_all_count() -> None:
     found = eqsolve.solve("dln_rate", alpha=0.3, delta=delta, sigma2=0, w_star="Rademacher(0.5)")
     assert float(found["gamma"]) == pytest.approx(-u * (1 - share @ (x / (u + x)) / delta), rel=1e-13)
     assert found.stats["certified"]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "gamma"),
+    [(0.3, 0.080101693514866251), (0.1, 0.0089897808905945636), (0.03, 0.00080991799267698152), (1e-3, 8.9999989884951234e-7)],
+)
+def test_the_edge_of_a_law_counts_where_it_has_nearly_no_weight(alpha: float, gamma: float) -> None:
+    """w ~ N(1, 1/90): the smallest x, at w = 0, has a density of 1e-19, and the rate is still that of the branch point by it.
+
+    Values by quadrature in 60 digits of E[x²/(u + x)²] = δ, whose root lies 1e-14 to 1e-17 of α² from the end of the support;
+    in floats the two cannot be told apart.
+    """
+    found = eqsolve.solve("dln_rate", alpha=alpha, delta=10, sigma2=0.1, w_star="Point(1)")
+    assert found.stats["singularity"] == "edge"
+    assert float(found["gamma"]) == pytest.approx(gamma, rel=1e-11)
+    assert float(found.error["gamma"]) == pytest.approx(1e-11 * gamma, rel=0.5)
+
+
+@pytest.mark.slow
+def test_rates_increase_with_alpha_over_laws_sizes_and_noise() -> None:
+    """180 points, ends of the ranges among them: solved, certified, residual below 1e-12, total derivative positive.
+
+    At the edge of a law, where there is no derivative, the difference of two rates known to 1e-11 has the sign. The
+    benchmark of rates does the same on 540 points.
+    """
+    model, edges = eqsolve.load("dln_rate"), 0
+    laws = ("Bernoulli(0.1)", "Normal(0, 1)", "Rademacher(0.5)", "GaussBernoulli(0.3, 1)", "Point(1)")
+    for law, sigma2, delta, alpha in itertools.product(laws, (0, 0.1), (0.1, 0.5, 0.95, 1.05, 2, 10), (1e-3, 0.3, 1e2)):
+        settings = {"w_star": law, "sigma2": sigma2, "delta": delta}
+        found = eqsolve.solve(model, alpha=alpha, **settings)
+        assert found.stats["certified"], (settings, alpha)
+        assert found.stats["residual"] <= 1e-12, (settings, alpha)
+        if found.stats["singularity"] == "branch point":
+            assert found.derivative("gamma", "alpha") > 0, (settings, alpha)
+            continue
+        edges += 1
+        assert float(eqsolve.solve(model, alpha=1.001 * alpha, **settings)["gamma"]) > 1.0001 * float(found["gamma"])
+    assert edges == 2  # w* = 1 with noise at δ = 10: α = 1e-3 and 0.3

@@ -1,0 +1,150 @@
+"""Expressions with expectations made into functions: random parts that do not move are computed once per law."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Dummy, Expr, Pow, cse, lambdify
+
+from eqsolve.language.nodes import E, InverseValue
+from eqsolve.language.symbols import Random
+from eqsolve.laplace.expectation import Array, Rule
+
+__all__ = ["Bundle", "StaticParts"]
+
+
+class Bundle:
+    """Several expressions in (R, p) with expectations, evaluated together with common parts shared."""
+
+    def __init__(self, expressions: Sequence[Expr], points: tuple[Basic, Basic], parameters: tuple[Basic, ...]) -> None:
+        self.parameters = parameters
+        means = sorted(set().union(*(expr.atoms(E) for expr in expressions)), key=str)
+        self._static: dict[Basic, Dummy] = {}
+        dynamic = [self._shield(node.argument, set(points)) for node in means]
+        self.statics = list(self._static)
+        names = list(self._static.values())
+        self.randoms = sorted({s for expr in self.statics for s in expr.free_symbols if isinstance(s, Random)}, key=str)
+        stand_ins = [Dummy(f"m{index}") for index in range(len(means))]
+        outer = [_replace(expr, dict(zip(means, stand_ins, strict=True))) for expr in expressions]
+        self._arguments = ([*points, *parameters, *names], dynamic)
+        self._outer = ([*points, *parameters, *stand_ins], outer)
+        self._made: dict[str, Any] = {}
+
+    def _shield(self, expr: Expr, points: set[Basic]) -> Expr:
+        """Give each largest part that is random and does not depend on R and p a name; it is computed once."""
+        static = any(isinstance(item, Random) for item in expr.free_symbols) and not expr.free_symbols & points
+        if static and not (expr.is_Mul and any(a.is_number for a in expr.args)):
+            return self._static.setdefault(expr, Dummy(f"x{len(self._static)}", real=True))
+        if not expr.args or isinstance(expr, InverseValue):
+            return expr
+        if expr.is_Mul or expr.is_Add:  # keep together what is random and static, sympy has flattened it
+            fixed = [a for a in expr.args if not a.free_symbols & points and not a.is_number]
+            if len(fixed) > 1 and any(isinstance(s, Random) for a in fixed for s in a.free_symbols):
+                rest = [a for a in expr.args if a not in fixed]
+                return expr.func(self._shield(expr.func(*fixed), points), *(self._shield(a, points) for a in rest))
+        return expr.func(*(self._shield(arg, points) for arg in expr.args))
+
+    def functions(self, module: str) -> tuple[Any, Any]:
+        if module not in self._made:
+            modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
+            shared = _reciprocals if module == "numpy" else True
+            self._made[module] = tuple(
+                lambdify(arguments, body, modules, cse=shared) for arguments, body in (self._arguments, self._outer)
+            )
+        return self._made[module]
+
+    def static_values(self, rule: Rule, parameters: Mapping[Basic, Any], module: str) -> list[Array]:
+        """Return the static random parts at every point of a rule."""
+        if not self.statics:
+            return []
+        given = {item: rule.values[item.name] for item in self.randoms}
+        if "statics" not in self._made:
+            self._made["statics"] = StaticParts(self.statics, self.randoms, self.parameters)
+        return self._made["statics"](given, parameters, module)
+
+    def evaluate(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
+        """Return the expressions at one point, or at arrays of points; callers silence numpy's warnings."""
+        inner, outer = self.functions("numpy")
+        many = np.ndim(p) > 0
+        if not many:  # numpy's scalars overflow to inf, Python's raise
+            R, p = (np.complex128(v) if isinstance(v, complex) else np.float64(v) for v in (R, p))
+        row = (lambda v: np.asarray(v)[:, None]) if many else (lambda v: v)
+        bodies = inner(row(R), row(p), *parameters, *statics)
+        if many:
+            means = [b @ weights if np.ndim(b) == 2 and np.shape(b)[1] == weights.size
+                     else np.broadcast_to(b, (np.size(p), 1))[:, 0] * weights.sum() for b in bodies]  # fmt: skip
+        else:
+            means = [b @ weights if np.ndim(b) == 1 else b * weights.sum() for b in bodies]
+        return outer(R, p, *parameters, *means)
+
+    def evaluate_precise(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
+        """Return the expressions at one point in mpmath numbers."""
+        import mpmath
+
+        inner, outer = self.functions("mpmath")
+        count = len(self._arguments[1])
+        sums = [mpmath.mpf(0)] * count
+        for index, weight in enumerate(weights):
+            bodies = inner(R, p, *parameters, *(column[index] for column in statics))
+            sums = [total + weight * body for total, body in zip(sums, bodies, strict=True)]
+        return outer(R, p, *parameters, *sums)
+
+
+def _reciprocals(expressions: list[Expr]) -> tuple[list[tuple[Basic, Expr]], list[Expr]]:
+    """Return common parts and expressions in terms of them, with powers of denominators as products of one reciprocal."""
+    parts, bodies = cse(expressions, list=False)
+    made: list[tuple[Basic, Expr]] = []
+    swaps: dict[Basic, Basic] = {}
+
+    def swapped(expr: Expr) -> Expr:
+        found = [node for node in expr.atoms(Pow) if node.exp.is_Integer and -4 <= node.exp < 0]
+        for base in dict.fromkeys(node.base for node in found):
+            if Pow(base, -1) not in swaps:
+                one, two = Dummy("r"), Dummy("r")
+                made.extend([(one, 1 / base), (two, one**2)])
+                swaps.update({Pow(base, -1): one, Pow(base, -2): two, Pow(base, -3): one * two, Pow(base, -4): two**2})
+        return _replace(expr, swaps)
+
+    for name, body in parts:
+        made.append((name, swapped(body)))
+    return made, [swapped(body) for body in bodies]
+
+
+def _replace(expr: Expr, mapping: Mapping[Basic, Basic]) -> Expr:
+    return expr.xreplace(dict(mapping))
+
+
+class StaticParts:
+    """Random expressions without R and p, inverse functions included, at many points."""
+
+    def __init__(self, expressions: Sequence[Expr], randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
+        from eqsolve.laplace.inverse import InverseFunction
+
+        self.inverses: list[tuple[Dummy, InverseFunction]] = []
+        nodes = sorted(set().union(*(expr.atoms(InverseValue) for expr in expressions)), key=lambda n: n.count_ops())
+        swaps: dict[Basic, Basic] = {}
+        symbols = list(randoms)
+        for node in nodes:
+            name = Dummy("y", real=True)
+            inner = InverseValue(*(arg.xreplace(swaps) for arg in node.args))
+            self.inverses.append((name, InverseFunction(inner, symbols, list(parameters))))
+            swaps[node] = name
+            symbols = [*symbols, name]
+        self.arguments = [*symbols, *parameters]
+        self.bodies = [expr.xreplace(swaps) for expr in expressions]
+        self._made: dict[str, Any] = {}
+
+    def __call__(self, given: Mapping[Basic, Array], parameters: Mapping[Basic, Any], module: str) -> list[Array]:
+        columns, numbers = list(given.values()), list(parameters.values())
+        for _, inverse in self.inverses:
+            columns.append(inverse(columns, numbers, module))
+        if module not in self._made:
+            modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
+            self._made[module] = lambdify(self.arguments, self.bodies, modules, cse=True)
+        function, size = self._made[module], len(columns[0])
+        if module == "numpy":
+            return [np.asarray(made) * np.ones(size) for made in function(*columns, *map(float, numbers))]
+        rows = [function(*(column[i] for column in columns), *numbers) for i in range(size)]
+        return [np.array([row[k] for row in rows], dtype=object) for k in range(len(self.bodies))]

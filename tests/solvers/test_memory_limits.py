@@ -1,0 +1,56 @@
+"""What would not fit into the machine's memory is not begun: an error names the size, or the last solution is returned."""
+
+import os
+
+import pytest
+
+import eqsolve
+from eqsolve.solvers.paths import Paths
+
+
+def shrink(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
+    """Make the machine believe that it has so many bytes of memory."""
+    known = os.sysconf
+    monkeypatch.setattr(os, "sysconf", lambda name: 1 if name == "SC_PAGE_SIZE" else
+                        int(size) if name == "SC_PHYS_PAGES" else known(name))  # fmt: skip
+
+
+def test_paths_that_do_not_fit_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, 1e4)
+    with pytest.raises(eqsolve.SolverError, match=r"paths on .* nodes would need about .* GB .*larger rtol"):
+        eqsolve.solve("dln", t_max=2)
+
+
+def test_more_paths_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tolerance that needs more points than there is room for: the solution with fewer, and its error."""
+    monkeypatch.setattr("eqsolve.solvers.stochastic._SAMPLE", 64)
+    most, check = [0], Paths._check_memory
+
+    def look(solver: Paths, paths: int, nodes: int) -> None:
+        most.append(max(most[-1], paths * nodes))
+        check(solver, paths, nodes)
+
+    moments = [0.5, 1, 2]
+    with monkeypatch.context() as patched:
+        patched.setattr(Paths, "_check_memory", look)
+        exact = eqsolve.solve("dln", t_max=2, rtol=3e-4).at(moments)
+
+    def on_a_small_machine(solver: Paths, paths: int, nodes: int) -> None:
+        with monkeypatch.context() as patched:
+            if paths * nodes == most[-1]:
+                shrink(patched, 1e4)
+            check(solver, paths, nodes)
+
+    monkeypatch.setattr(Paths, "_check_memory", on_a_small_machine)
+    result = eqsolve.solve("dln", t_max=2, rtol=3e-4)
+    assert result.status == "out of memory"
+    found = result.at(moments)
+    gap = abs(found["E_test"].values - exact["E_test"].values)
+    assert (gap <= found["E_test_error"].values + exact["E_test_error"].values).all()
+
+
+def test_two_time_functions_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, 1e5)
+    monkeypatch.setattr("eqsolve.solvers.two_time._LOOK", 5)
+    with pytest.raises(eqsolve.UsageError, match=r"would need about .* GB of the machine's .* GB; shorten t_max"):
+        eqsolve.solve("pspin", t_max=20)
