@@ -219,7 +219,7 @@ class _Control:
                 means = {key: value + step[key] for key, value in means.items()}
                 changed = self._change(curves, solved, {key: value + step[key] for key, value in solved.means.items()})
                 effects[way] = self._worst(curves, changed)
-                falls = 1.5 * effects[way] / earlier[way] if earlier.get(way) else 1.0  # how much less the next change would be
+                falls = 1.5 * effects[way] / earlier[way] if earlier.get(way) else 1.0  # how much less the next change is
                 remains = min(max(falls, _REMAINS[0]), _REMAINS[1])
                 errors = {name: error + remains * changed[name] for name, error in errors.items()}
             earlier = dict(effects)
@@ -227,7 +227,7 @@ class _Control:
             text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
             logger.debug("points: %s", {name: f"{value:.2g}" for name, value in self._excesses(curves, errors).items()})
-            known = {name: errors[name] / _REMAINS + time_error[name] for name in errors}  # the change is not in it yet
+            known = {name: errors[name] / _REMAINS[0] + time_error[name] for name in errors}  # the change is not in it yet
             self._keep(solved, known, f"with {self._paths(solved)} paths")
             if by_points + by_time <= 1.0 or number == _ROUNDS:
                 break
