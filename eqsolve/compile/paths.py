@@ -63,7 +63,9 @@ class CompiledEnsemble:
 def stable(expr: Expr) -> Expr:
     """Write products of exponentials and hyperbolic functions so that they do not overflow before they cancel."""
     if expr.has(sinh, cosh) and expr.has(exp) and not expr.has(tanh):
-        return powsimp(expr.rewrite(exp).expand(), combine="exp")
+        values = {value: Dummy("v", real=True) for value in expr.atoms(Value)}
+        plain = powsimp(expr.xreplace(values).rewrite(exp).expand(), combine="exp", deep=True)
+        return plain.xreplace({dummy: value for value, dummy in values.items()})
     return expr
 
 

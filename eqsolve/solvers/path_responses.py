@@ -27,6 +27,11 @@ def _average(left: list[Array], tangents: Array) -> Array:
     return np.asarray(np.matmul(np.stack(left, axis=1), tangents.transpose(1, 0, 2)))
 
 
+def _bounded(slope: Any) -> Any:
+    """Return a slope, zero where it has no value: at a kink that a path sits on."""
+    return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=0.0, posinf=0.0, neginf=0.0)
+
+
 class PathResponses(Paths):
     """Paths with their linear responses."""
 
@@ -59,7 +64,7 @@ class PathResponses(Paths):
                      for item in self._full_arguments()]  # fmt: skip
         shape = (size, len(some))
         values = [np.broadcast_to(v, shape) for v in self.compiled.target_values(*arguments)]
-        slopes = [np.broadcast_to(v, shape) for v in self.compiled.target_slopes(*arguments)]
+        slopes = [np.broadcast_to(_bounded(v), shape) for v in self.compiled.target_slopes(*arguments)]
         direct = [np.broadcast_to(v, shape) for v in self.compiled.target_noise_slopes(*arguments)]
         noises = self.compiled.source.noises
         made = []
@@ -97,7 +102,7 @@ class PathResponses(Paths):
             factors = [np.broadcast_to(value, shape) for value in mean.factors(*arguments)]
             jobs.append((mean, outputs, factors, np.zeros((size, size))))
         targets = self.compiled.targets
-        slopes = [np.broadcast_to(v, shape) for v in self.compiled.target_slopes(*arguments)]
+        slopes = [np.broadcast_to(_bounded(v), shape) for v in self.compiled.target_slopes(*arguments)]
         direct = [np.broadcast_to(v, shape) for v in self.compiled.target_noise_slopes(*arguments)]
         noises = self.compiled.source.noises
         own = [direct[place * len(noises) + noises.index(noise)] @ self.points.weights for place in range(len(targets))]
