@@ -46,6 +46,7 @@ _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own,
 _RATIO = math.sqrt(2.0)
 _ROUNDS = 8
 _SAMPLE, _SETS = 1024, 4  # paths kept to look at laws, in sets whose differences show the error
+_FEW = 3.0  # when more points change so much, panels are looked at again
 _SHARE = 0.45  # of the tolerance for panels, and for points
 _REMAINS = 0.2, 0.5  # of the change under more points, in the error after they were taken in: least and most
 
@@ -172,10 +173,12 @@ class _Control:
     def _nothing(self, solved: Solved) -> dict[str, Array]:
         return {name: np.zeros_like(values) for name, values in self._curves(solved).all.items()}
 
-    def _settle_panels(self, base: Solved, stop: float) -> tuple[Solved, dict[str, Array], float]:
+    def _settle_panels(
+        self, base: Solved, stop: float, ratios: Array | None = None
+    ) -> tuple[Solved, dict[str, Array], float]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
         assert base.grid.panels is not None
-        ratios = np.full(base.grid.panels.panels, _RATIO)
+        ratios = np.full(base.grid.panels.panels, _RATIO) if ratios is None else ratios
         for _ in range(_ROUNDS):
             dense = self._denser(base, stop, ratios)
             errors = self._compare(base, dense, ratios)
@@ -187,6 +190,22 @@ class _Control:
                 break
             base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors, worst
+
+    def _check_panels(self, solved: Solved, stop: float) -> tuple[Solved, dict[str, Array], float]:
+        """Compare with wider panels, now that there are more points; have denser ones where that shows too large an error."""
+        assert solved.grid.panels is not None
+        shapes = self.sweeper.shapes
+        coarse = self._denser(solved, stop, np.full(solved.grid.panels.panels, 1 / _RATIO))
+        self.sweeper.shapes = shapes
+        assert coarse.grid.panels is not None
+        overall = solved.grid.panels.panels / coarse.grid.panels.panels
+        errors = self._compare(coarse, solved, np.full(coarse.grid.panels.panels, overall))
+        curves = self._curves(solved)
+        worst = self._worst(curves, errors)
+        logger.info("panels: %d nodes with %d paths, error %.2g", solved.grid.size, self._paths(solved), worst)
+        if worst <= _SHARE:
+            return solved, errors, worst
+        return self._settle_panels(solved, stop, self._ratios(curves, errors, solved))
 
     def _ratios(self, curves: Curves, errors: dict[str, Array], solved: Solved) -> Array:
         """Return how much denser each panel and its neighbours should be."""
@@ -207,6 +226,7 @@ class _Control:
         sweeper = self.sweeper
         sweeper.learn(solved)
         earlier: dict[str, float] = {}
+        falls: dict[str, float] = {}  # how much less the next change is, at worst so far
         for number in range(1, _ROUNDS + 1):
             curves = self._curves(solved)
             self.plain = sweeper.solvers(self.level)
@@ -219,8 +239,9 @@ class _Control:
                 means = {key: value + step[key] for key, value in means.items()}
                 changed = self._change(curves, solved, {key: value + step[key] for key, value in solved.means.items()})
                 effects[way] = self._worst(curves, changed)
-                falls = 1.5 * effects[way] / earlier[way] if earlier.get(way) else 1.0  # how much less the next change is
-                remains = min(max(falls, _REMAINS[0]), _REMAINS[1])
+                if earlier.get(way):
+                    falls[way] = max(falls.get(way, _REMAINS[0]), 1.5 * effects[way] / earlier[way])
+                remains = min(falls.get(way, 1.0), _REMAINS[1])
                 errors = {name: error + remains * changed[name] for name, error in errors.items()}
             earlier = dict(effects)
             by_points = self._worst(curves, errors)
@@ -238,6 +259,8 @@ class _Control:
             sweeper.learn(solved)
             try:
                 solved = sweeper.iterate(solved.grid, means, self.level, stop)
+                if self.options.step is None and number == 1 and max(effects.values()) > _FEW:
+                    solved, time_error, by_time = self._check_panels(solved, stop)
             except SolverError as reason:
                 logger.info("more points cannot be had: %s", reason)
                 break
