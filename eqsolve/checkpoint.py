@@ -184,10 +184,9 @@ class Checkpoint:
         began = time.perf_counter()
         try:
             result = compute()
-        except MemoryError:  # there may be more of it when the run goes on
-            raise
         except SolverError as error:
-            self._keep(index, [label, "failed", str(error)], codec, time.perf_counter() - began)
+            if type(error) is SolverError:  # others say more than a text, or may not come again: there may be more memory
+                self._keep(index, [label, "failed", str(error)], codec, time.perf_counter() - began)
             raise
         self._keep(index, [label, "done", result], codec, time.perf_counter() - began)
         return result

@@ -15,6 +15,7 @@ import pytest
 
 import eqsolve
 from eqsolve.checkpoint import Checkpoint
+from eqsolve.errors import MemoryLimitError
 from eqsolve.packing import Codec
 
 RUNS = {  # small ones: a stochastic system, and one of two times
@@ -181,17 +182,18 @@ def test_an_interruption_of_a_solver_that_has_nothing_to_return(tmp_path: Path) 
 def test_a_failure_of_the_solver_is_a_step_too(tmp_path: Path) -> None:
     calls = []
 
-    def fail() -> None:
-        calls.append(1)
-        raise eqsolve.SolverError("it blows up")
+    def fail(kind: type[eqsolve.SolverError]) -> None:
+        calls.append(kind)
+        raise kind("it blows up")
 
     for resume in (False, True):
         checkpoint = Checkpoint(tmp_path / "f", resume=resume)
         checkpoint.begin({"run": 1})
-        with pytest.raises(eqsolve.SolverError, match="it blows up"):
-            checkpoint.step("a", fail, Codec())
+        for kind in (eqsolve.SolverError, MemoryLimitError):
+            with pytest.raises(kind, match="it blows up"):
+                checkpoint.step("a", lambda kind=kind: fail(kind), Codec())
         checkpoint.close()
-    assert len(calls) == 1
+    assert calls == [eqsolve.SolverError, MemoryLimitError, MemoryLimitError]  # there may be more memory next time
 
 
 def test_a_full_disk_costs_the_checkpoint_not_the_solve(
