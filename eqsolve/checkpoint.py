@@ -166,11 +166,11 @@ class Checkpoint:
 
     def close(self, *, remove: bool = False) -> None:
         """Let go of the file; remove it once its run is finished."""
-        if remove:
-            self.path.unlink(missing_ok=True)
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+        if remove:
+            self.path.unlink(missing_ok=True)
 
     # --- steps --------------------------------------------------------------------------------------------------------
     def step(self, label: str, compute: Callable[[], T], codec: Codec) -> T:
