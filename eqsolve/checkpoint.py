@@ -20,14 +20,9 @@ from typing import Any, TypeVar
 
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.packing import Buffer, Codec, PackingError, TooLargeError
-from eqsolve.saving import cannot_write
+from eqsolve.saving import cannot_write, lock
 
 __all__ = ["Checkpoint"]
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there two runs with one checkpoint are not noticed
-    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger("eqsolve")
 
@@ -76,7 +71,7 @@ class Checkpoint:
             raise cannot_write(self.path, error) from None
         described = json.loads(json.dumps(identity, default=str))
         try:
-            self._lock()
+            lock(self._stream, self.path)
             self._read(described)
         except OSError as error:
             self.close()
@@ -86,13 +81,6 @@ class Checkpoint:
             raise
         if self._there:
             logger.info("%s holds %d finished steps", self.path, len(self._there))
-
-    def _lock(self) -> None:
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(f"another process is writing {str(self.path)!r}; wait for it, or stop it") from None
 
     def _read(self, identity: dict[str, Any]) -> None:
         stream = self._stream
