@@ -53,7 +53,7 @@ def coordinates(model: str, d: int, seeds: int, **params: Any) -> np.ndarray:
     return np.concatenate(made)
 
 
-def flow_runs(at: Any, d: int, seeds: int, data: Any = "gaussian", rtol: float = 1e-6, **params: Any) -> dict[str, np.ndarray]:
+def flow_runs(at: Any, d: int, seeds: int, data: Any = "gaussian", rtol: float = 1e-9, **params: Any) -> dict[str, np.ndarray]:
     """Return E_train and E_test of finite-size gradient flow on (draw, time)."""
     flow = eqsolve.load("dln_flow")
     if callable(data):

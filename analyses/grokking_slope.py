@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 import xarray as xr
-from _shared import theory
 
+import eqsolve
 from eqsolve.phases import Transition, find_phases
 from eqsolve.plotting.paper import panels
 
@@ -18,13 +18,14 @@ LAM = 0.5
 
 
 def compute(run):
-    """Transitions from three starts."""
+    """Transitions from several starts."""
     alphas, found = np.array(run.pick([5.0, 10.0], [3.0, 5.0, 10.0, 20.0])), []
     for place, alpha in enumerate(alphas):
         run.report(place, len(alphas))
         t = np.linspace(0.3, 2 * math.log(alpha) / LAM + 8, 400)
-        curve = theory(t, run.pick(1e-2, 3e-3), delta=0.5, lam=LAM, alpha=float(alpha))
-        phases = find_phases((t, curve["E_train"], curve["E_train_error"]), log=False)
+        solved = eqsolve.solve("dln", delta=0.5, lam=LAM, alpha=float(alpha), t_max=t[-1], rtol=3e-2, atol=1e-3)
+        curve = solved.at(t)
+        phases = find_phases((t, curve["E_train"].values, curve["E_train_error"].values), log=False)
         move = [item for item in phases if isinstance(item, Transition)][-1]
         found.append((move.time, move.error))
     slope = float(np.polyfit(np.log(alphas), np.array(found)[:, 0], 1)[0])
@@ -40,6 +41,7 @@ def draw(data):
     axes.plot(a, time[0] + 2 / LAM * np.log(a / a[0]), "k--", lw=0.9, label=r"slope $2/\lambda$")
     axes.set(xscale="log", xlabel=r"initialization $\alpha$", ylabel="time of the transition")
     axes.set_xticks(a, [f"{value:g}" for value in a])
+    axes.set_xlim(0.8 * a[0], 1.25 * a[-1])
     axes.minorticks_off()
     axes.legend()
     return figure

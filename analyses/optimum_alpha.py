@@ -2,7 +2,8 @@
 
 Diagonal network without weight decay, δ = 0.5, P_* = Bernoulli(0.1). Without noise E_test grows with α; with σ² = 0.05
 it has a minimum at α = 0.345, found here as a zero of the exact derivative dE_test/dα. Points with error bars: the
-interpolators of least potential at d = 400, 8 draws (quick: 200, 4), bars of one standard error.
+interpolators of least potential at d = 400, 8 draws (quick: 200, 4), bars of one standard error; the draws are the same at
+every α, so that their deviations are common.
 """
 
 import numpy as np

@@ -21,7 +21,7 @@ def compute(run):
     from eqsolve.microscopic.rest import decay_rates
 
     alphas = np.geomspace(0.03, 10, run.pick(15, 49))
-    places = np.array(run.pick([0.1, 1.0], [0.1, 0.3, 1.0, 3.0]))
+    places = np.array(run.pick([0.3, 1.0], [0.3, 0.6, 1.0, 3.0]))
     d, seeds = run.pick((100, 4), (400, 6))
     flow = eqsolve.load("dln_flow")
     lines, edges, runs = [], [], []

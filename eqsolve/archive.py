@@ -154,11 +154,13 @@ def _check_version(name: str, record: dict[str, Any]) -> None:
 
 
 def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:
+    from eqsolve.language.fixed_point import Cases
     from eqsolve.loading import load
     from eqsolve.passes.signature import sign
 
     wanted = load(model) if isinstance(model, str) else model
-    if record["provenance"].get("signature") != sign(wanted):
+    either = [load(name) for _, name in wanted.cases] if isinstance(wanted, Cases) else [wanted]  # a case is solved
+    if record["provenance"].get("signature") not in [sign(item) for item in either]:
         other = "the same name but other equations" if record["model"] == wanted.name else f"name `{record['model']}`"
         raise UsageError(
             f"{name!r} is not a result of this model `{wanted.name}`: it is of a model with {other}; "

@@ -20,14 +20,9 @@ from typing import Any, TypeVar
 
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.packing import Buffer, Codec, PackingError, TooLargeError
-from eqsolve.saving import cannot_write
+from eqsolve.saving import cannot_write, lock
 
 __all__ = ["Checkpoint"]
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there two runs with one checkpoint are not noticed
-    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger("eqsolve")
 
@@ -76,7 +71,7 @@ class Checkpoint:
             raise cannot_write(self.path, error) from None
         described = json.loads(json.dumps(identity, default=str))
         try:
-            self._lock()
+            lock(self._stream, self.path)
             self._read(described)
         except OSError as error:
             self.close()
@@ -86,13 +81,6 @@ class Checkpoint:
             raise
         if self._there:
             logger.info("%s holds %d finished steps", self.path, len(self._there))
-
-    def _lock(self) -> None:
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(f"another process is writing {str(self.path)!r}; wait for it, or stop it") from None
 
     def _read(self, identity: dict[str, Any]) -> None:
         stream = self._stream
@@ -166,11 +154,11 @@ class Checkpoint:
 
     def close(self, *, remove: bool = False) -> None:
         """Let go of the file; remove it once its run is finished."""
-        if remove:
-            self.path.unlink(missing_ok=True)
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+        if remove:
+            self.path.unlink(missing_ok=True)
 
     # --- steps --------------------------------------------------------------------------------------------------------
     def step(self, label: str, compute: Callable[[], T], codec: Codec) -> T:
@@ -184,10 +172,9 @@ class Checkpoint:
         began = time.perf_counter()
         try:
             result = compute()
-        except MemoryError:  # there may be more of it when the run goes on
-            raise
         except SolverError as error:
-            self._keep(index, [label, "failed", str(error)], codec, time.perf_counter() - began)
+            if type(error) is SolverError:  # others say more than a text, or may not come again: there may be more memory
+                self._keep(index, [label, "failed", str(error)], codec, time.perf_counter() - began)
             raise
         self._keep(index, [label, "done", result], codec, time.perf_counter() - began)
         return result

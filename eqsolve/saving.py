@@ -8,10 +8,16 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from eqsolve.errors import UsageError
 
-__all__ = ["atomic_path", "cannot_write"]
+__all__ = ["atomic_path", "cannot_write", "lock"]
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: there two processes that append to one file are not noticed
+    fcntl = None  # type: ignore[assignment]
 
 _SHORT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -53,6 +59,15 @@ def _settle(temporary: str, target: Path) -> None:
     with open(temporary, "rb+") as stream:
         os.fsync(stream.fileno())
     os.replace(temporary, target)
+
+
+def lock(stream: IO[bytes], path: Path) -> None:
+    """Keep other processes from appending to the same file, until it is closed."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"another process is writing {str(path)!r}; wait for it, or stop it") from None
 
 
 def cannot_write(path: str | os.PathLike[str], error: OSError) -> UsageError:

@@ -142,6 +142,7 @@ def solve(
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
     settings = {**(params or {}), **parameters}
+    declared = model
     if isinstance(model, Flow):
         model, settings = _mean_field(model, settings)
     if isinstance(model, Singularity):
@@ -188,7 +189,7 @@ def solve(
 
     def finish(result: Result) -> Result:
         stats = {"solver": name, "seconds": time.perf_counter() - started}
-        return result.with_provenance(stats, describe(model, seed))
+        return result.with_provenance(stats, describe(declared, seed))
 
     try:
         return finish(_run_kept(name, binding, options, checkpoint, resume))

@@ -15,6 +15,7 @@ import pytest
 
 import eqsolve
 from eqsolve.checkpoint import Checkpoint
+from eqsolve.errors import MemoryLimitError
 from eqsolve.packing import Codec
 
 RUNS = {  # small ones: a stochastic system, and one of two times
@@ -126,18 +127,23 @@ def test_other_systems_too(model: str, options: dict[str, Any], tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_a_killed_command_goes_on(tmp_path: Path) -> None:
-    """As a user does it: kill -9 on the command, then the same command again."""
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+@pytest.mark.parametrize(("how", "codes"), [(signal.SIGKILL, {-signal.SIGKILL}), (signal.SIGINT, {1, 130})])
+def test_a_killed_command_goes_on(how: signal.Signals, codes: set[int], tmp_path: Path) -> None:
+    """As a user does it: kill -9 on the command, or Ctrl-C, then the same command again."""
     env = os.environ | {"PYTHONPATH": str(Path(eqsolve.__file__).resolve().parents[1])}
     command = [sys.executable, "-m", "eqsolve", "solve", "dln", "--t-max", "10", "--rtol", "1e-4"]
     command += ["--checkpoint", "f", "--resume", "--out", "r.nc"]
-    child = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while child.poll() is None and not (tmp_path / "f").exists():
         time.sleep(0.02)
     while child.poll() is None and (tmp_path / "f").stat().st_size < 100_000:
         time.sleep(0.02)
-    child.kill()
-    assert child.wait() == -signal.SIGKILL
+    child.send_signal(how)
+    _, said = child.communicate(timeout=100)
+    assert child.returncode in codes
+    assert how == signal.SIGKILL or "the same command with --resume goes on from there" in said
+    assert "Traceback" not in said
     done = subprocess.run([*command, "-v"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0
     assert "finished steps" in done.stderr
@@ -181,17 +187,18 @@ def test_an_interruption_of_a_solver_that_has_nothing_to_return(tmp_path: Path) 
 def test_a_failure_of_the_solver_is_a_step_too(tmp_path: Path) -> None:
     calls = []
 
-    def fail() -> None:
-        calls.append(1)
-        raise eqsolve.SolverError("it blows up")
+    def fail(kind: type[eqsolve.SolverError]) -> None:
+        calls.append(kind)
+        raise kind("it blows up")
 
     for resume in (False, True):
         checkpoint = Checkpoint(tmp_path / "f", resume=resume)
         checkpoint.begin({"run": 1})
-        with pytest.raises(eqsolve.SolverError, match="it blows up"):
-            checkpoint.step("a", fail, Codec())
+        for kind in (eqsolve.SolverError, MemoryLimitError):
+            with pytest.raises(kind, match="it blows up"):
+                checkpoint.step("a", lambda kind=kind: fail(kind), Codec())
         checkpoint.close()
-    assert len(calls) == 1
+    assert calls == [eqsolve.SolverError, MemoryLimitError, MemoryLimitError]  # there may be more memory next time
 
 
 def test_a_full_disk_costs_the_checkpoint_not_the_solve(

@@ -149,6 +149,27 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert "source" not in made.json_object()["provenance"]
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("dln_fixed_point", {}),  # one of several models
+        ("dln_rate", {}),
+        ("linear_flow", {"t_max": 1}),  # a flow, of which the mean-field equations are solved
+        ("dln_infinite_data", {"t_max": 1}),
+        ("dln", {"t_max": 1}),
+    ],
+)
+def test_every_kind_is_saved_and_shown(model: str, options: dict, tmp_path: Path) -> None:
+    made = eqsolve.solve(model, **options)
+    made.save(tmp_path / "x.nc")
+    back = eqsolve.open(tmp_path / "x.nc", model=model)
+    assert back.dataset.identical(made.dataset)
+    assert (back.model, back.kind, back.status, back.params) == (made.model, made.kind, made.status, made.params)
+    assert set(back.error) == set(made.error)
+    assert back._repr_html_().count("<tr") > 2
+    assert len(back.to_dataframe()) > 0
+
+
 def test_a_file_of_another_model_or_version_is_recognised(
     tmp_path: Path, result: eqsolve.Result, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,9 @@ def _checkpoint(options: Namespace) -> Checkpoint | None:
         if options.resume:
             raise UsageError("--resume goes on from a checkpoint; name its file: --checkpoint F")
         return None
+    for option, other in (("--out", options.out), ("--plot", options.plot)):
+        if other is not None and os.path.realpath(other) == os.path.realpath(options.checkpoint):
+            raise UsageError(f"--checkpoint and {option} name the same file {other!r}; the checkpoint is removed at the end")
     from eqsolve.checkpoint import Checkpoint
 
     return Checkpoint(options.checkpoint, resume=options.resume)

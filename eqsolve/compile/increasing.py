@@ -33,9 +33,9 @@ def increasing_roots(
     bracket, is no number, or does not halve the last one, the bracket is halved instead, in asinh y, so that roots of
     any size are reached in a few rounds.
     ``value_and_slope(y, places)`` gives f and f' at the nodes ``places`` (an index array, or a slice for all).
-    A root that does not exist is nan. ``rough`` roots are good to about 1e-4.
+    A root that does not exist is nan. ``rough`` roots are good to about 1e-4 of their size.
     """
-    enough = 1e-2 if rough else _QUADRATIC
+    enough = 3e-3 if rough else _QUADRATIC
     out = np.full(target.shape, np.nan)
     active: Array = np.arange(target.size)
     if start is not None:

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 __all__ = ["first_grid", "table", "table_starts"]
 
 _EXACT = (1e-5, 1e3, 0.04)  # least and largest |y|, step of log y
-_ROUGH = (1e-5, 1e3, 0.12)
+_ROUGH = (1e-3, 1e2, 0.07)
 
 
 @functools.lru_cache(maxsize=64)

@@ -36,7 +36,7 @@ def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str
         flat, horizon = sample.start.ravel(), 50.0
         while True:
             sample.start = flat.reshape(len(lowered.states), d)
-            (flat,) = flow_through(sample, np.array([horizon]), 1e-8, lambda _: None)
+            (flat,) = flow_through(sample, np.array([horizon]), 1e-10, lambda _: None)
             speed = float(np.abs(sample.drift(0.0, flat)).max())
             if speed < _REST * max(1.0, float(np.abs(flat).max())):
                 break

@@ -23,6 +23,7 @@ _POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
 _LEASH = 3.0  # a zero said to be in a cell of the scan is not this many longest steps away
+_LOST = 4  # such cells after which a wider scan comes first
 _AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
 _NEARLY = 0.05  # residuals that few nodes may leave
 
@@ -50,15 +51,20 @@ def find_solutions(problem: Problem) -> list[Near]:
         spacing = ends[1] - ends[0]
         found: list[Near] = []
         tried: list[Array] = []
+        lost = 0
         for far, start in _candidates(problem, axes, last=level == len(_SCANS) - 1):
             here = _spread(problem, start)
             if found and far > 1:
                 break  # the linear interpolants of such cells have no zero in them
             if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
                 continue  # this neighbourhood has been searched
+            if lost >= _LOST and not found and level < len(_SCANS) - 1:
+                doubtful.append((np.inf, tuple(start.tolist()), box))
+                continue  # a valley along which residuals are small and never vanish
             first, made = _settle(problem, start, box, rounds=14 if found else 30, leash=_LEASH, near=found)
             if made is None:
                 if first > _LEASH:
+                    lost += 1
                     doubtful.append((first, tuple(start.tolist()), box))
                 continue
             tried += [here, _spread(problem, made.values)]

@@ -123,6 +123,7 @@ def _adaptive(
         march.accept()
         reason = ""
         options.report(march.end, f"{march.columns} columns")
+        _watch_memory(march, 0)
         growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
         step *= min(growth, _MANY_SWEEPS / march.sweeps)
     return march, None
@@ -208,18 +209,20 @@ def _fixed(
         reason = otherwise
         march.history.row_edges[-1] = pending.pop()
         options.report(march.end, f"refining, {march.columns} columns")
-        _watch_memory(march, edges[-1])
+        _watch_memory(march, len(pending))
     return march, None
 
 
-def _watch_memory(march: March, end: float) -> None:
-    """Refuse to go on when the whole solution would not fit into memory."""
+def _watch_memory(march: March, left: int) -> None:
+    """Refuse to go on when the solution, with so many panels still to come, would not fit into memory.
+
+    Rows grow with the panels; columns do too, unless they are merged.
+    """
     if march.panels % _LOOK:
         return
     rows = march.rows()
     used = 0 if rows is None else rows.nbytes
-    begin = march.history.row_edges[0]
-    predicted = used * (end - begin) / (march.end - begin)
+    predicted = used * (1 + left / march.panels) ** (2 if march.merger is None else 1)
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if predicted > 0.5 * available:
         raise UsageError(

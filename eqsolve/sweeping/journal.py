@@ -14,15 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from eqsolve.errors import UsageError
-from eqsolve.saving import cannot_write
+from eqsolve.saving import cannot_write, lock
 from eqsolve.sweeping.points import Record
 
 __all__ = ["Journal", "fingerprint"]
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there two sweeps into one file are not noticed
-    fcntl = None  # type: ignore[assignment]
 
 
 def fingerprint(described: dict[str, Any]) -> str:
@@ -41,18 +36,11 @@ class Journal:
         except OSError as error:
             raise cannot_write(self.path, error) from None
         try:
-            self._lock()
+            lock(self._stream, self.path)
             self._read(identity)
         except BaseException:
             self._stream.close()
             raise
-
-    def _lock(self) -> None:
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(f"another process is writing {str(self.path)!r}; wait for it, or stop it") from None
 
     def _read(self, identity: str) -> None:
         self._stream.seek(0)

@@ -225,6 +225,7 @@ def test_a_result_that_cannot_be_saved_leaves_the_checkpoint(folder, capsys, mon
     [
         (["--resume"], "--resume goes on from a checkpoint; name its file: --checkpoint F"),
         (["--checkpoint", "models"], "is a folder"),
+        (["--checkpoint", "x.nc", "--out", "./x.nc"], "--checkpoint and --out name the same file"),
         (["--checkpoint", "no/f"], "cannot write"),
         (["--checkpoint", "models/decay.py", "--resume"], "is not a checkpoint"),
     ],

@@ -54,3 +54,11 @@ def test_two_time_functions_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("eqsolve.solvers.two_time._LOOK", 5)
     with pytest.raises(eqsolve.UsageError, match=r"would need about .* GB of the machine's .* GB; shorten t_max"):
         eqsolve.solve("pspin", t_max=20)
+
+
+def test_what_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels grow with time: what is needed goes by their number, not by the time that is left."""
+    result = eqsolve.solve("pspin", t_max=100, rtol=1e-2)
+    shrink(monkeypatch, 3 * result.rows.nbytes)  # of which half may be used
+    monkeypatch.setattr("eqsolve.solvers.two_time._LOOK", 5)
+    assert eqsolve.solve("pspin", t_max=100, rtol=1e-2).status == "ok"
