@@ -97,7 +97,7 @@ def long(quick):
         gap = found.test[-1] / limit - 1
         line = f"{specialised.CASES[number]!s:24}"
         try:
-            seconds, values, _ = run_eqsolve(number, 1000, 1e-5, np.array([1000.0]))
+            seconds, values, _ = run_eqsolve(number, 1000, 1e-3 if number else 1e-5, np.array([1000.0]))
             line += f" {float(values['E_test'].values[0]) / limit - 1:10.2e} {seconds:7.2f}"
         except eqsolve.EqsolveError as error:
             line += f" failed: {error}"
