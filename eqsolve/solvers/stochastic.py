@@ -46,8 +46,9 @@ _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own,
 _RATIO = math.sqrt(2.0)
 _ROUNDS = 8
 _SAMPLE, _SETS = 1024, 4  # paths kept to look at laws, in sets whose differences show the error
-_FEW = 3.0  # when more points change so much, panels are looked at again
+_FEW = 10.0  # when more points change so much, panels are looked at again
 _SHARE = 0.45  # of the tolerance for panels, and for points
+_TRUST = 0.05  # of the tolerance: errors said to be smaller are tripled, up to this
 _REMAINS = 0.2, 0.5  # of the change under more points, in the error after they were taken in: least and most
 
 
@@ -272,6 +273,9 @@ class _Control:
         remain = 2.0 * max(solved.left, 1e-14)
         for name, error in time_error.items():
             errors[name] = errors[name] + error + remain * self._size_of(name, curves, final)
+            if name in curves.single:  # probes of very small errors are trusted to a factor only
+                allowed = allowance(curves.single[name], self.options, 0.1, scale=curves.sizes.get(name, 0.0))
+                errors[name] = np.maximum(errors[name], np.minimum(_TRUST * allowed, 3 * errors[name]))
         return self._package(final, curves, errors, self._worst(curves, errors))
 
     def _size_of(self, name: str, curves: Curves, solved: Solved) -> float:
@@ -401,8 +405,7 @@ class _Control:
         assert base.grid.panels is not None
         forward = interpolation_matrix(base.grid.panels, dense.grid.nodes)
         local = ratios[base.grid.panels.locate(dense.grid.nodes)]
-        overall = dense.grid.panels.panels / base.grid.panels.panels  # what is late follows from all that was before
-        factor = 2 / (np.minimum(local, overall) ** dense.grid.panels.order - 1)
+        factor = 1.5 / (local ** (dense.grid.panels.order + 1) - 1)
         pairs = np.maximum(factor[:, None], factor[None, :])
         errors = {}
         for name, values in final.single.items():
