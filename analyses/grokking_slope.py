@@ -19,7 +19,7 @@ LAM = 0.5
 
 def compute(run):
     """Transitions from several starts."""
-    alphas, found = np.array(run.pick([5.0, 10.0], [3.0, 5.0, 10.0, 20.0])), []
+    alphas, found = np.array(run.pick([5.0, 10.0], [10.0, 100.0, 1e3, 1e4])), []
     for place, alpha in enumerate(alphas):
         run.report(place, len(alphas))
         t = np.linspace(0.3, 2 * math.log(alpha) / LAM + 8, 400)

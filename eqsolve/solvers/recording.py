@@ -30,9 +30,10 @@ def recorded(method: Method) -> Method:
             return method(self, *args, **named)
 
         def compute() -> Any:
-            return method(self, *args, **named), sweeper.total_sweeps
+            return method(self, *args, **named), sweeper.total_sweeps, sweeper.trusting
 
-        result, sweeper.total_sweeps = sweeper.checkpoint.step(method.__name__, compute, _codec(sweeper))
+        made = sweeper.checkpoint.step(method.__name__, compute, _codec(sweeper))
+        result, sweeper.total_sweeps, sweeper.trusting = made
         return result
 
     return step  # type: ignore[return-value]

@@ -66,6 +66,7 @@ class Sweeper:
         self.closure = Closure(form)
         self.compiled = [compile_ensemble(ensemble) for ensemble in form.ensembles]
         self.total_sweeps = 0
+        self.trusting = True  # whether mean responses are used to improve on a sweep
         self.fed = self._fed()
         self.notify: Callable[[float, int, float], None] = lambda until, sweep, left: None
         self.checkpoint: Checkpoint | None = None
@@ -286,7 +287,8 @@ class Sweeper:
         solvers = self.solvers(level, layouts)
         secants: Secants | None = None
         again = [0.3, 1e-2]  # residuals at which modes and points are chosen anew
-        left = residual = remains = np.inf
+        left = residual = remains = best = np.inf
+        stalled = 0  # sweeps in which the mean responses did not bring the residual down
         good: Array | None = None
         for count in range(1, most + 1):
             try:
@@ -309,7 +311,14 @@ class Sweeper:
             if anew:
                 again = [entry for entry in again if entry < residual]
                 secants.interrupt()
-            image = before + self.improve(grid, means, after - before, solvers, weights)
+            stalled = stalled + 1 if 0.7 * best <= residual < 0.5 and self.trusting else 0
+            best = min(best, residual)
+            if stalled >= 8:
+                logger.info("mean responses do not help at residual %.2g; going on without them", residual)
+                self.trusting, secants = False, Secants(20)
+            image = after
+            if self.trusting:
+                image = before + self.improve(grid, means, after - before, solvers, weights)
             if residual > 0.1 and float(np.abs((image - before) * weights).max()) > 3 * residual:
                 image = after  # too far away for the mean responses to be trusted
             vector = secants.next(before, image, weights) if residual < 0.5 else image
