@@ -19,7 +19,7 @@ __all__ = ["PathResponses"]
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
 _LOOK = 100  # paths looked at to choose modes
-_CHUNK = 3_000_000  # numbers held at once for the responses
+_CHUNK = 800_000  # numbers held at once for the responses
 
 
 def _average(left: list[Array], tangents: Array) -> Array:
