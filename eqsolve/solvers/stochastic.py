@@ -14,35 +14,34 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sympy import Abs, Add, Expr, Heaviside, Max, Min, Piecewise, sign
 
 from eqsolve.binding import Binding
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.nodes import E
 from eqsolve.language.system import System
 from eqsolve.passes.path_form import derive_path_form
 from eqsolve.passes.substitution import apply_substitutions
 from eqsolve.result import Result
 from eqsolve.solvers.gaussian import Level
 from eqsolve.solvers.grids import Array, PanelGrid
-from eqsolve.solvers.operators import Evaluation, OperatorGrid
+from eqsolve.solvers.levels import make_level, refine
+from eqsolve.solvers.operators import OperatorGrid
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.path_means import PathSolver
 from eqsolve.solvers.recording import recorded
 from eqsolve.solvers.rows import RowStore
-from eqsolve.solvers.sweeps import Means, Solved, Sweeper, interpolation_matrix
-from eqsolve.solvers.tolerance import allowance, excess
+from eqsolve.solvers.stochastic_errors import KINKS, Curves, Judge
+from eqsolve.solvers.sweeps import Means, Solved, Sweeper
+from eqsolve.solvers.tolerance import allowance
 
 __all__ = ["solve_stochastic"]
 
 logger = logging.getLogger("eqsolve")
 
 _FIRST, _GROWTH = 1.5, 2.0  # the first panel in units of the first time scale, and how each follows from the last
-_KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 _RATIO = math.sqrt(2.0)
 _ROUNDS = 8
 _SAMPLE, _SETS = 1024, 4  # paths kept to look at laws, in sets whose differences show the error
@@ -50,26 +49,6 @@ _FEW = 10.0  # when more points change so much, panels are looked at again
 _SHARE = 0.45  # of the tolerance for panels, and for points
 _TRUST = 0.05  # of the tolerance: errors said to be smaller are tripled, up to this
 _REMAINS = 0.2, 0.5  # of the change under more points, in the error after they were taken in: least and most
-
-
-def make_level(accuracy: float, seed: int) -> Level:
-    """Return the points that go with an accuracy of expectations."""
-    digits = -math.log10(accuracy)
-    return Level(accuracy, 1.4, round(4 + 3 * digits), round(40 / accuracy), seed)
-
-
-def refine(level: Level, way: str, over: float | None = None) -> Level:
-    """Return a level with more points in one way: as a probe, or as an effect ``over`` the tolerance asks for."""
-    match way:
-        case "sharp":
-            return replace(level, sharp=level.sharp / (math.sqrt(2) if over is None else 2**0.25))
-        case "modes":
-            wide = 20.0 if level.accuracy > 1e-3 else 10.0
-            factor = wide if over is None else min(max(over / 1.5, 2.0), 16.0)
-            return replace(level, accuracy=level.accuracy / factor, most=round(factor * level.most))
-        case "constants":
-            return replace(level, constants=math.ceil(1.5 * level.constants))
-    return replace(level, most=4 * level.most)
 
 
 def solve_stochastic(binding: Binding, options: Options) -> Result:
@@ -88,25 +67,12 @@ def solve_stochastic(binding: Binding, options: Options) -> Result:
         return _Control(binding, sweeper, options, begin).solve()
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """Everything a solution reports, on its own grid."""
-
-    single: dict[str, Array]
-    tables: dict[str, Array]
-    values: dict[str, Array]  # of responses, continued across the diagonal
-    sizes: dict[str, float]  # of the terms averaged or added up in the observables, before they cancel
-
-    @property
-    def all(self) -> dict[str, Array]:
-        return {**self.single, **self.tables, **self.values}
-
-
-class _Control:
+class _Control(Judge):
     """Chooses grids, points and tolerances for one solve."""
 
     def __init__(self, binding: Binding, sweeper: Sweeper, options: Options, begin: float) -> None:
-        self.binding, self.sweeper, self.options, self.begin = binding, sweeper, options, begin
+        super().__init__(sweeper, options)
+        self.binding, self.begin = binding, begin
         self.rough = make_level(1e-2, options.seed)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
 
@@ -171,9 +137,6 @@ class _Control:
         done = {"start": 0.3 * until / self.options.t_max, "panels": 0.4, "points": 0.7, "paths": 0.95}[self.stage]
         self.options.report(done * self.options.t_max, f"{self.stage}: t = {until:.4g}, sweep {sweep}, residual {left:.1g}")
 
-    def _nothing(self, solved: Solved) -> dict[str, Array]:
-        return {name: np.zeros_like(values) for name, values in self._curves(solved).all.items()}
-
     def _settle_panels(
         self, base: Solved, stop: float, ratios: Array | None = None
     ) -> tuple[Solved, dict[str, Array], float]:
@@ -217,10 +180,6 @@ class _Control:
         panels = np.array([over[part].max() for part in solved.grid.blocks[1:]])
         panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
         return np.clip((panels / (0.3 * _SHARE)) ** (1 / (self.order + 1)), 1.1, 2.0)
-
-    def _over(self, curves: Curves, errors: dict[str, Array], name: str) -> Array:
-        scale = curves.sizes.get(name, 0.0)
-        return errors[name] / (allowance(curves.single[name], self.options, 0.1, scale=scale) + 1e-300)
 
     def _settle_points(self, solved: Solved, time_error: dict[str, Array], by_time: float, stop: float) -> Result:
         """Probe more points in every way there is, take those that matter, until the error is small enough."""
@@ -278,26 +237,12 @@ class _Control:
                 errors[name] = np.maximum(errors[name], np.minimum(_TRUST * allowed, 3 * errors[name]))
         return self._package(final, curves, errors, self._worst(curves, errors))
 
-    def _size_of(self, name: str, curves: Curves, solved: Solved) -> float:
-        """Return the largest value; of a response outside its diagonal blocks, where values are found, not continued."""
-        values = np.abs(curves.all[name])
-        if name in curves.values:
-            apart = np.zeros_like(values, dtype=bool)
-            for part in solved.grid.blocks:
-                apart[part, : part.start] = True
-            values = values[apart]
-        return float(values.max(initial=0.0))
-
-    def _bent(self) -> set[str]:
-        """Return the observables that average a function with a kink, where no rule for smooth functions converges."""
-        return {name for name, expr in self.sweeper.form.observables if any(node.has(*_KINKS) for node in expr.atoms(E))}
-
     def _average_kinks(self, solved: Solved) -> tuple[Solved, dict[str, Array]]:
         """Average functions with a kink over samples of paths; return the error that the samples' differences show."""
         sweeper = self.sweeper
         self.samples = [sweeper.sample(solved, _SAMPLE, self.options.seed + number) for number in range(_SETS)]
         found = [{key: value for solver in sample for key, value in solver.ones().items()} for sample in self.samples]
-        bent = [key for key in found[0] if key.has(*_KINKS) and key not in sweeper.fed]
+        bent = [key for key in found[0] if key.has(*KINKS) and key not in sweeper.fed]
         if not bent:
             return solved, {}
         table = {key: np.array([entry[key] for entry in found]) for key in bent}
@@ -342,15 +287,6 @@ class _Control:
             ways.append("constants")
         return ways
 
-    def _change(self, before: Curves, solved: Solved, means: Means) -> dict[str, Array]:
-        """Return how far all curves move when the means do."""
-        after = self._curves(replace(solved, means=means, state=self.sweeper.closure.evaluate(solved.grid, means)))
-        moved = {name: _smear(np.abs(values - before.single[name])) for name, values in after.single.items()}
-        for part in ("tables", "values"):
-            old = getattr(before, part)
-            moved |= {name: np.abs(values - old[name]) for name, values in getattr(after, part).items()}
-        return moved
-
     def _first_panels(self, level: Level) -> PanelGrid:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
         rate = self.sweeper.rate(self.begin, level)
@@ -379,61 +315,6 @@ class _Control:
             start = self.sweeper.start(grid, self.rough)
             self.sweeper.learn(start)
             return self.sweeper.iterate(grid, start.means, self.level, stop, layouts=solved.layouts)
-
-    # --- comparing --------------------------------------------------------------------------------------------------
-    def _curves(self, solved: Solved) -> Curves:
-        state = solved.state
-        single = {head.name: values for head, values in state.functions.items()}
-        single |= {name: state.vector(expr) for name, expr in self.sweeper.form.observables}
-        tables = {head.name: table for head, table in state.tables.items()}
-        values = {head.name: solved.grid.values(matrix, extend=True) for head, matrix in state.operators.items()}
-        sizes = {name: self._size(solved, expr) for name, expr in self.sweeper.form.observables}
-        return Curves(single, tables, values, sizes)
-
-    def _size(self, solved: Solved, expr: Expr) -> float:
-        state, means = solved.state, dict(solved.means)
-        for solver in solved.solvers:
-            means |= solver.sizes
-        absolute = Evaluation(state.closure, state.grid, means)
-        absolute.tables, absolute.operators, absolute.functions = state.tables, state.operators, state.functions
-        return sum(float(np.abs(absolute.vector(term)).max()) for term in Add.make_args(expr))
-
-    def _compare(self, base: Solved, dense: Solved, ratios: Array) -> dict[str, Array]:
-        """Return the error of the denser solution's panels."""
-        final, middle = self._curves(dense), self._curves(base)
-        assert dense.grid.panels is not None
-        assert base.grid.panels is not None
-        forward = interpolation_matrix(base.grid.panels, dense.grid.nodes)
-        local = ratios[base.grid.panels.locate(dense.grid.nodes)]
-        factor = 1.5 / (local ** (dense.grid.panels.order + 1) - 1)
-        pairs = np.maximum(factor[:, None], factor[None, :])
-        errors = {}
-        for name, values in final.single.items():
-            errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
-        for name, table in final.tables.items():
-            errors[name] = pairs * np.abs(table - forward @ middle.tables[name] @ forward.T)
-        for name, table in final.values.items():
-            errors[name] = pairs * np.abs(np.tril(table - forward @ middle.values[name] @ forward.T))
-        return errors
-
-    def _worst(self, final: Curves, errors: dict[str, Array]) -> float:
-        """Return the largest error in units of the tolerance."""
-        return max(self._excesses(final, errors).values(), default=0.0)
-
-    def _excesses(self, final: Curves, errors: dict[str, Array]) -> dict[str, float]:
-        """Return the error in units of the tolerance of every observable, and of every kernel if asked for."""
-        smooth = [name for name, expr in self.sweeper.form.observables if not expr.has(*_KINKS)]
-        watched = smooth or list(final.single)
-        values = {
-            name: excess(final.single[name], errors[name], self.options, 0.1, scale=final.sizes.get(name, 0.0))
-            for name in watched
-        }
-        if self.options.kernels or not watched:
-            values |= {name: excess(table, errors[name], self.options, 0.1) for name, table in final.tables.items()}
-        return values
-
-    def _paths(self, solved: Solved) -> int:
-        return sum(len(solver.points.weights) for solver in solved.solvers if solver.points is not None)
 
     # --- output -----------------------------------------------------------------------------------------------------
     def _package(self, solved: Solved, final: Curves, errors: dict[str, Array], worst: float) -> Result:
@@ -484,12 +365,3 @@ class _Control:
                 coordinates[item.name] = (path, np.concatenate([entry.constants[item] for entry in points]))
             values = [solver.process_values() for solver in solvers]
             data |= {name: ((path, "t"), np.concatenate([entry[name] for entry in values])) for name in values[0]}
-
-
-def _smear(values: Array) -> Array:
-    """Give every node the largest value of its neighbours, so that a chance zero is not taken for accuracy."""
-    out = values.copy()
-    for shift in (1, 2, 3):
-        out[shift:] = np.maximum(out[shift:], values[:-shift])
-        out[:-shift] = np.maximum(out[:-shift], values[shift:])
-    return out
