@@ -144,6 +144,8 @@ def test_long_time() -> None:
     last = result.at([1000])
     assert result.status == "ok"
     assert abs(last["E_test"].values[0] - 0.0288306320) <= last["E_test_error"].values[0]
+    assert last["E_test"].values[0] == pytest.approx(0.0288306320, rel=1e-5)
+    assert result.at2([(1000, 100)])["R_w"].values[0] == pytest.approx(0.1427633673, rel=1e-5)
 
 
 @pytest.mark.slow
