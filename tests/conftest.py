@@ -1,10 +1,14 @@
-"""Settings every test shares: no display, one linear-algebra thread, one fixed seed."""
+"""Settings every test shares: no display, one linear-algebra thread, one fixed seed, Ctrl-C heard also in the background."""
 
 import os
+import signal
 
 os.environ["MPLBACKEND"] = "Agg"
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background; commands inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import numpy as np  # noqa: E402  (the thread limits are read when numpy loads)
 import pytest  # noqa: E402
