@@ -194,6 +194,7 @@ class _Control(Judge):
             for solver in self.plain:
                 solver.frozen = True
             means, errors, effects = dict(solved.means), {name: np.zeros_like(e) for name, e in time_error.items()}, {}
+            known = dict(time_error)  # of the solution as it is, the changes not yet taken in
             for way in ("choice", *self._ways(solved)):
                 step = self._probe(solved, same, way)
                 means = {key: value + step[key] for key, value in means.items()}
@@ -203,12 +204,12 @@ class _Control(Judge):
                     falls[way] = max(falls.get(way, _REMAINS[0]), 1.5 * effects[way] / earlier[way])
                 remains = min(falls.get(way, 1.0), _REMAINS[1])
                 errors = {name: error + remains * changed[name] for name, error in errors.items()}
+                known = {name: error + changed[name] for name, error in known.items()}
             earlier = dict(effects)
             by_points = self._worst(curves, errors)
             text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
             logger.debug("points: %s", {name: f"{value:.2g}" for name, value in self._excesses(curves, errors).items()})
-            known = {name: errors[name] / _REMAINS[0] + time_error[name] for name in errors}  # the change is not in it yet
             self._keep(solved, known, f"with {self._paths(solved)} paths")
             if by_points + by_time <= 1.0 or number == _ROUNDS:
                 break
