@@ -12,6 +12,9 @@ from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, follow_to_fold, newton_R
 from eqsolve.laplace.real_axis import RealTrack, far_right, first_real_singularity
 
+_EDGE = 1e-5  # relative distance from the edge of a law down to which branch points are expected
+_LAST, _FAR = 8, 3  # of a walk with few points of the law, its last steps and every third before are made with all
+
 __all__ = ["nearby", "walk_real_axis"]
 
 
@@ -28,11 +31,10 @@ def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float,
             break
         if (found := _with_all_points(prepared, track)) is not None:
             return found
-        half = [point for point in track.points if point[1] >= 0.5 * track.p]
-        if track.kind not in ("branch point", "edge") or track.p >= 0 or not half or (track.kind == "edge" and attempt):
+        if track.kind not in ("branch point", "edge") or track.p >= 0 or (track.kind == "edge" and attempt):
             break
         if not prepared.resolved_near(track.R, track.p, 0.2):  # else the walk is repeated with the points made there
-            prepared.resolve(*half[-1])  # the points of the law were too few there
+            prepared.resolve(*_before(quick, track))  # the points of the law were too few there
     begin = far_right(prepared, start)
     prepared.resolve(begin.R, begin.p)
     last = None
@@ -51,6 +53,14 @@ def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float,
     return replace(track, R=made[0], p=made[1])
 
 
+def _before(prepared: Prepared, track: RealTrack) -> tuple[float, float]:
+    """Return the last point of a walk that is not right at the edge of a law, where a branch point may have been missed."""
+    for R, p in reversed(track.points):
+        if prepared.distance(R, p)[0] > _EDGE * (abs(R) + abs(p)):
+            return R, p
+    return track.points[0]
+
+
 def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
     """Return a walk made with few points of the law as it is with all of them, with its bracket; None if they differ."""
     if track.kind != "branch point" or not prepared.same_side(track.points[-1], (track.R, track.p)):
@@ -59,17 +69,20 @@ def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
     if made is None or abs(made[1] - track.p) > 0.05 * abs(track.p):
         return None
     R, p = made
-    values, at = (np.array(column) for column in zip(*track.points, strict=True))
+    some = [*track.points[:-_LAST:_FAR], *track.points[-_LAST:]]
+    values, at = (np.array(column) for column in zip(*some, strict=True))
     exact = values  # the same walk, with all points of the law
     for _ in range(8):
         d = prepared(exact, at)
         exact = exact - d.h / d.h_R
         if np.all(np.abs(d.h / d.h_R) <= 1e-10 * np.abs(exact)):
             break
-    moved = np.abs(exact - values) > 0.05 * (np.abs(values - R) + np.abs(exact - R))
-    if moved.any() or (at <= p).any() or not np.isfinite(exact).all() or np.abs(d.h / d.h_R / exact).max() > 1e-10:
+    good = np.abs(exact - values) <= 0.05 * (np.abs(values - R) + np.abs(exact - R))
+    good &= (at > p) & (np.abs(d.h / d.h_R) <= 1e-10 * np.abs(exact))
+    count = len(good) if good.all() else int(np.argmin(good))  # the last steps may differ: R moves as a root of p there
+    points = [(float(r), float(q)) for r, q in zip(exact[:count], at, strict=False)]
+    if not points or not prepared.same_side(points[-1], made):
         return None
-    points = [(float(r), float(q)) for r, q in zip(exact, at, strict=True)]
     bracket = follow_to_fold(prepared, *points[-1], R, p)
     return None if bracket is None else replace(track, R=R, p=p, points=tuple(points), bracket=bracket)
 

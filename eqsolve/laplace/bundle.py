@@ -67,16 +67,17 @@ class Bundle:
     def evaluate(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
         """Return the expressions at one point, or at arrays of points; callers silence numpy's warnings."""
         inner, outer = self.functions("numpy")
-        many = np.ndim(p) > 0
-        if not many:  # numpy's scalars overflow to inf, Python's raise
-            R, p = (np.complex128(v) if isinstance(v, complex) else np.float64(v) for v in (R, p))
-        row = (lambda v: np.asarray(v)[:, None]) if many else (lambda v: v)
-        bodies = inner(row(R), row(p), *parameters, *statics)
-        if many:
+        if getattr(p, "ndim", 0):
+            bodies = inner(np.asarray(R)[:, None], p[:, None], *parameters, *statics)
             means = [b @ weights if np.ndim(b) == 2 and np.shape(b)[1] == weights.size
                      else np.broadcast_to(b, (np.size(p), 1))[:, 0] * weights.sum() for b in bodies]  # fmt: skip
+            return outer(R, p, *parameters, *means)
+        if isinstance(R, complex) or isinstance(p, complex):  # numpy's scalars overflow to inf, Python's raise
+            R, p = np.complex128(R), np.complex128(p)
         else:
-            means = [b @ weights if np.ndim(b) == 1 else b * weights.sum() for b in bodies]
+            R, p = np.float64(R), np.float64(p)
+        bodies = inner(R, p, *parameters, *statics)
+        means = [b @ weights if getattr(b, "ndim", 0) else b * weights.sum() for b in bodies]
         return outer(R, p, *parameters, *means)
 
     def evaluate_precise(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:

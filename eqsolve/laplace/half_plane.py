@@ -87,7 +87,7 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
     """
     left = region.low if real is None else real - margin
     columns = _columns(region.high, left, real, margin)
-    rows = np.concatenate([[0.0], np.geomspace(margin, region.height, 12)]) if real is not None else np.linspace(
+    rows = np.concatenate([[0.0], np.geomspace(margin, region.height, 10)]) if real is not None else np.linspace(
         0.0, region.height, 14
     )
     found: list[Complex] = []
@@ -142,7 +142,7 @@ def _open(mesh: Mesh, found: list[Complex], margin: float) -> Array:
 def _columns(high: float, left: float, real: float | None, margin: float) -> Array:
     if real is None:
         return np.linspace(high, left, 20)
-    return np.append(real + np.geomspace(high - real, margin, 18), left)
+    return np.append(real + np.geomspace(high - real, margin, 15), left)
 
 
 def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, rows: Array) -> Mesh:
@@ -159,8 +159,9 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
         guess = current
         if j:
             move, slope = new_p[0] - p[0], parts[-1].slope
-            turn = parts[-1].bend * move
-            guess = current + move * np.where(np.abs(turn) < np.abs(slope), slope + turn / 2, slope)
+            share = 1 - parts[-1].bend * move / (2 * slope)
+            far = np.abs(share)
+            guess = current + move * slope / np.where((far > 0.2) & (far < 5), share, 1.0)
         value = guess
         for _ in range(12):
             d = prepared(value, new_p)

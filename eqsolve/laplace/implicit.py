@@ -16,10 +16,12 @@ from eqsolve.language.symbols import Random
 from eqsolve.laplace.bundle import Bundle
 from eqsolve.laplace.expectation import Array, Rule, Source
 
+_BESIDE = 0.3  # how far the panels of a rule are worth keeping for the next one
+
 __all__ = ["Derivatives", "ImplicitTransform", "Prepared"]
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: a search makes hundreds
 class Derivatives:
     """h and its partial derivatives at one point, or at many."""
 
@@ -94,7 +96,7 @@ def merged(x: Array, weights: Array, bins: int) -> tuple[Array, Array]:
     keep = weights > 1e-18 * weights.max()
     x, weights = x[keep], weights[keep]
     low, high = x.min(), x.max()
-    place = np.log(x - low + 1e-3 * abs(low) + 1e-12 * (high - low)) if low > 0 else x
+    place = np.log(x - low + 1e-6 * abs(low) + 1e-12 * (high - low)) if low > 0 else x
     index = np.minimum(((place - place.min()) / (np.ptp(place) or 1.0) * bins).astype(int), bins - 1)
     index = np.unique(index, return_inverse=True)[1].ravel()
     mass = np.bincount(index, weights)
@@ -197,8 +199,10 @@ class Prepared:
     def resolve(self, R: Any, p: Any) -> None:
         """Take a rule that is good at one point (R, p)."""
         if self.transform._bundle.statics and not self._merged:
+            source = self.source
+            make = getattr(source, "rule_beside", source.rule) if self.resolved_near(R, p, _BESIDE) else source.rule
             self._last = (R, p)
-            self.use(self.source.rule(self._probe(R, p)))
+            self.use(make(self._probe(R, p)))
 
     def resolved_near(self, R: float, p: float, share: float) -> bool:
         """Whether the last rule was made for a point so near, in units of |p| and of the smallest denominator."""

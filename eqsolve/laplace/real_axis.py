@@ -23,6 +23,7 @@ FARTHEST = 1e12
 _STEPS = 800
 _ASYMPTOTIC = 0.01  # how far the powers of p may move while the strides are long
 _STRIDE = 8.0
+_TRIES = 12  # Newton steps to a branch point that is guessed from afar
 _PASSING = 1e-4  # relative size of the last Newton step at points that are only passed
 
 
@@ -174,11 +175,11 @@ def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]
 
 def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tuple[float, float]:
     """Take one step to the left with the curve under control: the corrected value stays near the predicted one."""
-    slope, bend = d.slope, d.bend
+    slope = d.slope
+    turn = d.bend / (2 * slope) if slope != 0 else 0.0
     for _ in range(60):
-        guess = R - slope * step
-        if abs(bend * step) < abs(slope):
-            guess += bend * step**2 / 2
+        share = 1 + turn * step  # R, R' and R'' in a quotient of linear functions: it bends as roots and poles do
+        guess = R - slope * step / (share if 0.2 < share < 5 else 1.0)
         new, good = newton_R(prepared, guess, p - step, 12, _PASSING)
         if good:
             moved = abs(new - guess)
@@ -194,7 +195,7 @@ def _land(
 ) -> RealTrack | None:
     if kind == "branch point":
         d = prepared(R, p)
-        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at)
+        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at, rounds=_TRIES)
         if found is None:
             return None
         R_c, p_c = float(found[0]), float(found[1])

@@ -15,7 +15,7 @@ import numpy as np
 from sympy import Basic
 
 from eqsolve.compile.fixed_point import Plan
-from eqsolve.solvers.quadrature import Lines, Mesh, adapt, coarse_mesh, gradients
+from eqsolve.solvers.quadrature import Lines, Mesh, adapt, gradients
 from eqsolve.solvers.quadrature_laws import Branch
 from eqsolve.solvers.quadrature_rows import make_rows
 
@@ -24,6 +24,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 __all__ = ["Linearised", "Point", "Problem", "interval_of", "linearise", "newton", "polish", "residuals", "sign_of"]
 
 _OUTER = 96
+_FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
 _IDLE = 2  # steps of ordinary length in which the residuals need not halve
 _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
 
@@ -163,7 +164,7 @@ def newton(
     box: list[tuple[float, float]] | None = None,
     leash: float = np.inf,
 ) -> Point:
-    """Newton's method with limited steps; on ``mesh`` if given, else on coarse meshes made anew at every step.
+    """Newton's method with limited steps; on ``mesh`` if given, else on rough ones, made anew when it no longer gets on.
 
     A search that leaves ``box`` is given up, and one whose first step would be ``leash`` times the longest one; so is one
     whose residuals no longer shrink: the mesh is then too coarse to settle on.
@@ -172,8 +173,10 @@ def newton(
     values, best = np.array(start, dtype=float), None
     step, halvings = np.zeros_like(point), 0
     least, idle, first = np.inf, 0, np.inf
+    here, left = mesh, list(_ROUGHLY if mesh is None else ())
     for count in range(1, rounds + 1):
-        here = mesh if mesh is not None else _coarse(problem, values)
+        if here is None:
+            here = problem.adapted(values, outer=_FEW, tolerance=left.pop(0))
         linear = linearise(problem, values, here)
         size = float(np.max(np.abs(linear.residual), initial=0.0))
         sound = np.isfinite(size) and np.isfinite(linear.jacobian).all()
@@ -200,13 +203,15 @@ def newton(
             return Point(values, here, linear, count, True)
         last = size
         least, idle = (size, 0) if size < 0.5 * least else (least, idle + (longest <= 1))
+        if idle > _IDLE and left:  # the mesh does not suit the place the search has come to
+            here, last, least, idle = None, np.inf, np.inf, 0
         if idle > _IDLE or (count == 1 and longest > leash):
             break
         if longest > 1:
             step = step / longest
         point = point + step
         values = problem.values(point[:, None])[:, 0]
-    failed = best if best is not None else Point(values, _coarse(problem, values), _nothing(problem), 0, False)
+    failed = best if best is not None else Point(values, here or problem.adapted(values), _nothing(problem), 0, False)
     return replace(failed, first=first)
 
 
@@ -226,12 +231,6 @@ def _nothing(problem: Problem) -> Linearised:
     count, means = len(problem.plan.unknowns), len(problem.plan.means)
     nan = np.full(count, np.nan)
     return Linearised(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
-
-
-def _coarse(problem: Problem, values: Array) -> Mesh:
-    lines = problem.lines(values)
-    rows = make_rows(problem.plan, problem.parts, problem.parameters, lines.unknowns, 24)
-    return coarse_mesh(lines, rows, 12)
 
 
 def polish(
@@ -260,6 +259,6 @@ def polish(
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
         if found.converged and moved < (1e-8 if found.mesh.rows.turned else 0.02):
             return Point(values, found.mesh, found.linear, steps, True)
-        if not np.isfinite(values).all():
+        if not np.isfinite(values).all() or (moved == 0 and not found.converged):
             break
     return Point(values, found.mesh, found.linear, steps, False)

@@ -10,7 +10,7 @@ import numpy as np
 from sympy import Basic
 
 from eqsolve.compile.fixed_point import Plan
-from eqsolve.solvers.fixed_point_newton import Problem, interval_of, newton, polish, residuals, sign_of
+from eqsolve.solvers.fixed_point_newton import Point, Problem, interval_of, newton, polish, residuals, sign_of
 from eqsolve.solvers.quadrature import Mesh, coarse_mesh, expectations
 from eqsolve.solvers.quadrature_rows import make_rows
 
@@ -22,9 +22,10 @@ _SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a p
 _POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
-_LEASH = 3.0  # a zero said to be in a cell of the scan is not this many longest steps away
+_LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
 _LOST = 4  # such cells after which a wider scan comes first
 _AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
+_BESIDE = 0.3  # solutions on few nodes that are as near as this are the same
 _NEARLY = 0.05  # residuals that few nodes may leave
 
 
@@ -51,6 +52,7 @@ def find_solutions(problem: Problem) -> list[Near]:
         spacing = ends[1] - ends[0]
         found: list[Near] = []
         tried: list[Array] = []
+        unsettled: list[Point] = []
         lost = 0
         for far, start in _candidates(problem, axes, last=level == len(_SCANS) - 1):
             here = _spread(problem, start)
@@ -61,44 +63,45 @@ def find_solutions(problem: Problem) -> list[Near]:
             if lost >= _LOST and not found and level < len(_SCANS) - 1:
                 doubtful.append((np.inf, tuple(start.tolist()), box))
                 continue  # a valley along which residuals are small and never vanish
-            first, made = _settle(problem, start, box, rounds=14 if found else 30, leash=_LEASH, near=found)
-            if made is None:
-                if first > _LEASH:
-                    lost += 1
-                    doubtful.append((first, tuple(start.tolist()), box))
-                continue
-            tried += [here, _spread(problem, made.values)]
-            if not any(_same(problem, made.values, other.values, 1e-3) for other in found):
+            point = newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
+            if point.converged:
+                tried += [here, _spread(problem, point.values)]
+                if not any(_same(problem, point.values, other.values, _BESIDE) for other in found):
+                    found.append(Near(point.values, point.mesh))
+            elif _nearly(problem, start, point):
+                unsettled.append(point)
+            elif point.first > _LEASH:
+                lost += 1
+                doubtful.append((point.first, tuple(start.tolist()), box))
+        for point in unsettled if not found else ():  # few nodes do not settle though residuals are small
+            if (made := _on_many_nodes(problem, point)) is not None:
                 found.append(made)
+                break
         if found:
             return found
         doubtful.sort()
         while doubtful and level and (doubtful[0][0] < 5 * _LEASH or level == len(_SCANS) - 1):
             _, near, inside = doubtful.pop(0)
-            _, made = _settle(problem, np.array(near), inside, rounds=30, leash=np.inf, near=[])
-            if made is not None:
+            start = np.array(near)
+            point = newton(problem, start, None, rounds=30, stop=1e-3, box=inside)
+            if point.converged:
+                return [Near(point.values)]
+            if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
                 return [made]
     return []
 
 
-def _settle(
-    problem: Problem, start: Array, box: list[tuple[float, float]], *, rounds: int, leash: float, near: list[Near]
-) -> tuple[float, Near | None]:
-    """Return the solution near a start on few nodes, or on many where few do not settle though residuals are small.
-
-    The number says how far away Newton's method thought it to be, in longest steps.
-    """
-    point = newton(problem, start, None, rounds=rounds, stop=1e-3, box=box, leash=leash)
-    if point.converged:
-        return 0.0, Near(point.values)
+def _nearly(problem: Problem, start: Array, point: Point) -> bool:
+    """Whether Newton's method on few nodes stayed near its start and left small residuals."""
     close = _same(problem, point.values, start, _AROUND) and point.steps > 1
-    if not close or np.max(np.abs(point.linear.residual), initial=0.0) > _NEARLY:
-        return point.first, None
-    if any(_same(problem, point.values, other.values, 0.3) for other in near):
-        return point.first, None
+    return close and bool(np.max(np.abs(point.linear.residual), initial=0.0) <= _NEARLY)
+
+
+def _on_many_nodes(problem: Problem, point: Point) -> Near | None:
+    """Return the solution near a point on as many nodes as it needs."""
     around = [(x - _AROUND, x + _AROUND) for x in problem.points(list(point.values))]
     finer = polish(problem, point.values, box=around)
-    return point.first, Near(finer.values, finer.mesh) if finer.converged else None
+    return Near(finer.values, finer.mesh) if finer.converged else None
 
 
 def _spread(problem: Problem, values: Array) -> Array:

@@ -193,13 +193,14 @@ def _hermite(order: int) -> tuple[Array, Array]:
 def node_arguments(plan: Plan, parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
     """Return the arguments of the plan's functions at points x of the rows ``at``, stages left out."""
     owned: list[Any] = list(unknowns[:, 0]) if unknowns.shape[1] == 1 else list(unknowns[:, rows.owner[at]])
-    base, direction, mean, scale = rows.base[at], rows.direction[at], rows.mean[at], rows.scale[at]
-    values = mean + scale * (base + direction * x[:, None])
-    return [*parameters, *owned, *values.T]
+    starts, slopes = (rows.mean + rows.scale * rows.base).T, (rows.scale * rows.direction).T
+    values = [start[at] + slope[at] * x for start, slope in zip(starts, slopes, strict=True)]
+    return [*parameters, *owned, *values]
 
 
 def stacked(entries: Sequence[Any], size: int) -> Array:
     """Return functions' values as rows of one array, constants spread out."""
-    if not entries:
-        return np.zeros((0, size))
-    return np.stack([np.broadcast_to(np.asarray(entry, dtype=float), (size,)) for entry in entries])
+    made = np.empty((len(entries), size))
+    for place, entry in enumerate(entries):
+        made[place] = entry
+    return made

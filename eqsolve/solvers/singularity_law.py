@@ -20,7 +20,7 @@ from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.model import Model
 from eqsolve.laplace.expectation import Array, LawSource, Probe, Rule, Source
 from eqsolve.solvers.fixed_point_law import FixedPointLaw
-from eqsolve.solvers.quadrature import Lines, adapt
+from eqsolve.solvers.quadrature import Lines, Mesh, adapt
 
 __all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
 
@@ -124,7 +124,11 @@ class SolutionSource:
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:
             return self._precise(probe, digits)
-        return self._resolved(probe or _general, 1e-15)
+        return self._resolved(probe or _general, 1e-15, "first")
+
+    def rule_beside(self, probe: Probe) -> Rule:
+        """Return a rule for an integrand much like the one before: its panels are taken to begin with."""
+        return self._resolved(probe, 1e-15, "last")
 
     def first_rule(self, probe: Probe) -> Rule:
         """Return a rule to begin with: the nodes of the fixed point itself, or some for integrands like ``probe``."""
@@ -133,14 +137,22 @@ class SolutionSource:
             nodes = self.solution.point.mesh.moved(lines.kinks(rows)).nodes()
             if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
                 return self._at(lines, rows, nodes)
-        return self._resolved(probe, _ROUGHLY)
+        rule = self._resolved(probe, _ROUGHLY, "first")
+        self._meshes["first"] = self._meshes["last"]
+        return rule
 
-    def _resolved(self, probe: Probe, tolerance: float) -> Rule:
+    def _resolved(self, probe: Probe, tolerance: float, begin: str) -> Rule:
         lines = _ProbeLines(self._law, probe)
         rows = self._law.rows(self.names, None if len(self.names) == 1 else _OUTER)
-        known = self.solution.point.mesh
+        known = self._meshes.get(begin, self.solution.point.mesh)
         like = None if known.rows.turned or rows.turned else known
-        return self._at(lines, rows, adapt(lines, rows, tolerance=tolerance, rounds=40, like=like).nodes())
+        mesh = self._meshes["last"] = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like)
+        return self._at(lines, rows, mesh.nodes())
+
+    @functools.cached_property
+    def _meshes(self) -> dict[str, Mesh]:
+        """The panels of the first rule and of the last one."""
+        return {}
 
     def _at(self, lines: Lines, rows: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
         law, (at, x, share, signs) = self._law, nodes
