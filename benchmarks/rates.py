@@ -69,15 +69,16 @@ def slope(model, res, alpha, **settings):
 
 
 def monotonicity(laws, alphas):
-    """dγ/dα on a grid of laws, δ, σ² and α, and residuals; every exception is printed."""
+    """dγ/dα on a grid of laws, δ, σ² and α, residuals and times; every exception is printed."""
     model = eqsolve.load("dln_rate")
-    count, rising, worst, failed, edges = 0, 0, 0.0, [], []
+    count, rising, worst, failed, edges, times = 0, 0, 0.0, [], [], []
     for law, sigma2, delta in itertools.product(laws, (0, 0.1), (0.1, 0.5, 0.95, 1.05, 2, 10)):
         for alpha in alphas:
             where = f"w_star={law} sigma2={sigma2} delta={delta} alpha={alpha:.4g}"
             try:
                 settings = {"delta": delta, "sigma2": sigma2, "w_star": law}
-                res = eqsolve.solve(model, alpha=float(alpha), **settings)
+                seconds, res = cpu(lambda: eqsolve.solve(model, alpha=float(alpha), **settings), 2)
+                times.append((1e3 * seconds, where))
                 rise = slope(model, res, float(alpha), **settings)
             except eqsolve.EqsolveError as error:
                 failed.append(f"{where}: {str(error)[:90]}")
@@ -92,6 +93,11 @@ def monotonicity(laws, alphas):
             if not res.stats["certified"]:
                 print(f"not certified: {where}")
     print(f"\nmonotonicity: {rising} of {count} points have dγ/dα > 0; largest residual {worst:.1e}; {len(failed)} without answer")
+    columns = [ms for ms, _ in times]
+    print(
+        f"time of a rate on this grid: median {np.median(columns):.0f} ms, {np.mean(np.array(columns) <= 50):.0%} within 50 ms; "
+        f"slowest {max(times)[0]:.0f} ms ({max(times)[1]})"
+    )
     print(f"{len(edges)} of them at the edge of a law (differences instead of derivatives):")
     for line in (*edges, *failed):
         print("  ", line)

@@ -54,7 +54,7 @@ def find_solutions(problem: Problem) -> list[Near]:
         tried: list[Array] = []
         unsettled: list[Point] = []
         lost = 0
-        for far, start in _candidates(problem, axes, last=level == len(_SCANS) - 1):
+        for count, (far, start) in enumerate(_candidates(problem, axes, last=level == len(_SCANS) - 1)):
             here = _spread(problem, start)
             if found and far > 1:
                 break  # the linear interpolants of such cells have no zero in them
@@ -63,7 +63,9 @@ def find_solutions(problem: Problem) -> list[Near]:
             if lost >= _LOST and not found and level < len(_SCANS) - 1:
                 doubtful.append((np.inf, tuple(start.tolist()), box))
                 continue  # a valley along which residuals are small and never vanish
-            point = newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
+            point = None if count == 0 else newton(problem, start, _few_nodes(problem, start), rounds=1)
+            if point is None or point.first <= _LEASH:  # few nodes will do to see the others off
+                point = newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
             if point.converged:
                 tried += [here, _spread(problem, point.values)]
                 if not any(_same(problem, point.values, other.values, _BESIDE) for other in found):
@@ -89,6 +91,11 @@ def find_solutions(problem: Problem) -> list[Near]:
             if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
                 return [made]
     return []
+
+
+def _few_nodes(problem: Problem, values: Array) -> Mesh:
+    rows = make_rows(problem.plan, problem.parts, problem.parameters, values[:, None], 24)
+    return coarse_mesh(problem.lines(values), rows, 12)
 
 
 def _nearly(problem: Problem, start: Array, point: Point) -> bool:
