@@ -224,12 +224,13 @@ def adapt(
     dropped: float = 1e-19,
     reach: float = _REACH,
     like: Mesh | None = None,
+    most: int = _PANELS,
 ) -> Mesh:
     """Return panels on which every integrand is resolved: the high Legendre coefficients are negligible.
 
     Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that of degree n. Panels
     that add less than ``dropped`` relative to the whole are left out. The panels of ``like``, a mesh of the same problem at
-    other unknowns, are taken to begin with.
+    other unknowns, are taken to begin with. More than ``most`` at once are not cut further.
     """
     kinks = lines.kinks(rows)
     panels = None if like is None else _again(like, rows, kinks)
@@ -262,7 +263,7 @@ def adapt(
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
         reference = np.maximum(size + mass.sum(axis=1), 1e-300)[:, None]
         good = (error <= tolerance * reference).all(axis=0)
-        if round_ == rounds - 1 or len(row) > _PANELS:
+        if round_ == rounds - 1 or len(row) > most:
             good[:] = True
         size = size + mass[:, good].sum(axis=1)
         useful = good & (mass > dropped * reference).any(axis=0)

@@ -26,6 +26,7 @@ __all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_sour
 
 _OUTER = 64  # nodes across, for transforms of several variables
 _LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
+_MOST = 300  # panels at once: next to a singularity rounding is all that is left to resolve
 _ROUGHLY = 1e-9  # relative tolerance of the points to begin with
 _CLOSER = 7  # how often the neighbourhood of an extreme is looked at again, thirty times closer each time
 
@@ -146,7 +147,7 @@ class SolutionSource:
         rows = self._law.rows(self.names, None if len(self.names) == 1 else _OUTER)
         known = self._meshes.get(begin, self.solution.point.mesh)
         like = None if known.rows.turned or rows.turned else known
-        mesh = self._meshes["last"] = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like)
+        mesh = self._meshes["last"] = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=_MOST)
         return self._at(lines, rows, mesh.nodes())
 
     @functools.cached_property
