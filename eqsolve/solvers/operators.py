@@ -23,6 +23,7 @@ from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Correlation, Function, Response, Value
 from eqsolve.passes.path_form import PathForm
 from eqsolve.passes.sectors import COLUMN, MIDDLE, ROW
+from eqsolve.solvers.diagonal_blocks import recovery
 from eqsolve.solvers.grids import Array, PanelGrid, radau
 
 __all__ = ["Closure", "OperatorGrid"]
@@ -67,22 +68,6 @@ class OperatorGrid:
         panels = None if self.panels is None else PanelGrid(self.panels.edges[:blocks], self.panels.order)
         return OperatorGrid(self.nodes[:stop], self.blocks[:blocks], self.integration[:stop, :stop], panels)
 
-    @functools.cached_property
-    def _mass(self) -> Array:
-        """Inverse mass matrices of the panel's basis on [0, c_i], to turn an operator's diagonal block into values."""
-        from scipy.special import roots_legendre
-
-        from eqsolve.solvers.grids import lagrange
-
-        assert self.panels is not None
-        c = radau(self.panels.order).nodes
-        gauss, weights = roots_legendre(len(c))
-        out = []
-        for end in c:
-            basis = lagrange(c, end * (gauss + 1) / 2)
-            out.append(np.linalg.pinv((basis * (weights * end / 2)[:, None]).T @ basis, rcond=1e-4))
-        return np.array(out)
-
     def values(self, operator: Array, extend: bool = False) -> Array:
         """Return the kernel values of a causal operator on the nodes: zero above the diagonal, or continued across
         it."""
@@ -90,11 +75,13 @@ class OperatorGrid:
         if self.panels is None:
             step = self.nodes[1] - self.nodes[0]
             return operator / step
-        weights = radau(self.panels.order).weights
-        steps = np.diff(self.panels.edges)
+        order, steps = self.panels.order, np.diff(self.panels.edges)
         for part, step in zip(self.blocks[1:], steps, strict=True):
-            out[part.stop :, part] = operator[part.stop :, part] / (step * weights)
-            block = np.einsum("ij,ijk->ik", operator[part, part], self._mass) / step
+            out[part.stop :, part] = operator[part.stop :, part] / (step * radau(order).weights)
+            known = operator[part, part].ravel() / step
+            if part.start > 1:
+                known = np.concatenate([known, out[part, part.start - 1]])
+            block = (recovery(order, part.start > 1) @ known).reshape(order, order)
             out[part, part] = block if extend else np.where(self.nodes[part][:, None] >= self.nodes[part], block, 0.0)
             if part.start == 1:  # the start is no node of the rule: continue the first panel to it
                 out[1:, 0] = np.vstack([block, out[part.stop :, part]]) @ self._back

@@ -211,7 +211,7 @@ class _Control(Judge):
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
             logger.debug("points: %s", {name: f"{value:.2g}" for name, value in self._excesses(curves, errors).items()})
             self._keep(solved, known, f"with {self._paths(solved)} paths")
-            if by_points + by_time <= 1.0 or number == _ROUNDS:
+            if by_points + by_time <= 1.0 or number == _ROUNDS or len(effects) == 1:  # no way to have more points
                 break
             choice = effects.pop("choice")
             for way, effect in effects.items():

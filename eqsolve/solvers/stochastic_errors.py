@@ -8,9 +8,11 @@ import numpy as np
 from sympy import Abs, Add, Expr, Heaviside, Max, Min, Piecewise, sign
 
 from eqsolve.language.nodes import E
+from eqsolve.solvers.diagonal_blocks import recovered_degree
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.operators import Evaluation
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.rows import RowStore
 from eqsolve.solvers.sweeps import Means, Solved, Sweeper, interpolation_matrix
 from eqsolve.solvers.tolerance import allowance, excess
 
@@ -89,8 +91,12 @@ class Judge:
             errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
         for name, table in final.tables.items():
             errors[name] = pairs * np.abs(table - forward @ middle.tables[name] @ forward.T)
-        for name, table in final.values.items():
-            errors[name] = pairs * np.abs(np.tril(table - forward @ middle.values[name] @ forward.T))
+        if final.values:
+            slow = 1.5 / (local ** (recovered_degree(dense.grid.panels.order) + 1) - 1)
+            for part in dense.grid.blocks:
+                pairs[part, part] = np.maximum(slow[part, None], slow[None, part])
+            rough = RowStore.from_tables(base.grid.panels, middle.values).tables(dense.grid.nodes)
+            errors |= {name: pairs * np.abs(np.tril(table) - rough[name]) for name, table in final.values.items()}
         return errors
 
     def _worst(self, final: Curves, errors: dict[str, Array]) -> float:
