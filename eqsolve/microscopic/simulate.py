@@ -18,6 +18,7 @@ from eqsolve.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
+from eqsolve.machine import memory
 from eqsolve.microscopic.data import Features, read_data
 from eqsolve.microscopic.draws import HOW, draw_constants, draw_law
 from eqsolve.microscopic.integrators import descend, flow_through
@@ -177,11 +178,7 @@ def _memory(n: int, d: int, states: int, at_once: int, features: Features, kept:
     matrices = 1 if features.matrix is not None else at_once
     held = 8 * (n * d * matrices + at_once * 20 * states * max(n, d) + kept * 4 * states * d)
     logger.info("n = %d, d = %d, %d at once: about %.3g GB", n, d, at_once, held / 1e9)
-    try:
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return held
-    if held > 0.9 * free:
+    if held > 0.9 * (free := memory()):
         raise UsageError(
             f"{at_once} runs with n = {n}, d = {d} take {held / 1e9:.3g} GB, the machine has {free / 1e9:.3g} GB; "
             "take a smaller d, or fewer workers"

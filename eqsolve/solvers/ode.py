@@ -230,7 +230,7 @@ def _package(program: OdeProgram, solution: Solution, options: Options) -> Resul
         status = "tolerance not met"
         parts = {"time steps": solution.step, "quadrature": solution.rule, "rounding": solution.rest}
         largest = max(parts, key=lambda part: solution.excess(parts[part]))
-        message = f"the error estimate is {worst:.2g} times the tolerance rtol={options.rtol:g}; {largest} limits it"
+        message = f"the error estimate is {worst:.3g} times the tolerance rtol={options.rtol:g}; {largest} limits it"
     stats = {
         "method": run.method, "calls": run.calls, "paths": sum(best.stop - best.start for best in run.paths.best),
         "steps": len(run.ends) - 1, "panels": solution.grid.panels,

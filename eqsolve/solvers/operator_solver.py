@@ -209,7 +209,7 @@ def _not_met(grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array]
     ratios = {key: errors[key] / allowance(values, options) for key, values in curves.items() if np.any(values)}
     name = max(ratios, key=lambda key: float(ratios[key].max()))
     return (
-        f"the error estimate of `{name}` at t = {grid.nodes[ratios[name].argmax()]:.6g} is {worst:.2g} times the tolerance "
+        f"the error estimate of `{name}` at t = {grid.nodes[ratios[name].argmax()]:.6g} is {worst:.3g} times the tolerance "
         f"rtol={options.rtol:g} on {grid.panels} panels; raise rtol, give an atol, or use the two-time solver: "
         "solver='two_time'"
     )

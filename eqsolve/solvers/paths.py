@@ -7,7 +7,6 @@ Cost: nodes² × paths.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sympy import Expr, S
 from eqsolve.compile.paths import CompiledEnsemble
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.language.nodes import E
+from eqsolve.machine import memory
 from eqsolve.passes.path_form import Drive, Link
 from eqsolve.solvers.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points, rotate
 from eqsolve.solvers.grids import Array
@@ -146,7 +146,7 @@ class Paths:
         count, signals = len(self.compiled.source.unknowns), self.compiled.count
         numbers = 4 * count + 2 * signals * (count + 1) + len(self.compiled.source.noises)
         numbers += len(self.compiled.targets) * (count + 2)
-        needed, there = 8.0 * numbers * paths * nodes, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        needed, there = 8.0 * numbers * paths * nodes, memory()
         if needed > 0.5 * there:
             raise MemoryLimitError(
                 f"{paths} paths on {nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's "

@@ -341,7 +341,7 @@ class _Control(Judge):
         message = (
             ""
             if status == "ok"
-            else f"the error estimate is {worst:.2g} times the tolerance rtol={self.options.rtol:g}"
+            else f"the error estimate is {worst:.3g} times the tolerance rtol={self.options.rtol:g}"
         )
         stats = {
             "panels": grid.panels, "nodes": grid.size, "paths": self._paths(solved), "sweeps":

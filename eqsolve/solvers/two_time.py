@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from eqsolve.binding import Binding
 from eqsolve.compile.two_time import CompiledPlan, compile_system
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.system import System
+from eqsolve.machine import memory
 from eqsolve.result import Result
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.options import Options
@@ -223,7 +223,7 @@ def _watch_memory(march: March, left: int) -> None:
     rows = march.rows()
     used = 0 if rows is None else rows.nbytes
     predicted = used * (1 + left / march.panels) ** (2 if march.merger is None else 1)
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = memory()
     if predicted > 0.5 * available:
         raise UsageError(
             f"the two-time functions would need about {predicted / 1e9:.1f} GB of the machine's {available / 1e9:.1f} GB; "
@@ -237,7 +237,7 @@ def _not_met(compiled: CompiledPlan, solution: Solution, options: Options) -> st
     source = next(equation for equation in every if equation.name == name).source.equation
     what = f"`{name}` ({source.label})" if source is not None else f"the observable `{name}`"
     return (
-        f"the error estimate of {what} at {where} is {solution.worst:.2g} times the tolerance rtol={options.rtol:g} on "
+        f"the error estimate of {what} at {where} is {solution.worst:.3g} times the tolerance rtol={options.rtol:g} on "
         f"{solution.panels[-1]} panels, and finer ones do not improve it; "
         "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
     )

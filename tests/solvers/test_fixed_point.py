@@ -1,5 +1,8 @@
 """The solver of fixed points: reference values, corners of the parameter space, limits, errors, laws."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sympy import Abs, Max, Symbol, cosh, exp, sinh, sqrt, tanh
@@ -64,19 +67,7 @@ def test_zeros_of_ridgeless_regression_are_those_of_the_target() -> None:
     assert float(eqsolve.solve("dln_fixed_point_ridgeless", sigma2=0.1)["P_w_zero"]) == 0
 
 
-LAWS = ["Bernoulli(0.1)", "Rademacher(0.2)", "Normal(0,1)", "GaussBernoulli(0.1,1)", "Discrete([-1,0,2],[0.2,0.7,0.1])"]
-
-
-def corner(rng: np.random.Generator) -> tuple[str, dict[str, object]]:
-    """Draw a model and parameters, corners of the ranges often among them."""
-    sigma2 = rng.choice([0, 1, 10 ** rng.uniform(-4, 0)])
-    settings: dict[str, object] = {"w_star": str(rng.choice(LAWS)), "sigma2": float(sigma2)}
-    below, above = rng.choice([0.1, 0.99, rng.uniform(0.1, 0.99)]), rng.choice([1.01, 10, 10 ** rng.uniform(0.005, 1)])
-    if rng.random() < 0.5:
-        settings |= {"lam": float(10 ** rng.uniform(-4, np.log10(2))), "delta": float(rng.choice([below, above]))}
-        return "dln_fixed_point_l1", settings
-    settings |= {"alpha": float(rng.choice([1e-3, 1e2, 10 ** rng.uniform(-3, 2)])), "delta": float(below)}
-    return "dln_fixed_point_min_norm", settings
+corner = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "fixed_points.py"))["corner"]
 
 
 def check_corners(seed: int, count: int) -> None:
