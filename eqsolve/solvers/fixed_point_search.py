@@ -25,7 +25,7 @@ _CUTS = 3  # of a cell of the scan, per axis
 _LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
 _LOST = 4  # such cells after which a wider scan comes first
 _AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
-_BESIDE = 0.3  # solutions on few nodes that are as near as this are the same
+_BESIDE = 1e-3  # solutions on rough meshes that are as near as this are the same
 _NEARLY = 0.05  # residuals that few nodes may leave
 
 

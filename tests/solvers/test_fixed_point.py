@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from sympy import Abs, Max, Symbol, cosh, exp, sinh, sqrt, tanh
 
 import eqsolve
@@ -216,6 +217,16 @@ def test_several_solutions_are_reported() -> None:
     assert "other_solutions" not in eqsolve.solve(model, beta=0.5).stats
     near = eqsolve.solve(model, start={"m": -0.9})
     assert float(near["m"]) == pytest.approx(-0.9575040240772687, rel=1e-13)
+
+
+def test_solutions_close_to_each_other_are_kept_apart() -> None:
+    """Right above β = 1 the three solutions are close: m² ≈ 3(β − 1)."""
+    model = FixedPoint("magnet", eqs=[Eq(m, tanh(beta * m))])
+    result = eqsolve.solve(model, beta=1.01)
+    others = [other["m"] for other in result.stats["other_solutions"]]
+    found = sorted([float(result["m"]), *others])
+    root = brentq(lambda y: np.tanh(1.01 * y) - y, 0.05, 0.5, xtol=1e-15)
+    assert found == pytest.approx([-root, 0, root], abs=1e-12)
 
 
 def test_no_solution_is_said_with_the_domain_searched() -> None:
