@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError
-from eqsolve.laplace.half_plane import Complex
+from eqsolve.laplace.half_plane import POLE, Complex
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton
 from eqsolve.laplace.real_axis import RealTrack
@@ -110,9 +110,25 @@ def complex_candidate(prepared: Prepared, item: Complex) -> Candidate:
     words = "found in a cell around which dh/dR winds, and reached along the ray from the right"
     if item.kind == "branch point":
         return branch_candidate(prepared, item.R, item.p, 0.0, words)
-    d = prepared(0.0 + 0.0j, item.p)
-    residue = -d.h / d.h_Rp
-    return Candidate(item.p, item.R, "pole", 0.0, residue, 1e-14 * abs(item.p), words)
+    if prepared.transform.is_linear:
+        d = prepared(0.0 + 0.0j, item.p)
+        return Candidate(item.p, item.R, "pole", 0.0, -d.h / d.h_Rp, 1e-14 * abs(item.p), words)
+    return Candidate(item.p, item.R, "pole", 0.0, _residue(prepared, item.p), POLE * abs(item.p), words)
+
+
+def _residue(prepared: Prepared, at: complex) -> complex:
+    """Return lim R (p − p_c) at a simple pole: dp/dS at S = 1/R → 0, from three points ever nearer."""
+    size, p, found = 1e6 + 0.0j, at, []
+    for share in (1e-3, 5e-4, 2.5e-4, 0.0):  # of |p|: how near the next point is
+        for _ in range(20):
+            d = prepared(size, p)
+            p = p - d.h / d.h_p
+            if abs(d.h / d.h_p) <= 1e-15 * abs(p):
+                break
+        found.append(d.h_R / d.h_p * size**2)
+        size, p = found[0] / (share * abs(at) or 1.0), at + share * abs(at)
+    _, first, second, third = found
+    return complex((4 * (2 * third - second) - (2 * second - first)) / 3)
 
 
 def ties(candidates: list[Candidate], tolerance: float) -> tuple[Candidate, ...]:

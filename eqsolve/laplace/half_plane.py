@@ -17,13 +17,15 @@ from eqsolve.laplace.expectation import Array
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, pole_limit, track_to
 
-__all__ = ["Region", "Survey", "survey"]
+__all__ = ["POLE", "Region", "Survey", "survey"]
 
 _REFINEMENTS = 14
 _LARGEST = 6_000
 _EXAMINED = 40
 _TURN = 0.9  # radians h_R may turn along one side of a cell
 _NEAR = 1e-3  # relative size of the last Newton step on the mesh
+POLE = 1e-11  # relative accuracy to which a pole must be found: 1/R may only seem to vanish, between two branch points
+_RUNAWAY = 1e8
 _LEAP = 0.35  # how far a side may miss the other end, in units of the distance to the next sheet
 
 
@@ -245,7 +247,8 @@ def _branch(prepared: Prepared, R: complex, p: complex) -> tuple[complex, comple
     if prepared.transform.is_linear:
         return None
     made = fold_newton(prepared, R, p)
-    return None if made is None else (complex(made[0]), complex(made[1]))
+    lost = made is None or abs(made[0]) > _RUNAWAY * abs(R)  # on its way to a pole
+    return None if made is None or lost else (complex(made[0]), complex(made[1]))
 
 
 def _pole(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex] | None:
@@ -253,7 +256,7 @@ def _pole(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex]
     if not prepared.transform.is_linear:
         d = prepared(R, p)
         at = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None
-        return None if at is None else (complex(np.inf), complex(at[0]))
+        return None if at is None or at[1] > POLE * abs(at[0]) else (complex(np.inf), complex(at[0]))
     for _ in range(60):
         d = prepared(R, p)
         step = d.h_R / d.h_Rp if d.h_Rp != 0 else np.inf

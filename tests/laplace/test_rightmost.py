@@ -6,7 +6,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from sympy import exp, sqrt
+from sympy import Rational, exp, sqrt
 
 from eqsolve import E, Eq, SolverError, UsageError, random, unknown
 from eqsolve.laplace import rightmost_singularity
@@ -179,3 +179,25 @@ def test_amplitudes_give_the_decay() -> None:
     assert found.amplitude * t**-1.5 == pytest.approx(exact, rel=2e-4)
     assert np.isreal(found.amplitude)
     assert cmath.isfinite(complex(found.R))
+
+
+def test_a_complex_pole_of_a_transform_that_is_not_linear_in_it() -> None:
+    """R (q − g/(1+R)) = 1 has R ≈ (1 + g)/q where q = 0: the residue is (1 + g)/q'."""
+    q = p**2 + Rational(2, 5) * p + 4
+    found = find(R * (q - Rational(1, 100) / (1 + R)) - 1)
+    root = -0.2 + 1j * 3.96**0.5
+    assert found.kind == "pole"
+    assert found.certified
+    assert abs(complex(found.p) - root) <= max(found.error, 1e-12)
+    assert abs(found.amplitude - 1.01 / (2 * root + 0.4)) < 1e-7
+
+
+def test_two_close_branch_points_are_not_taken_for_a_pole() -> None:
+    """g R² − q R + 1 = 0 has branch points where q² = 4g, and no pole; here all of them have the same real part."""
+    w, z, g = 2.8990446012944475, 0.4900015356181789, 0.007614100824299492
+    found = find(g * R**2 - (p**2 + 2 * z * w * p + w**2) * R + 1)
+    heights = sorted(abs(complex(item.p).imag) for item in (found, *found.ties))
+    expected = [np.sqrt(w**2 - sign * 2 * np.sqrt(g) - (z * w) ** 2) for sign in (1, 1, -1, -1)]
+    assert found.kind == "branch point"
+    assert heights == pytest.approx(expected, rel=1e-12)
+    assert complex(found.p).real == pytest.approx(-z * w, rel=1e-12)
