@@ -298,6 +298,6 @@ def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, floa
             slopes = []
             for dR, dp in ((step * (abs(R) + 1e-300), 0.0), (0.0, step * (abs(p) + 1e-300))):
                 moved = inner(R + dR, p + dp, *prepared.floats, *at)[index]
-                slopes.append((abs(float(moved)) - here) / (dR + dp))
+                slopes.append((float(np.abs(moved)) - here) / (dR + dp))
             best = (here, slopes[0], slopes[1], len(at) > 1 or here < 0.999 * abs(float(at[0])))
     return best
