@@ -52,7 +52,6 @@ class PathSolver(PathResponses):
             for mine, yours in zip(*linear, strict=True):
                 if mine is not None and yours is not None:
                     pairs += mine @ yours.T
-            pairs += self._from_left_out(left, right)
             total += np.asarray(self.state.pointwise(outer), float) * pairs
         return total
 
@@ -73,18 +72,6 @@ class PathSolver(PathResponses):
             ]
             made.append(sum(parts[1:], parts[0]) if parts and factor.shape[1] else None)
         return made
-
-    def _from_left_out(self, left: Expr, right: Expr) -> Array | float:
-        """Return what the directions of a covariance that no noise can have do, through the mean responses.
-
-        They vanish in a solution; with them a sweep stays linear in the covariance where the paths are linear in the noise.
-        """
-        total: Array | float = 0.0
-        for group, rest in self.left_out:
-            if rest is not None and all(noise in self.reactions for noise in group):
-                one, other = (np.hstack([self.reactions[noise][target] for noise in group]) for target in (left, right))
-                total = total + one @ rest @ other.T
-        return total
 
     def _without(self, values: Array, linear: list[Array | None]) -> Array:
         """Return a target on all paths with its linear part in the weak modes taken out."""

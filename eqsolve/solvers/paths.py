@@ -24,7 +24,6 @@ from eqsolve.solvers.operators import Evaluation
 __all__ = ["Paths", "eliminate"]
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
-_NOTHING = 1e-9  # of a covariance, relative: rounding and modes that are dropped
 _CUBIC = 3  # degree to which the simplest design of points is exact
 
 
@@ -101,7 +100,6 @@ class Paths:
         for noise in source.noises:
             groups.setdefault(covariances[noise][0], []).append(noise)
         factors, strengths, placed = [], [], []
-        self.left_out: list[tuple[list[Any], Array | None]] = []  # of covariances, by group of noises
         for number, (group, members) in enumerate(groups.items()):
             covariance = covariances[members[0]][1]
             previous = self.factors.get(number) if self.frozen else None
@@ -114,7 +112,6 @@ class Paths:
                 strengths.append(effect)
             factors.append(factor)
             placed.append((list(group), members))
-            self.left_out.append((list(group), _remainder(covariance, factor)))
         if not self.frozen or self.points is None:
             flat = np.concatenate(strengths) if strengths else np.empty(0)
             self.order = np.argsort(-flat, kind="stable")
@@ -315,9 +312,3 @@ class Paths:
         values = self.compiled.processes(*arguments)
         heads = [head for head, _ in self.compiled.source.processes]
         return {head.name: np.broadcast_to(value, shape).T.copy() for head, value in zip(heads, values, strict=True)}
-
-
-def _remainder(covariance: Array, factor: Array) -> Array | None:
-    """Return what modes leave out of a covariance: on the way to a solution it may have negative directions."""
-    rest = (covariance + covariance.T) / 2 - factor @ factor.T
-    return rest if np.abs(rest).max() > _NOTHING * np.abs(covariance).max() else None

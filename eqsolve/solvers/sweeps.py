@@ -339,26 +339,24 @@ class Sweeper:
 
     def start(self, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
         """Grow the window from the first panels to the whole time; few points, loose tolerance."""
-        blocks, done, most = min(4, len(grid.blocks)), 0, len(grid.blocks)
+        blocks, done = min(4, len(grid.blocks)), 0
         solved: Solved | None = None
         while True:
             window = grid.head(blocks)
             guess = self.initial(window, level) if solved is None else self.extend(solved.means, window)
-            alone = blocks - done <= 1
             try:
-                found = self.iterate(window, guess, level, tolerance, most=60 if alone else 12)
-                if found.left > 10 * tolerance and not alone:
+                found = self.iterate(window, guess, level, tolerance, most=12 if blocks - done > 1 else 60)
+                if found.left > 10 * tolerance and blocks - done > 1:
                     raise SolverError("the iteration over the means does not settle")
             except SolverError:
-                if alone:
+                if blocks - done <= 1:
                     raise
-                most = (blocks - done) // 2  # so many panels at once are too many, here and later
-                blocks, self.trusting = done + most, True
+                blocks = done + (blocks - done) // 2
                 continue
             solved = found
             if blocks == len(grid.blocks):
                 return solved
-            done, blocks = blocks, min(len(grid.blocks), blocks + min(most, max(2, blocks // (6 if grid.panels else 3))))
+            done, blocks = blocks, min(len(grid.blocks), blocks + max(2, blocks // (6 if grid.panels else 3)))
 
 
 def interpolation_matrix(grid: PanelGrid, times: Array) -> Array:
