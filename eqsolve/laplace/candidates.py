@@ -76,7 +76,8 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> 
     amplitude = -c / (2 * math.sqrt(math.pi))
     det = abs(d.h_p * d.h_RR)
     rounding = 4e-16 * (abs(d.h_RR) * (abs(R) + abs(p)) + 1e-300) * max(abs(d.h_p), 1e-300) / det if det else np.inf
-    error = max(4e-16 * abs(p), min(rounding, 1e-12 * (abs(R) + abs(p))))
+    of_law = prepared.rounding(R, p)[0] / max(abs(d.h_p), 1e-300)
+    error = max(4e-16 * abs(p), min(rounding, 1e-12 * (abs(R) + abs(p)))) + of_law
     return Candidate(p, R, "branch point", -1.5, amplitude, float(error), words)
 
 
@@ -154,7 +155,8 @@ def residual_of(prepared: Prepared, best: Candidate, precision: int | None) -> t
     d = prepared(best.R, best.p)
     scale_h = abs(best.R) + abs(d.h_p * best.p)
     scale_R = 1 + abs(d.h_RR * best.R)
-    R_error = 4e-16 * (1 + abs(d.h_Rp * best.p)) / max(abs(d.h_RR), 1e-300) + 4e-16 * abs(best.R)
+    noise = 4e-16 * (1 + abs(d.h_Rp * best.p)) + prepared.rounding(best.R, best.p)[1]
+    R_error = noise / max(abs(d.h_RR), 1e-300) + 4e-16 * abs(best.R)
     return float(abs(d.h) / scale_h + abs(d.h_R) / scale_R), float(R_error)
 
 

@@ -16,6 +16,7 @@ from eqsolve.language.symbols import Random
 from eqsolve.laplace.bundle import Bundle
 from eqsolve.laplace.expectation import Array, Rule, Source
 
+_EPS, _SAFE = 1.2e-16, 6  # rounding of a law's points, and how much more than what one sample of it does is stated
 _BESIDE = 0.3  # how far the panels of a rule are worth keeping for the next one
 
 __all__ = ["Derivatives", "ImplicitTransform", "Prepared"]
@@ -228,6 +229,20 @@ class Prepared:
     def __call__(self, R: Any, p: Any) -> Derivatives:
         """Return h and its derivatives at a point or at arrays of points."""
         return Derivatives(*self.transform._bundle.evaluate(R, p, self.floats, self.statics, self.rule.weights))
+
+    def rounding(self, R: Any, p: Any) -> tuple[float, float]:
+        """Return how much h and h_R move when the law's variables are rounded: next to the edge of a law that is seen."""
+        if not self.statics or not self.rule.values:
+            return 0.0, 0.0
+        rng, weights = np.random.default_rng(0), self.rule.weights
+        shaken = {
+            name: column + _EPS * float(np.sqrt(abs(column**2 @ weights))) * rng.choice([-1.0, 1.0], column.shape)
+            for name, column in self.rule.values.items()
+        }
+        bundle, named = self.transform._bundle, dict(zip(self.transform.parameters, self.floats, strict=True))
+        statics = bundle.static_values(Rule(shaken, weights), named, "numpy")
+        moved, here = Derivatives(*bundle.evaluate(R, p, self.floats, statics, weights)), self(R, p)
+        return _SAFE * float(abs(moved.h - here.h)), _SAFE * float(abs(moved.h_R - here.h_R))
 
     def distance(self, R: float, p: float) -> tuple[float, float, float]:
         """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
