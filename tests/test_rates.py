@@ -116,7 +116,7 @@ def test_the_law_of_path_rates_with_weight_decay() -> None:
 
 
 def test_the_error_counts_the_rounding_of_a_law_next_to_its_edge() -> None:
-    """Against E[x²/(u + x)²] = δ with the Gaussian mixture of w, by mpmath's quadrature at 30 digits; u + α² is 5e-10 there."""
+    """Against E[x²/(u + x)²] = δ with the mixture of w by mpmath at 30 digits; u + α² is 5e-10 there."""
     found = eqsolve.solve("dln_rate", alpha=0.001, delta=1.05, sigma2=0.1, w_star="Rademacher(0.5)")
     miss = abs(float(found["gamma"]) - 4.7541126911704274253e-8)
     assert miss <= float(found.error["gamma"])
