@@ -12,10 +12,10 @@ from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, follow_to_fold, newton_R
 from eqsolve.laplace.real_axis import RealTrack, far_right, first_real_singularity
 
+__all__ = ["nearby", "walk_real_axis"]
+
 _EDGE = 1e-5  # relative distance from the edge of a law down to which branch points are expected
 _LAST, _FAR = 8, 3  # of a walk with few points of the law, its last steps and every third before are made with all
-
-__all__ = ["nearby", "walk_real_axis"]
 
 
 def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:

@@ -16,10 +16,10 @@ from eqsolve.language.symbols import Random
 from eqsolve.laplace.bundle import Bundle
 from eqsolve.laplace.expectation import Array, Rule, Source
 
+__all__ = ["Derivatives", "ImplicitTransform", "Prepared"]
+
 _EPS, _SAFE = 1.2e-16, 6  # rounding of a law's points, and how much more than what one sample of it does is stated
 _BESIDE = 0.3  # how far the panels of a rule are worth keeping for the next one
-
-__all__ = ["Derivatives", "ImplicitTransform", "Prepared"]
 
 
 @dataclass  # not frozen: a search makes hundreds
@@ -134,6 +134,7 @@ class Prepared:
         self.transform, self.source = transform, source
         self.values = values
         self.floats = [float(values[item]) for item in transform.parameters]
+        self.named = dict(zip(transform.parameters, self.floats, strict=True))
         self._distances = transform._distances
         self._extremes: dict[str, list[Array]] = {}  # shared by copies
         self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
@@ -141,16 +142,14 @@ class Prepared:
     def _outline(self, values: Mapping[str, Array]) -> Array:
         """Return what points to begin with must resolve: the random parts of the transform and one over them."""
         size = len(next(iter(values.values())))
-        named = dict(zip(self.transform.parameters, self.floats, strict=True))
-        columns = self.transform._bundle.static_values(Rule(values, np.ones(size)), named, "numpy")
+        columns = self.transform._bundle.static_values(Rule(values, np.ones(size)), self.named, "numpy")
         with np.errstate(all="ignore"):
             return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
 
     def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
         """Return the random parts of denominators at values of the random variables."""
         assert self._distances is not None
-        named = dict(zip(self.transform.parameters, self.floats, strict=True))
-        return self._distances.static_values(Rule(values, np.ones(0)), named, "numpy")
+        return self._distances.static_values(Rule(values, np.ones(0)), self.named, "numpy")
 
     rule: Rule
     statics: list[Array]
@@ -159,8 +158,7 @@ class Prepared:
     def use(self, rule: Rule) -> None:
         """Take another rule for the expectations."""
         self.rule = rule
-        named = dict(zip(self.transform.parameters, self.floats, strict=True))
-        self.statics = self.transform._bundle.static_values(rule, named, "numpy")
+        self.statics = self.transform._bundle.static_values(rule, self.named, "numpy")
         if self._distances is not None:
             ends = rule.ends
             whole = {key: np.concatenate([column, ends[key]]) for key, column in rule.values.items()} if ends else rule.values
@@ -215,11 +213,10 @@ class Prepared:
     def _probe(self, R: Any, p: Any) -> Any:
         bundle = self.transform._bundle
         inner, _ = bundle.functions("numpy")
-        named = dict(zip(self.transform.parameters, self.floats, strict=True))
 
         def probe(values: Mapping[str, Array]) -> Array:
             size = len(next(iter(values.values())))
-            columns = bundle.static_values(Rule(values, np.ones(size)), named, "numpy")
+            columns = bundle.static_values(Rule(values, np.ones(size)), self.named, "numpy")
             with np.errstate(all="ignore"):
                 bodies = np.stack([np.broadcast_to(b, (size,)) for b in inner(R, p, *self.floats, *columns)])
             return np.concatenate([bodies.real, bodies.imag]) if np.iscomplexobj(bodies) else bodies
@@ -239,8 +236,8 @@ class Prepared:
             name: column + _EPS * float(np.sqrt(abs(column**2 @ weights))) * rng.choice([-1.0, 1.0], column.shape)
             for name, column in self.rule.values.items()
         }
-        bundle, named = self.transform._bundle, dict(zip(self.transform.parameters, self.floats, strict=True))
-        statics = bundle.static_values(Rule(shaken, weights), named, "numpy")
+        bundle = self.transform._bundle
+        statics = bundle.static_values(Rule(shaken, weights), self.named, "numpy")
         moved, here = Derivatives(*bundle.evaluate(R, p, self.floats, statics, weights)), self(R, p)
         return _SAFE * float(abs(moved.h - here.h)), _SAFE * float(abs(moved.h_R - here.h_R))
 

@@ -110,8 +110,7 @@ class SingularitySolution:
     def _evaluate(self, expressions: list[Expr]) -> list[float]:
         transform, model = self.compiled.transform, self.binding.model
         bundle = Bundle(expressions, (model.unknown, model.variable), transform.parameters)  # type: ignore[attr-defined]
-        named = dict(zip(transform.parameters, self.prepared.floats, strict=True))
-        statics = bundle.static_values(self.prepared.rule, named, "numpy")
+        statics = bundle.static_values(self.prepared.rule, self.prepared.named, "numpy")
         found = bundle.evaluate(
             float(self.point.R), float(self.point.p), self.prepared.floats, statics, self.prepared.rule.weights
         )
@@ -201,8 +200,7 @@ def _observables(
             found = compiled.observables.evaluate_precise(R, p, list(named.values()), statics, rule.weights)
         values = {name: +found[k] for k, name in enumerate(compiled.names)}
         return values, {name: float(abs(values[name])) * 10.0**-precision for name in values}
-    named = dict(zip(compiled.transform.parameters, prepared.floats, strict=True))
-    statics = compiled.observables.static_values(prepared.rule, named, "numpy")
+    statics = compiled.observables.static_values(prepared.rule, prepared.named, "numpy")
     found = compiled.observables.evaluate(_plain(R), _plain(p), prepared.floats, statics, prepared.rule.weights)
     values, errors = {}, {}
     p_error = point.error + 4 * noise * abs(p)
