@@ -15,9 +15,9 @@ __all__ = ["EXPLAIN"]
 def run_explain(options: Namespace) -> int:
     """Print what each stage made of a model, and which solver would be chosen."""
     picture = check_destination(options.graph, "--graph", FIGURES)
-    from eqsolve.loading import load
-    from eqsolve.passes.check import check
-    from eqsolve.passes.explain import explain
+    from eqsolve.language.loading import load
+    from eqsolve.passes.check.check import check
+    from eqsolve.passes.explain.explain import explain
     from eqsolve.solving import choose_solver
 
     model = load(options.model)

@@ -86,14 +86,14 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
 
 def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     """Return the model with the named parameters and laws put in."""
-    from eqsolve.binding import bind_some
+    from eqsolve.language.binding import bind_some
 
     return model.subs(bind_some(model, settings)) if settings else model
 
 
 def _read_number(text: str, option: str, example: str) -> float:
     """Return a finite number from text such as ``1/3``."""
-    from eqsolve.binding import read_value
+    from eqsolve.language.binding import read_value
 
     try:
         value = read_value(text)

@@ -113,7 +113,7 @@ def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def _examples(lines: tuple[str, ...]) -> str | None:
-    from eqsolve.loading import list_models
+    from eqsolve.language.loading import list_models
 
     models = list_models()
     if not lines or not models:

@@ -22,7 +22,7 @@ from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 
 if TYPE_CHECKING:
-    from eqsolve.comparison import Comparison, Validation
+    from eqsolve.validation.comparison import Comparison, Validation
 
 __all__ = ["VALIDATE"]
 
@@ -32,8 +32,8 @@ def run_validate(options: Namespace) -> int:
     picture = check_destination(options.plot, "--plot", FIGURES)
     settings = read_settings(options.settings)
     asked = read_options(options, _OPTIONS)
-    from eqsolve.loading import load
-    from eqsolve.validation import validate
+    from eqsolve.language.loading import load
+    from eqsolve.validation.validate import validate
 
     model = load(options.model)
     timed = [name for name, key in (("--at", "at"), ("--step", "step")) if key in asked]

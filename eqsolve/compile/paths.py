@@ -10,8 +10,8 @@ from sympy import Basic, Dummy, Expr, Mul, Poly, cosh, exp, powsimp, sinh, tanh
 
 from eqsolve.compile.lowering import lower
 from eqsolve.language.symbols import Function, Value
-from eqsolve.passes.path_form import Ensemble, Mean
-from eqsolve.passes.sectors import ROW
+from eqsolve.passes.forms.path_form import Ensemble, Mean
+from eqsolve.passes.forms.sectors import ROW
 
 __all__ = ["CompiledEnsemble", "CompiledMean", "compile_ensemble"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from eqsolve.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from eqsolve.comparison import Validation
+    from eqsolve.validation.comparison import Validation
 
 __all__ = ["plot_validation"]
 

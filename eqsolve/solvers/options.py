@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eqsolve.checkpoint import Checkpoint
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.errors import UsageError
 
 __all__ = ["Options"]

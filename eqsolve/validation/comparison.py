@@ -1,0 +1,142 @@
+"""`Comparison` and `Validation`: theory beside finite-size draws, z-scores and verdicts.
+
+For every observable both sides have: theory ± its error, and a mean over independent draws ± its standard error s. A
+second set of draws at half the size estimates the bias of finite size, b = (value(d/2) − value(d))/(2^a − 1) for a bias
+of order d^{−a}; what of it exceeds its own noise counts as a systematic error. The difference in units of
+√(s² + error² + (b² − noise²)₊) follows Student's law for so many draws; z is the standard normal value of the same
+probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many comparisons
+reach once in a hundred validations; "not enough data" in between, or when the errors are too large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqsolve.results.distribution import Distribution
+from eqsolve.results.result import Result
+from eqsolve.numerics.grids import Array
+
+__all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare"]
+
+AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
+_WITHIN = 3.0
+_ALARM = 0.01
+_TELLING = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One observable on both sides; arrays over the times, or of length one."""
+
+    theory: Array
+    theory_error: Array
+    simulation: Array
+    standard_error: Array
+    bias: Array
+    bias_error: Array
+    z: Array
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """What ``validate`` found.
+
+    Attributes
+    ----------
+    verdict
+        ``"agrees"``, ``"disagrees"`` or ``"not enough data"``, the weakest of the observables' verdicts.
+    observables
+        A ``Comparison`` per observable.
+    wasserstein
+        Where both sides have a law: the variables compared, the sizes, and the 2-Wasserstein distance per size and time;
+        for a fixed point also that of as many independent draws of the theory's law.
+    laws
+        For a fixed point: the theory's law, and the empirical one of the largest size, all draws together.
+    result
+        The theory's result.
+    """
+
+    model: str
+    kind: str
+    verdict: str
+    observables: dict[str, Comparison]
+    params: dict[str, Any]
+    d: int
+    n: int
+    seeds: int
+    data: str
+    t: Array | None = None
+    wasserstein: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    stats: dict[str, Any] = field(default_factory=dict)
+    result: Result | None = None
+    spread: dict[str, Array] = field(default_factory=dict)
+    laws: tuple[Distribution, Distribution] | None = None
+
+    def json_object(self) -> dict[str, Any]:
+        """Return everything as plain numbers and texts."""
+        made: dict[str, Any] = {"model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params}
+        made |= {"d": self.d, "n": self.n, "seeds": self.seeds, "data": self.data}
+        if self.t is not None:
+            made["t"] = self.t.tolist()
+        names = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z")
+        made["observables"] = {
+            key: {"verdict": item.verdict, **{name: self._plain(getattr(item, name)) for name in names}}
+            for key, item in self.observables.items()
+        }
+        if self.wasserstein is not None:
+            made["wasserstein"] = self.wasserstein
+        made |= {"notes": list(self.notes), "stats": self.stats}
+        if self.result is not None:
+            made["provenance"] = self.result.provenance
+        return made
+
+    def _plain(self, values: Array) -> Any:
+        return values.tolist() if self.t is not None else float(values[0])
+
+    def plot(self, *names: str) -> Any:
+        """Draw theory and simulation; return the matplotlib figure."""
+        from eqsolve.plotting.validation import plot_validation
+
+        return plot_validation(self, names)
+
+    def __repr__(self) -> str:
+        worst = max((float(np.abs(item.z).max()) for item in self.observables.values()), default=0.0)
+        return f"<Validation of {self.model!r}: {self.verdict}, d={self.d}, {self.seeds} seeds, largest |z| = {worst:.2g}>"
+
+
+def compare(
+    theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0
+) -> Comparison:
+    """Return both sides of one observable with z-scores and the verdict; ``runs`` is (draw, time)."""
+    from scipy.special import ndtri, stdtr
+
+    draws = len(runs)
+    mean, spread = runs.mean(axis=0), runs.std(axis=0, ddof=1) / draws**0.5
+    if half is None:
+        bias = noise = np.zeros_like(mean)
+    else:
+        scale = 2.0**order - 1
+        bias = (half.mean(axis=0) - mean) / scale
+        noise = np.hypot(spread, half.std(axis=0, ddof=1) / len(half) ** 0.5) / scale
+    extra = np.maximum(bias**2 - noise**2, 0.0)
+    whole = np.sqrt(spread**2 + error**2 + extra)
+    difference = mean - theory
+    floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
+    ratio = np.abs(difference) / np.maximum(whole, floor)
+    z = -np.sign(difference) * ndtri(np.maximum(stdtr(draws - 1, -ratio), 1e-300))
+    z = np.where(np.abs(difference) <= floor, 0.0, z)
+    limit = max(_WITHIN, float(-ndtri(_ALARM / (2 * max(count, 1)))))
+    size = float(np.abs(theory).max())
+    largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
+    if largest > limit:
+        verdict = DISAGREES
+    elif largest <= _WITHIN and float(whole.max()) <= _TELLING * max(size, 1e-300):
+        verdict = AGREES
+    else:
+        verdict = UNDECIDED
+    return Comparison(theory, error, mean, spread, bias, noise, z, verdict)
