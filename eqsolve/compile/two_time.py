@@ -17,6 +17,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.source import Location
 from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.forms.derivatives import partial
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
 __all__ = [
@@ -214,7 +215,7 @@ def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
         contractions = tuple(contraction(entry, item) for entry in item.contractions)
         slope, by_row = None, True
         if item.head is not None and item.differential:
-            derivative = _derivative(item.body, item.head(ROW, COLUMN) if item.head.arity == 2 else item.head(ROW))
+            derivative = partial(item.body, item.head(ROW, COLUMN) if item.head.arity == 2 else item.head(ROW))
             by_row = COLUMN not in derivative.free_symbols and not derivative.has(*_symbols(item))
             slope = pointwise(derivative, _symbols(item))
         diagonal = None if item.diagonal is None else pointwise(item.diagonal)
@@ -242,13 +243,8 @@ def _feedback(item: Contraction, equation: SectorEquation) -> tuple[Pointwise | 
     if head.arity == 2:
         own = item.span == "high" and item.right == head(MIDDLE, COLUMN)
         return (pointwise(gain), None) if own else (None, None)
-    inner = _derivative(item.left, head(MIDDLE)).xreplace({MIDDLE: COLUMN})
+    inner = partial(item.left, head(MIDDLE)).xreplace({MIDDLE: COLUMN})
     return (pointwise(gain), pointwise(inner)) if inner != 0 else (None, None)
-
-
-def _derivative(expr: Expr, value: Value) -> Expr:
-    stand_in = Dummy("x", real=True)
-    return expr.xreplace({value: stand_in}).diff(stand_in).xreplace({stand_in: value})
 
 
 def _symbols(item: SectorEquation) -> tuple[Dummy, ...]:

@@ -103,11 +103,11 @@ class PanelGrid:
         columns = panel[:, None] * self.order + np.arange(self.order + 1)
         return columns, weights
 
-    def transfer(self, times: Array) -> Array:
-        """Return the matrix that takes values on the nodes (as rows) to other times, by the panel's own polynomial."""
-        columns, weights = self.stencil(times)
-        matrix = np.zeros((self.size, len(times)))
-        matrix[columns, np.arange(len(times))[:, None]] = weights
+    def interpolation(self, times: Array) -> Array:
+        """Return the matrix from values on the nodes to values at times inside, by the panels' own polynomials."""
+        columns, weights = self.stencil(np.clip(times, self.edges[0], self.edges[-1]))
+        matrix = np.zeros((len(times), self.size))
+        np.put_along_axis(matrix, columns, weights, axis=1)
         return matrix
 
     def interpolate(self, values: Array, times: Array) -> Array:

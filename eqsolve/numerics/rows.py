@@ -51,7 +51,7 @@ class RowStore:
             chosen, record = np.flatnonzero(panels == panel), self.records[panel]
             inside = int(np.searchsorted(columns, record.end, side="right"))
             weights = self._row_weights(record, times[chosen])
-            transfer = PanelGrid(record.edges, self.order).transfer(columns[:inside])
+            transfer = PanelGrid(record.edges, self.order).interpolation(columns[:inside]).T
             for name, table in out.items():
                 table[chosen, :inside] = weights @ record.values[name] @ transfer
             if inside < len(columns):  # columns after the panel's end: the same distance from the diagonal, at the end

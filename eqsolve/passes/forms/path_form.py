@@ -26,6 +26,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.forms.derivatives import partial
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
 
 __all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
@@ -403,8 +404,7 @@ def _ensemble(
             links.append(_link(index, weight, memories[symbol], memories[symbol].signal))
         for noise in noises:
             value = noise(ROW)
-            stand_in = Dummy("z", real=True)
-            weight = _path_free(rest.xreplace({value: stand_in}).diff(stand_in).xreplace({stand_in: value}))
+            weight = _path_free(partial(rest, value))
             if weight is not None and weight != 0:
                 rest = rest - weight * value
                 drives.append(Drive(index, weight, noise))

@@ -30,7 +30,7 @@ from eqsolve.language.symbols import Correlation, Function, Head, Response, Time
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse
 
-__all__ = ["COLUMN", "MIDDLE", "ROW", "Contraction", "SectorEquation", "TwoTimePlan", "split_sectors"]
+__all__ = ["COLUMN", "MIDDLE", "ROW", "Contraction", "SectorEquation", "TwoTimePlan", "separate_times", "split_sectors"]
 
 ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
 
@@ -249,23 +249,38 @@ class _Splitter:
 
     def separate(self, term: Expr, span: str) -> Expr:
         """Split a product by the times its factors depend on; return its outer factor times the integral's symbol."""
-        groups: dict[str, list[Expr]] = {"outer": [], "left": [], "right": [], "joint": []}
-        for factor in Mul.make_args(term):
-            moments = factor.free_symbols & {ROW, COLUMN, MIDDLE}
-            if MIDDLE not in moments:
-                groups["outer"].append(factor)
-            elif COLUMN not in moments:
-                groups["left"].append(factor)
-            elif ROW not in moments:
-                groups["right"].append(factor)
-            else:
-                groups["joint"].append(factor)
-        left, right, joint = (Mul(*groups[key]) for key in ("left", "right", "joint"))
-        key = (span, left, right, joint)
+        parts = separate_times(term)
+        key = (span, parts.left, parts.right, parts.joint)
         if key not in self.known:
             self.known[key] = Dummy(f"I{len(self.known)}", real=True)
-            self.contractions.append(Contraction(self.known[key], span, left, right, joint))
-        return Mul(*groups["outer"]) * self.known[key]
+            self.contractions.append(Contraction(self.known[key], *key))
+        return parts.outer * self.known[key]
+
+
+@dataclass(frozen=True)
+class Separated:
+    """A product by the times its factors hold: MIDDLE in none of ``outer``, COLUMN not in ``left``, ROW not in ``right``."""
+
+    outer: Expr
+    left: Expr
+    right: Expr
+    joint: Expr
+
+
+def separate_times(term: Expr) -> Separated:
+    """Sort the factors of a product by the times they hold."""
+    groups: dict[str, list[Expr]] = {"outer": [], "left": [], "right": [], "joint": []}
+    for factor in Mul.make_args(term):
+        moments = factor.free_symbols & {ROW, COLUMN, MIDDLE}
+        if MIDDLE not in moments:
+            groups["outer"].append(factor)
+        elif COLUMN not in moments:
+            groups["left"].append(factor)
+        elif ROW not in moments:
+            groups["right"].append(factor)
+        else:
+            groups["joint"].append(factor)
+    return Separated(**{name: Mul(*factors) for name, factors in groups.items()})
 
 
 def _pieces(body: Expr) -> Iterator[Expr]:

@@ -23,6 +23,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Head, Process, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.forms.derivatives import partial as derivative
 
 __all__ = ["Tangent", "TangentEquation", "derive_tangents", "linearise"]
 
@@ -158,11 +159,8 @@ def _outside_expectation(expr: Basic) -> list[Value]:
 
 def partial(expr: Expr, value: Value) -> Expr:
     """Return ∂expr/∂value, the value being treated as an independent variable; integrals are not entered."""
-    stand_in = Dummy("x", real=True)
     shielded = {node: Dummy("k", real=True) for node in expr.atoms(Int, E)}
-    outer = _shield(expr, shielded).xreplace({value: stand_in})
-    back: dict[Basic, Basic] = {dummy: node for node, dummy in shielded.items()}
-    return outer.diff(stand_in).xreplace({stand_in: value}).xreplace(back)
+    return derivative(_shield(expr, shielded), value).xreplace({dummy: node for node, dummy in shielded.items()})
 
 
 def _shield(expr: Expr, shielded: dict[Expr, Dummy]) -> Expr:
@@ -202,8 +200,7 @@ def linearise(
         total += partial(expr, head(now)) * Tangent(head, noise)(now, then)
     outer, integrals = expr, [node for node in expr.atoms(Int) if _is_outermost(node, expr)]
     for node in integrals:
-        stand_in = Dummy("k", real=True)
-        weight = outer.xreplace({node: stand_in}).diff(stand_in).xreplace({stand_in: node})
+        weight = derivative(outer, node)
         if weight == 0 or not _reads_driven(node.integrand, noise, driven):
             continue
         total += weight * _linearise_integral(node, noise, driven, weights, then)

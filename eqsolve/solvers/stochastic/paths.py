@@ -1,314 +1,221 @@
 """All paths of an ensemble at once, block by block in time.
 
-Modes and points of the noises are chosen, then history enters as matrix products over all paths; within a block each path
-has a small nonlinear system, solved by Newton's method with elimination vectorised over paths.
-Cost: nodes² × paths.
+History enters as matrix products over all paths; within a block each path has a small nonlinear system, solved by Newton's
+method with elimination vectorised over paths. Cost: nodes² × paths.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Expr, S
 
-from eqsolve.compile.paths import CompiledEnsemble
+from eqsolve.compile.stochastic import EnsemblePlan
 from eqsolve.errors import MemoryLimitError, SolverError
-from eqsolve.language.nodes import E
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.elimination import eliminate
+from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.memory import memory
-from eqsolve.passes.forms.path_form import Drive, Link
-from eqsolve.numerics.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points, rotate
-from eqsolve.numerics.grids import Array
-from eqsolve.numerics.operators import Evaluation
+from eqsolve.numerics.relations import Kernels, Pointwise
+from eqsolve.solvers.stochastic.modes import Drawn
 
-__all__ = ["Paths", "eliminate"]
+__all__ = ["Actions", "Paths", "act", "follow"]
 
-_STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
-_CUBIC = 3  # degree to which the simplest design of points is exact
-
-
-def eliminate(matrix: Array, right: Array) -> Array:
-    """Solve many small systems at once; the last axis runs over paths. Both arguments are overwritten."""
-    size = matrix.shape[0]
-    for pivot in range(size):
-        inverse = 1.0 / matrix[pivot, pivot]
-        for row in range(pivot + 1, size):
-            factor = matrix[row, pivot] * inverse
-            matrix[row, pivot + 1 :] -= factor * matrix[pivot, pivot + 1 :]
-            right[row] -= factor * right[pivot]
-    for pivot in range(size - 1, -1, -1):
-        for column in range(pivot + 1, size):
-            right[pivot] -= matrix[pivot, column] * right[column]
-        right[pivot] /= matrix[pivot, pivot]
-    return right
+_STEPS = 100  # of Newton's method in one block
+_SETTLED = 1e-7  # relative change of the last step: what a further one would change is the square of this
+_ACCEPTED = 1e-6
+_SHORTER = 0.2  # factor of a step that made a residual larger
+_SHORTEST = 1e-8
 
 
+@dataclass(frozen=True, eq=False)
+class Actions:
+    """What acts on the paths: operators O_ak of signal k on unknown a, and of each drive, for given kernels."""
+
+    operators: dict[tuple[int, int], Array]
+    drives: tuple[Array, ...]
+
+
+def act(plan: EnsemblePlan, kernels: Kernels) -> Actions:
+    """Return the operators of the path equations."""
+    operators: dict[tuple[int, int], Array] = {}
+    for link in plan.links:
+        matrix = _outer(plan, kernels, link.unknown, link.coefficient)
+        if link.kernel is not None:
+            matrix = matrix @ kernels.operator(link.kernel)
+        key = (link.unknown, link.signal)
+        operators[key] = operators[key] + matrix if key in operators else matrix
+    return Actions(operators, tuple(_outer(plan, kernels, drive.unknown, drive.coefficient) for drive in plan.drives))
+
+
+def _outer(plan: EnsemblePlan, kernels: Kernels, unknown: int, coefficient: Pointwise | None) -> Array:
+    grid = kernels.grid
+    values = np.ones(grid.size) if coefficient is None else kernels.vector(coefficient)
+    return grid.integration * values if plan.integrated[unknown] else np.diag(values)
+
+
+@dataclass(frozen=True, eq=False)
 class Paths:
-    """Follows one ensemble: modes of its noises, points, paths. Keeps the modes between sweeps so that sweeps are
-    continuous."""
+    """Paths that have been followed: unknowns (unknown, node, path), signals, and the signals' slopes by the unknowns."""
 
-    def __init__(
-        self, compiled: CompiledEnsemble, laws: dict[Any, Any], level: Level,
-        layout: Layout | None = None, shapes: list[Array] | None = None, fed: frozenset[E] | None = None,
-    ) -> None:  # fmt: skip
-        self.compiled, self.level, self.layout, self.shapes = compiled, level, layout, shapes
-        source = compiled.source
-        self.laws = {item: laws[item] for item in source.randoms}
-        pairs = [mean for mean in source.means if mean.kind == "two" and (fed is None or mean.node in fed)]
-        self.acting = {piece for mean in pairs for term in mean.terms for piece in term[1:]}
-        self.factors: dict[int, Array] = {}  # the modes that later ones are aligned with
-        self.points: Points | None = None
-        self.sizes: dict[E, Array] = {}  # E|f| beside E f: what a mean that cancels is compared with
-        self.frozen = False
-        self.unknowns = np.empty((0, 0, 0))
-        self.reactions: dict[Any, dict[Expr, Array]] = {}  # mean responses of the targets to each noise
+    plan: EnsemblePlan
+    kernels: Kernels
+    actions: Actions
+    points: Points
+    drawn: Drawn
+    unknowns: Array
+    signals: Array
+    slopes: Array
 
-    def _operators(self, state: Evaluation) -> dict[tuple[int, int], Array]:
-        """Return O_ak: what signal k does to unknown a."""
-        made: dict[tuple[int, int], Array] = {}
-        for link, signal in zip(self.compiled.source.links, self.compiled.signal_index, strict=True):
-            matrix = self._link_operator(link, state)
-            key = (link.unknown, signal)
-            made[key] = made[key] + matrix if key in made else matrix
-        return made
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Nodes and paths."""
+        return self.unknowns.shape[1], self.unknowns.shape[2]
 
-    def _link_operator(self, link: Link, state: Evaluation) -> Array:
-        size = state.grid.size
-        inner = np.eye(size) if link.memory is None else state.kernel_operator(link.memory.kernel)
-        return self._outer(link.unknown, link.coefficient, state) @ inner
+    @functools.cached_property
+    def inputs(self) -> list[Any]:
+        """The arguments of the path equations on all nodes."""
+        return _inputs(self.plan, self.kernels, self.points, self.drawn, slice(0, self.shape[0]), self.unknowns)
 
-    def _outer(self, unknown: int, coefficient: Expr, state: Evaluation) -> Array:
-        values = state.vector(coefficient) if coefficient != S.One else np.ones(state.grid.size)
-        if self.compiled.source.unknowns[unknown].integrated:
-            return state.grid.integration * values
-        return np.diag(values)
+    @functools.cached_property
+    def arguments(self) -> list[Any]:
+        """The arguments of what is averaged: those of the path equations, and integrals along the paths."""
+        signals = self.plan.memory_signals(*self.inputs)
+        pairs = zip(self.plan.memories, signals, strict=True)
+        return [*self.inputs, *(self.kernels.operator(item) @ np.broadcast_to(s, self.shape) for item, s in pairs)]
 
-    def _drive_operator(self, drive: Drive, state: Evaluation) -> Array:
-        return self._outer(drive.unknown, drive.coefficient, state)
+    def values(self, function: Any) -> list[Array]:
+        """Return a function's values on (nodes, paths)."""
+        return [np.broadcast_to(value, self.shape) for value in function(*self.arguments)]
 
-    def follow(self, state: Evaluation, covariances: dict[Any, tuple[Any, Array, Array]]) -> None:
-        """Solve the path equations for given kernels."""
-        self.state = state
-        self.operators = self._operators(state)
-        self.drives = [(drive, self._drive_operator(drive, state)) for drive in self.compiled.source.drives]
-        self._solve_paths(self._noises(covariances))
-
-    def _noises(self, covariances: dict[Any, tuple[Any, Array, Array]]) -> list[Array]:
-        """Choose modes and points; return each noise on (nodes, paths)."""
-        source, size = self.compiled.source, self.state.grid.size
-        groups: dict[Any, list[Any]] = {}
-        for noise in source.noises:
-            groups.setdefault(covariances[noise][0], []).append(noise)
-        factors, strengths, placed = [], [], []
-        for number, (group, members) in enumerate(groups.items()):
-            covariance = covariances[members[0]][1]
-            previous = self.factors.get(number) if self.frozen else None
-            factor = factor_covariance(covariance, None if previous is None else previous.shape[1])
-            if previous is not None and previous.shape == factor.shape:
-                factor = align(factor, previous)
-            else:
-                factor, effect = self._rotate(factor, number, list(group))
-                self.factors[number] = factor
-                strengths.append(effect)
-            factors.append(factor)
-            placed.append((list(group), members))
-        if not self.frozen or self.points is None:
-            flat = np.concatenate(strengths) if strengths else np.empty(0)
-            self.order = np.argsort(-flat, kind="stable")
-            simple = self.compiled.degree is not None and self.compiled.degree <= _CUBIC
-            plain = Layout("cubic") if simple else None
-            sampled = self.layout if self.layout is not None and self.layout.kind == "sample" else None
-            self.used = sampled or plain or self.layout or lay_out(list(flat[self.order]), self.level)
-            self.points = make_points(len(flat), self.used, self.laws, self.level)
-            self._check_memory(len(self.points.weights), size)
-            self.strong = np.ones(len(flat), dtype=bool)
-            self.strong[self.order[self.used.modes(len(flat)) :]] = False
-            if self.used.kind == "sparse" and self.shapes is not None:
-                self.strong &= flat > _STRONG
-        coordinates = np.empty_like(self.points.normals)
-        coordinates[self.order] = self.points.normals
-        self.rests: list[tuple[list[Any], Array, Array]] = []  # weak modes by group of noises, with their coordinates
-        made: dict[Any, Array] = {}
-        position = 0
-        for factor, (group, members) in zip(factors, placed, strict=True):
-            place = slice(position, position + factor.shape[1])
-            part = factor @ coordinates[place]
-            weak = ~self.strong[place]
-            self.rests.append((group, factor[:, weak], coordinates[place][weak]))
-            position = place.stop
-            for noise in members:
-                row = group.index(noise) * size
-                made[noise] = part[row : row + size] + covariances[noise][2][:, None]
-        return [made[noise] for noise in source.noises]
-
-    def _check_memory(self, paths: int, nodes: int) -> None:
-        """Refuse what would not fit into the machine's memory, before it is asked for."""
-        count, signals = len(self.compiled.source.unknowns), self.compiled.count
-        numbers = 4 * count + 2 * signals * (count + 1) + len(self.compiled.source.noises)
-        numbers += len(self.compiled.targets) * (count + 2)
-        needed, there = 8.0 * numbers * paths * nodes, memory()
-        if needed > 0.5 * there:
-            raise MemoryLimitError(
-                f"{paths} paths on {nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's "
-                f"{there / 1e9:.1f} GB; ask for a larger rtol or a shorter time"
-            )
-
-    def _rotate(self, factor: Array, number: int, group: list[Any]) -> tuple[Array, Array]:
-        """Rotate modes by how much the responses to them vary; where that is not known, by their mean effect."""
-        if self.shapes is not None:
-            return rotate(factor, factor.T @ self.shapes[number] @ factor)
-        effect = self._drive_matrix(factor, group)
-        rotated, strengths = rotate(factor, effect.T @ effect)
-        return rotated, strengths / max(float(strengths[0]), 1e-300)
-
-    def _drive_matrix(self, factor: Array, group: list[Any]) -> Array:
-        """Return what each mode does: through the known mean responses, else through the drives, else the modes
-        themselves."""
-        size = self.state.grid.size
-        rows = []
-        for noise in group:
-            place = group.index(noise) * size
-            part = factor[place : place + size]
-            known = [
-                self.state.means[entry.mean.node]
-                for entry in self.compiled.means
-                if entry.mean.kind == "response" and entry.mean.noise == noise
-            ]
-            effects = [matrix @ part for matrix in known if matrix.any()]
-            drives = [(drive, matrix) for drive, matrix in self.drives if drive.noise == noise]
-            integrated = [self.compiled.source.unknowns[drive.unknown].integrated for drive, _ in drives]
-            for (_, matrix), through in zip(drives, integrated, strict=True):
-                if not through or not any(matrix.any() for matrix in known):
-                    effects.append(matrix @ part)
-            rows += effects if drives else [*effects, part]
-        return np.vstack(rows)
-
-    def _arguments(self, part: slice, unknowns: list[Array], noises: list[Array]) -> list[Any]:
-        assert self.points is not None
-        constants = [self.points.constants[item][None, :] for item in self.compiled.source.randoms]
-        functions = [self.state.functions[head][part, None] for head in self.compiled.functions]
-        return [
-            self.state.grid.nodes[part, None],
-            *unknowns,
-            *(noise[part] for noise in noises),
-            *constants,
-            *functions,
-        ]
-
-    def _full_arguments(self) -> list[Any]:
-        whole = slice(0, self.state.grid.size)
-        arguments = self._arguments(whole, list(self.unknowns), self.noises)
-        if self.compiled.source.memories:
-            shape = self.unknowns.shape[1:]
-            signals = self.compiled.memory_signals(*arguments)
-            for memory, signal in zip(self.compiled.source.memories, signals, strict=True):
-                arguments.append(self.state.kernel_operator(memory.kernel) @ np.broadcast_to(signal, shape))
-        return arguments
-
-    def _solve_paths(self, noises: list[Array]) -> None:
-        assert self.points is not None
-        source, grid = self.compiled.source, self.state.grid
-        count, paths = len(source.unknowns), len(self.points.weights)
-        constants = [self.points.constants[item] for item in source.randoms]
-        starts = self.compiled.starts(*constants)
-        base = np.zeros((count, grid.size, paths))
-        for index, start in enumerate(starts):
-            base[index] += start
-        positions = {noise: place for place, noise in enumerate(source.noises)}
-        for drive, matrix in self.drives:
-            base[drive.unknown] += matrix @ noises[positions[drive.noise]]
-        self.noises = noises
-        self.before = self.unknowns if self.frozen and self.unknowns.shape == base.shape else None
-        self.unknowns = np.zeros((count, grid.size, paths))
-        self.signals = np.zeros((self.compiled.count, grid.size, paths))
-        self.slopes = np.zeros((self.compiled.count, count, grid.size, paths))
-        for part in grid.blocks:
-            self._solve_block(part, base)
-
-    def _evaluate(self, part: slice, unknowns: Array) -> tuple[Array, Array]:
-        arguments = self._arguments(part, list(unknowns), self.noises)
-        shape = unknowns.shape[1:]
-        signals, slopes = np.empty((self.compiled.count, *shape)), np.empty((self.compiled.count * len(unknowns), *shape))
-        for place, value in enumerate(self.compiled.signals(*arguments)):
-            signals[place] = value
-        for place, value in enumerate(self.compiled.slopes(*arguments)):
-            slopes[place] = value
-        return signals, slopes.reshape(self.compiled.count, len(unknowns), *shape)
-
-    def _solve_block(self, part: slice, base: Array) -> None:
-        count, size = len(base), part.stop - part.start
-        history = base[:, part].copy()
-        for (unknown, signal), matrix in self.operators.items():
-            if part.start:
-                history[unknown] += matrix[part, : part.start] @ self.signals[signal, : part.start]
-        guess = self.unknowns[:, part.start - 1 : part.start] if part.start else history
-        if self.before is not None:
-            guess = self.before[:, part]
-        unknowns = np.broadcast_to(guess, history.shape).copy()
-        scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
-        identity = np.eye(count * size)[:, :, None]
-        own = {key: matrix[part, part] for key, matrix in self.operators.items() if matrix[part, part].any()}
-        settled, reach, step = unknowns, np.ones(unknowns.shape[2]), np.zeros_like(unknowns)
-        before = np.full(unknowns.shape[2], np.inf)
-        change = np.inf
-        for _ in range(100):
-            signals, slopes = self._evaluate(part, unknowns)
-            residual = unknowns - history
-            for (unknown, signal), matrix in own.items():
-                residual[unknown] -= matrix @ signals[signal]
-            norm = np.abs(residual / scale).max(axis=(0, 1))
-            if change < 1e-7 and np.isfinite(norm).all():  # what a further step would change is the square of this
-                break
-            worse = ~(norm <= np.maximum(before, 1e-9))
-            if worse.any():  # the step was too long for these paths
-                reach = np.where(worse, 0.2 * reach, reach)
-                if float(reach.min()) < 1e-8:
-                    break
-                unknowns = np.where(worse, settled - reach * step, unknowns)
-                change = np.inf
-                continue
-            jacobian = np.zeros((count * size, count * size, history.shape[2])) + identity
-            for (unknown, signal), matrix in own.items():
-                for other in range(count):
-                    rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
-                    jacobian[rows, columns] -= matrix[:, :, None] * slopes[signal, other][None]
-            step = eliminate(jacobian, residual.reshape(count * size, -1)).reshape(unknowns.shape)
-            settled, before, reach = unknowns, norm, np.ones_like(norm)
-            unknowns = unknowns - step
-            change = float((np.abs(step) / (scale + np.abs(unknowns).max(axis=(1, 2), keepdims=True))).max())
-            if not np.isfinite(step).all():
-                break
-        if not change < 1e-6:
-            here = f"t = {self.state.grid.nodes[part.stop - 1]:.6g}"
-            raise SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
-        self.signals[:, part], self.slopes[:, :, part] = signals, slopes
-        self.unknowns[:, part] = unknowns
+    def processes(self) -> dict[str, Array]:
+        """Return every process on (paths, nodes)."""
+        return {name: v.T.copy() for name, v in zip(self.plan.processes, self.values(self.plan.process_values), strict=True)}
 
     def rate(self) -> float:
         """Return the largest rate at which an integrated unknown moves or reacts at the first node."""
-        assert self.points is not None
-        source = self.compiled.source
-        speeds = np.zeros((len(source.unknowns), len(self.points.weights)))
+        plan, weights = self.plan, self.points.weights
+        speeds = np.zeros((len(plan.unknowns), len(weights)))
         reaction = 0.0
-        for link, signal in zip(source.links, self.compiled.signal_index, strict=True):
-            if link.memory is None and source.unknowns[link.unknown].integrated:
-                weight = float(self.state.vector(link.coefficient)[0])
-                speeds[link.unknown] += weight * self.signals[signal, 0]
-                reaction = max(reaction, abs(weight) * float(np.abs(self.slopes[signal, :, 0]).max()))
-        positions = {noise: place for place, noise in enumerate(source.noises)}
-        for drive, _ in self.drives:
-            if source.unknowns[drive.unknown].integrated:
-                speeds[drive.unknown] += (
-                    float(self.state.vector(drive.coefficient)[0]) * self.noises[positions[drive.noise]][0]
-                )
-        size = 1.0 + np.sqrt((self.unknowns[:, 0] ** 2) @ self.points.weights)
-        motion = np.sqrt((speeds**2) @ self.points.weights) / size
+        for link in plan.links:
+            if link.kernel is None and plan.integrated[link.unknown]:
+                weight = self._first(link.coefficient)
+                speeds[link.unknown] += weight * self.signals[link.signal, 0]
+                reaction = max(reaction, abs(weight) * float(np.abs(self.slopes[link.signal, :, 0]).max()))
+        for drive in plan.drives:
+            if plan.integrated[drive.unknown]:
+                noise = self.drawn.noises[plan.noises.index(drive.noise)]
+                speeds[drive.unknown] += self._first(drive.coefficient) * noise[0]
+        size = 1.0 + np.sqrt((self.unknowns[:, 0] ** 2) @ weights)
+        motion = np.sqrt((speeds**2) @ weights) / size
         return max(reaction, float(motion.max(initial=0.0)))
 
-    def process_values(self) -> dict[str, Array]:
-        """Return every process on (paths, nodes)."""
-        arguments = self._full_arguments()
-        shape = self.unknowns.shape[1:]
-        values = self.compiled.processes(*arguments)
-        heads = [head for head, _ in self.compiled.source.processes]
-        return {head.name: np.broadcast_to(value, shape).T.copy() for head, value in zip(heads, values, strict=True)}
+    def _first(self, coefficient: Pointwise | None) -> float:
+        return 1.0 if coefficient is None else float(self.kernels.vector(coefficient)[0])
+
+
+def _inputs(
+    plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, part: slice, unknowns: Sequence[Array] | Array
+) -> list[Any]:
+    constants = [points.constants[name][None, :] for name in plan.constants]
+    functions = [kernels.functions[name][part, None] for name in plan.functions]
+    noises = [noise[part] for noise in drawn.noises]
+    return [kernels.grid.nodes[part, None], *unknowns, *noises, *constants, *functions]
+
+
+def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
+    """Refuse what would not fit into the machine's memory, before it is asked for."""
+    count = len(plan.unknowns)
+    numbers = 4 * count + 2 * plan.count * (count + 1) + len(plan.noises) + plan.targets * (count + 2)
+    needed, there = 8.0 * numbers * paths * nodes, memory()
+    if needed > 0.5 * there:
+        raise MemoryLimitError(
+            f"{paths} paths on {nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's "
+            f"{there / 1e9:.1f} GB; ask for a larger rtol or a shorter time"
+        )
+
+
+def follow(
+    plan: EnsemblePlan, kernels: Kernels, actions: Actions, points: Points, drawn: Drawn, before: Array | None = None
+) -> Paths:
+    """Solve the path equations for given kernels and noises; ``before`` is a guess of the unknowns."""
+    grid, count, paths = kernels.grid, len(plan.unknowns), len(points.weights)
+    check_memory(plan, paths, grid.size)
+    base = np.zeros((count, grid.size, paths))
+    for index, start in enumerate(plan.starts(*(points.constants[name] for name in plan.constants))):
+        base[index] += start
+    for drive, matrix in zip(plan.drives, actions.drives, strict=True):
+        base[drive.unknown] += matrix @ drawn.noises[plan.noises.index(drive.noise)]
+    guess = before if before is not None and before.shape == base.shape else None
+    made = Paths(
+        plan, kernels, actions, points, drawn, np.zeros((count, grid.size, paths)),
+        np.zeros((plan.count, grid.size, paths)), np.zeros((plan.count, count, grid.size, paths)),
+    )  # fmt: skip
+    for part in grid.blocks:
+        _solve_block(made, part, base, guess)
+    return made
+
+
+def _evaluate(paths: Paths, part: slice, unknowns: Array) -> tuple[Array, Array]:
+    """Return the signals and their slopes on a block."""
+    plan, shape = paths.plan, unknowns.shape[1:]
+    inputs = _inputs(plan, paths.kernels, paths.points, paths.drawn, part, unknowns)
+    signals, slopes = np.empty((plan.count, *shape)), np.empty((plan.count * len(unknowns), *shape))
+    for place, value in enumerate(plan.signals(*inputs)):
+        signals[place] = value
+    for place, value in enumerate(plan.slopes(*inputs)):
+        slopes[place] = value
+    return signals, slopes.reshape(plan.count, len(unknowns), *shape)
+
+
+def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None) -> None:
+    """Solve one block by Newton's method, path by path; a step that makes a path's residual larger is shortened."""
+    count, size = len(base), part.stop - part.start
+    operators = paths.actions.operators
+    history = base[:, part].copy()
+    if part.start:
+        for (unknown, signal), matrix in operators.items():
+            history[unknown] += matrix[part, : part.start] @ paths.signals[signal, : part.start]
+    last = paths.unknowns[:, part.start - 1 : part.start] if part.start else history
+    unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
+    scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
+    identity = np.eye(count * size)[:, :, None]
+    own = {key: matrix[part, part] for key, matrix in operators.items() if matrix[part, part].any()}
+    settled, reach, step = unknowns, np.ones(unknowns.shape[2]), np.zeros_like(unknowns)
+    before = np.full(unknowns.shape[2], np.inf)
+    change = np.inf
+    for _ in range(_STEPS):
+        signals, slopes = _evaluate(paths, part, unknowns)
+        residual = unknowns - history
+        for (unknown, signal), matrix in own.items():
+            residual[unknown] -= matrix @ signals[signal]
+        norm = np.abs(residual / scale).max(axis=(0, 1))
+        if change < _SETTLED and np.isfinite(norm).all():
+            break
+        worse = ~(norm <= np.maximum(before, 1e-9))
+        if worse.any():  # the step was too long for these paths
+            reach = np.where(worse, _SHORTER * reach, reach)
+            if float(reach.min()) < _SHORTEST:
+                break
+            unknowns = np.where(worse, settled - reach * step, unknowns)
+            change = np.inf
+            continue
+        jacobian = np.zeros((count * size, count * size, history.shape[2])) + identity
+        for (unknown, signal), matrix in own.items():
+            for other in range(count):
+                rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
+                jacobian[rows, columns] -= matrix[:, :, None] * slopes[signal, other][None]
+        step = eliminate(jacobian, residual.reshape(count * size, -1)).reshape(unknowns.shape)
+        settled, before, reach = unknowns, norm, np.ones_like(norm)
+        unknowns = unknowns - step
+        change = float((np.abs(step) / (scale + np.abs(unknowns).max(axis=(1, 2), keepdims=True))).max())
+        if not np.isfinite(step).all():
+            break
+    if not change < _ACCEPTED:
+        here = f"t = {paths.kernels.grid.nodes[part.stop - 1]:.6g}"
+        raise SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
+    paths.signals[:, part], paths.slopes[:, :, part] = signals, slopes
+    paths.unknowns[:, part] = unknowns

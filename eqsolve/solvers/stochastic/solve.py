@@ -1,368 +1,364 @@
 """Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
 
-Method (see ``sweeps``, ``paths``, ``gaussian``, ``operators``). First the panels: with few points, grids of growing
-density are compared until the change, divided by what the order promises, is small enough. Then the points, on that
-grid: each way to have more of them (along the leading mode, in further modes, in random constants, in a sample) is
-probed by one sweep, and the change it makes is carried to the solution by what past sweeps taught about the map; a way
-that matters is taken and the rest is left. The result has the probed changes in it. Its error is the sum of the
-changes under denser panels and under more points, and of what the iteration left.
-Chosen for systems with processes that have memory or Gaussian drives. Cost: sweeps × paths × nodes³ / 3.
+First the panels: with few points, grids of growing density are compared until the change, divided by what the order
+promises, is small enough. Then the points, on that grid: each way to have more of them (along the leading mode, in further
+modes, in random constants, in a sample) is probed by one sweep, and the change it makes is carried to the solution by the
+mean responses; a way that matters is taken and the rest is left. The result has the probed changes in it. Its error is
+the sum of the changes under denser panels and under more points, and of what the iteration left.
+
+Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels' length (Radau IIA with
+m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import Binding
-from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.system import System
-from eqsolve.passes.forms.path_form import derive_path_form
-from eqsolve.passes.rewrite.substitution import apply_substitutions
-from eqsolve.results.result import Result
+from eqsolve.compile.stochastic import StochasticPlan
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level
-from eqsolve.numerics.grids import Array, PanelGrid
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level, refine
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stochastic.path_means import PathSolver
-from eqsolve.solvers.recording import recorded
-from eqsolve.numerics.rows import RowStore
-from eqsolve.solvers.stochastic.errors import KINKS, Curves, Judge
-from eqsolve.solvers.stochastic.sweeps import Means, Solved, Sweeper
-from eqsolve.solvers.tolerance import allowance
+from eqsolve.solvers.stochastic.iterate import Solved, improve, iterate, pack, start, unpack, weigh
+from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge
+from eqsolve.solvers.stochastic.means import Averages, average_single
+from eqsolve.solvers.stochastic.package import package
+from eqsolve.solvers.stochastic.paths import Paths
+from eqsolve.solvers.stochastic.recording import recorded
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, Shapes, Work, collect, rate, report, sample, sweep
+from eqsolve.solvers.stochastic.sweep import variation
+from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
-__all__ = ["solve_stochastic"]
+__all__ = ["Control", "solve_stochastic"]
 
 logger = logging.getLogger("eqsolve")
 
-_FIRST, _GROWTH = 1.5, 2.0  # the first panel in units of the first time scale, and how each follows from the last
-_RATIO = math.sqrt(2.0)
-_ROUNDS = 8
-_SAMPLE, _SETS = 1024, 4  # paths kept to look at laws, in sets whose differences show the error
-_FEW = 10.0  # when more points change so much, panels are looked at again
-_SHARE = 0.45  # of the tolerance for panels, and for points
-_TRUST = 0.05  # of the tolerance: errors said to be smaller are tripled, up to this
-_REMAINS = 0.2, 0.5  # of the change under more points, in the error after they were taken in: least and most
+
+@dataclass(frozen=True)
+class Control:
+    """What a solve is steered by.
+
+    Attributes
+    ----------
+    first, growth
+        The first panel in units of the first time scale, and how each follows from the last.
+    ratio
+        Density of the panels that a solution is compared with.
+    rounds
+        Of refinement, at most.
+    share
+        Of the tolerance, for panels, and for points.
+    stop
+        Of the tolerance: what the iteration may leave.
+    few
+        When more points change the solution by so many tolerances, panels are looked at again.
+    trust
+        Of the tolerance: errors said to be smaller are tripled, up to this.
+    remains
+        Of the change under more points, in the error after they were taken in: least and most.
+    matters
+        Of the largest effect: ways to have more points that have less are left.
+    paths, sets
+        Paths kept to look at laws, in sets whose differences show the error of averages with a kink.
+    """
+
+    first: float = 1.5
+    growth: float = 2.0
+    ratio: float = math.sqrt(2.0)
+    rounds: int = 8
+    share: float = 0.45
+    stop: float = 1e-2
+    few: float = 10.0
+    trust: float = 0.05
+    remains: tuple[float, float] = (0.2, 0.5)
+    matters: float = 0.3
+    paths: int = 1024
+    sets: int = 4
 
 
-def solve_stochastic(binding: Binding, options: Options) -> Result:
-    """Solve a system with stochastic processes to the tolerance asked for."""
-    system = binding.model
-    assert isinstance(system, System)
-    changed = system if options.step is not None else apply_substitutions(system)  # exact in continuous time only
-    bound = changed.subs(dict(binding.values))
-    by_name = {item.name: law for item, law in binding.laws.items()}  # a law in parameters makes a new symbol
-    laws = {**binding.laws, **{item: by_name[item.name] for item in bound.randoms if item.name in by_name}}
-    sweeper = Sweeper(derive_path_form(bound), laws)
-    begin = binding.number(system.start)
-    if options.t_max <= begin:
-        raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
+def solve_stochastic(
+    plan: StochasticPlan, laws: Mapping[str, Any], begin: float, options: Options, params: Mapping[str, Any],
+    control: Control = Control(),
+) -> Result:  # fmt: skip
+    """Solve a system with stochastic processes to the tolerance asked for; an interruption returns what there is."""
+    engine = Engine(plan, laws, Work(checkpoint=options.checkpoint))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _Control(binding, sweeper, options, begin).solve()
+        return _Solve(engine, options, control, begin, params).run()
 
 
-class _Control(Judge):
-    """Chooses grids, points and tolerances for one solve."""
+class _Solve:
+    """One solve on its way: its stage, and the best that there is by now."""
 
-    def __init__(self, binding: Binding, sweeper: Sweeper, options: Options, begin: float) -> None:
-        super().__init__(sweeper, options)
-        self.binding, self.begin = binding, begin
-        self.rough = make_level(1e-2, options.seed)
+    def __init__(
+        self, engine: Engine, options: Options, control: Control, begin: float, params: Mapping[str, Any]
+    ) -> None:
+        self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
+        self.judge = Judge(engine, options)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
+        self.tolerance = control.stop * options.rtol
+        self.stage = "start"
+        self.best: tuple[Solved, Errors, str] | None = None
+        engine.work.notify = self._notify
 
-    def solve(self) -> Result:
+    def run(self) -> Result:
         """Solve; an interruption returns what there is, with the error it has."""
-        self.best: tuple[Solved, dict[str, Array], str] | None = None
-        self.samples: list[tuple[PathSolver, ...]] = []
-        self.sweeper.notify, self.sweeper.checkpoint = self._notify, self.options.checkpoint
         try:
-            return self._solve()
+            return self._run()
         except (KeyboardInterrupt, MemoryError) as reason:
             if self.best is None:
                 raise
             solved, errors, stage = self.best
-            curves = self._curves(solved)
-            result = self._package(solved, curves, errors, self._worst(curves, errors))
+            result = self._package(solved, errors, self._sample(solved, 1))
             what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
             return result.stopped(what, f"{what} {stage}; the errors are those of what was done by then")
 
-    def _solve(self) -> Result:
-        options, sweeper = self.options, self.sweeper
-        stop = 1e-2 * options.rtol
+    def _run(self) -> Result:
+        options, engine = self.options, self.engine
+        rough = make_level(1e-2, options.seed)
         wanted = make_level(min(1e-2, 10 * options.rtol), options.seed)
-        self.level = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
+        few = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
         if options.step is not None:
             grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
         else:
-            grid = OperatorGrid.from_panels(self._first_panels(self.rough))
-        self.stage = "start"
-        start = self._start(grid)
-        self._keep(start, None, "after the start")
-        sweeper.learn(start)
+            grid = OperatorGrid.from_panels(self._first_panels(rough))
+        begun = self._start(grid, rough)
+        self._keep(begun, None, "after the start")
         self.stage = "panels"
-        base = sweeper.iterate(grid, start.means, self.level, stop)
+        shapes = variation(engine, begun.averages)
+        solved = iterate(engine, grid, begun.means, Design(few, None, shapes), self.tolerance)
+        by_panels = self.judge.nothing(solved)
         if options.step is None:
-            solved, time_error, by_time = self._settle_panels(base, stop)
-        else:
-            solved, time_error, by_time = base, self._nothing(base), 0.0
+            solved, by_panels, shapes = self._settle_panels(solved, Design(few, None, shapes))
         self.stage = "points"
-        if wanted != self.level:
-            self.level = wanted
-            sweeper.learn(solved)
-            solved = sweeper.iterate(solved.grid, solved.means, self.level, stop)
-        return self._settle_points(solved, time_error, by_time, stop)
-
-    def _start(self, grid: OperatorGrid) -> Solved:
-        try:
-            return self.sweeper.start(grid, self.rough)
-        except SolverError:
-            logger.info("the start fails with few points; trying more")
-            self.rough = make_level(1e-3, self.options.seed)
-            return self.sweeper.start(grid, self.rough)
-
-    def _keep(self, solved: Solved, errors: dict[str, Array] | None, stage: str) -> None:
-        """Remember a solution in case of an interruption; without known errors they are as large as the values."""
-        if errors is None:
-            curves = self._curves(solved)
-            errors = {name: np.abs(values) for name, values in curves.all.items()}
-        self.best = (solved, errors, stage)
-
-    def _notify(self, until: float, sweep: int, left: float) -> None:
-        done = {"start": 0.3 * until / self.options.t_max, "panels": 0.4, "points": 0.7, "paths": 0.95}[self.stage]
-        self.options.report(done * self.options.t_max, f"{self.stage}: t = {until:.4g}, sweep {sweep}, residual {left:.1g}")
-
-    def _settle_panels(
-        self, base: Solved, stop: float, ratios: Array | None = None
-    ) -> tuple[Solved, dict[str, Array], float]:
-        """Return the solution with few points on panels that are dense enough, and the error of the panels."""
-        assert base.grid.panels is not None
-        ratios = np.full(base.grid.panels.panels, _RATIO) if ratios is None else ratios
-        for _ in range(_ROUNDS):
-            dense = self._denser(base, stop, ratios)
-            errors = self._compare(base, dense, ratios)
-            curves = self._curves(dense)
-            worst = self._worst(curves, errors)
-            logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
-            self._keep(dense, None, f"with {dense.grid.size} nodes")
-            if worst <= _SHARE:
-                break
-            base, ratios = dense, self._ratios(curves, errors, dense)
-        return dense, errors, worst
-
-    def _check_panels(self, solved: Solved, stop: float) -> tuple[Solved, dict[str, Array], float]:
-        """Compare with wider panels, now that there are more points; have denser ones where that shows too large an error."""
-        assert solved.grid.panels is not None
-        shapes = self.sweeper.shapes
-        coarse = self._denser(solved, stop, np.full(solved.grid.panels.panels, 1 / _RATIO))
-        self.sweeper.shapes = shapes
-        assert coarse.grid.panels is not None
-        overall = solved.grid.panels.panels / coarse.grid.panels.panels
-        errors = self._compare(coarse, solved, np.full(coarse.grid.panels.panels, overall))
-        curves = self._curves(solved)
-        worst = self._worst(curves, errors)
-        logger.info("panels: %d nodes with %d paths, error %.2g", solved.grid.size, self._paths(solved), worst)
-        if worst <= _SHARE:
-            return solved, errors, worst
-        return self._settle_panels(solved, stop, self._ratios(curves, errors, solved))
-
-    def _ratios(self, curves: Curves, errors: dict[str, Array], solved: Solved) -> Array:
-        """Return how much denser each panel and its neighbours should be."""
-        watched = [name for name in self._excesses(curves, errors) if name in curves.single]
-        if not watched:
-            return np.full(len(solved.grid.blocks) - 1, _RATIO)
-        over = np.max([self._over(curves, errors, name) for name in watched], axis=0)
-        panels = np.array([over[part].max() for part in solved.grid.blocks[1:]])
-        panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
-        return np.clip((panels / (0.3 * _SHARE)) ** (1 / (self.order + 1)), 1.1, 2.0)
-
-    def _settle_points(self, solved: Solved, time_error: dict[str, Array], by_time: float, stop: float) -> Result:
-        """Probe more points in every way there is, take those that matter, until the error is small enough."""
-        sweeper = self.sweeper
-        sweeper.learn(solved)
-        earlier: dict[str, float] = {}
-        falls: dict[str, float] = {}  # how much less the next change is, at worst so far
-        for number in range(1, _ROUNDS + 1):
-            curves = self._curves(solved)
-            self.plain = sweeper.solvers(self.level)
-            same = sweeper.sweep(solved.grid, solved.means, self.plain)
-            for solver in self.plain:
-                solver.frozen = True
-            means, errors, effects = dict(solved.means), {name: np.zeros_like(e) for name, e in time_error.items()}, {}
-            known = dict(time_error)  # of the solution as it is, the changes not yet taken in
-            for way in ("choice", *self._ways(solved)):
-                step = self._probe(solved, same, way)
-                means = {key: value + step[key] for key, value in means.items()}
-                changed = self._change(curves, solved, {key: value + step[key] for key, value in solved.means.items()})
-                effects[way] = self._worst(curves, changed)
-                if earlier.get(way):
-                    falls[way] = max(falls.get(way, _REMAINS[0]), 1.5 * effects[way] / earlier[way])
-                remains = min(falls.get(way, 1.0), _REMAINS[1])
-                errors = {name: error + remains * changed[name] for name, error in errors.items()}
-                known = {name: error + changed[name] for name, error in known.items()}
-            earlier = dict(effects)
-            by_points = self._worst(curves, errors)
-            text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
-            logger.info("points: %d paths, error %.2g of the tolerance (%s)", self._paths(solved), by_points, text)
-            logger.debug("points: %s", {name: f"{value:.2g}" for name, value in self._excesses(curves, errors).items()})
-            self._keep(solved, known, f"with {self._paths(solved)} paths")
-            if by_points + by_time <= 1.0 or number == _ROUNDS or len(effects) == 1:  # no way to have more points
-                break
-            choice = effects.pop("choice")
-            for way, effect in effects.items():
-                if effect > 0.3 * max(effects.values()) or (way == "modes" and choice > max(effects.values())):
-                    self.level = refine(self.level, way, effect)
-            sweeper.learn(solved)
-            try:
-                solved = sweeper.iterate(solved.grid, means, self.level, stop)
-                if self.options.step is None and number == 1 and max(effects.values()) > _FEW:
-                    solved, time_error, by_time = self._check_panels(solved, stop)
-            except SolverError as reason:
-                logger.info("more points cannot be had: %s", reason)
-                break
-        final = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
+        if wanted != few:
+            shapes = variation(engine, solved.averages)
+            solved = iterate(engine, solved.grid, solved.means, Design(wanted, None, shapes), self.tolerance)
+        solved, errors = self._settle_points(solved, by_panels, wanted)
         self.stage = "paths"
-        final, bent = self._average_kinks(final)
-        curves = self._curves(final)
-        errors |= {name: bent[name] for name in bent if name in self._bent()}
-        remain = 2.0 * max(solved.left, 1e-14)
-        for name, error in time_error.items():
-            errors[name] = errors[name] + error + remain * self._size_of(name, curves, final)
-            if name in curves.single:  # probes of very small errors are trusted to a factor only
-                allowed = allowance(curves.single[name], self.options, 0.1, scale=curves.sizes.get(name, 0.0))
-                errors[name] = np.maximum(errors[name], np.minimum(_TRUST * allowed, 3 * errors[name]))
-        return self._package(final, curves, errors, self._worst(curves, errors))
+        samples = self._sample(solved, self.control.sets)
+        solved, bent = self._average_kinks(solved, samples)
+        return self._package(solved, errors | bent, samples)
 
-    def _average_kinks(self, solved: Solved) -> tuple[Solved, dict[str, Array]]:
-        """Average functions with a kink over samples of paths; return the error that the samples' differences show."""
-        sweeper = self.sweeper
-        self.samples = [sweeper.sample(solved, _SAMPLE, self.options.seed + number) for number in range(_SETS)]
-        found = [{key: value for solver in sample for key, value in solver.ones().items()} for sample in self.samples]
-        bent = [key for key in found[0] if key.has(*KINKS) and key not in sweeper.fed]
-        if not bent:
-            return solved, {}
-        table = {key: np.array([entry[key] for entry in found]) for key in bent}
-        means = solved.means | {key: values.mean(axis=0) for key, values in table.items()}
-        spread = {key: 2 * values.std(axis=0, ddof=1) / math.sqrt(_SETS) for key, values in table.items()}
-        made = replace(solved, means=means, state=sweeper.closure.evaluate(solved.grid, means))
-        return made, self._change(self._curves(made), made, {**means, **{key: means[key] + spread[key] for key in bent}})
-
-    @recorded
-    def _probe(self, solved: Solved, same: Means, way: str) -> Means:
-        """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
-
-        ``same`` are the means after one sweep with as many points, but modes chosen anew.
-        """
-        sweeper = self.sweeper
-        if way == "choice":
-            solvers, direct = solved.solvers, {key: same[key] - solved.means[key] for key in same}
-        else:
-            solvers = sweeper.solvers(refine(self.level, way))
-            image = sweeper.sweep(solved.grid, solved.means, solvers)
-            direct = {key: image[key] - same[key] for key in image}
-        residual, weights = sweeper.pack(direct), sweeper.weigh(solved.means)
-        if any(solver.reacts for solver in solvers):
-            packed = sweeper.improve(solved.grid, solved.means, residual, solvers, weights)
-        else:
-            packed = solved.secants.extrapolate(residual, residual, weights)
-        step = sweeper.unpack(packed, direct)
-        aside = [key for key in step if key not in sweeper.fed]
-        if aside:  # what is only reported follows what acts back
-            moved = {key: value + step[key] if key in sweeper.fed else value for key, value in solved.means.items()}
-            after = sweeper.reported(solved.grid, moved, tuple(copy.copy(solver) for solver in self.plain))
-            step |= {key: direct[key] + after[key] - same[key] for key in aside}
-        return step
-
-    def _ways(self, solved: Solved) -> list[str]:
-        """Return the ways in which there may be more points."""
-        rough = [solver for solver in solved.solvers if solver.used.kind != "cubic"]
-        ways = ["sample"] if any(solver.used.kind == "sample" for solver in rough) else []
-        if any(solver.used.kind == "sparse" and solver.compiled.source.noises for solver in rough):
-            ways += ["sharp", "modes"]
-        if any(law.has_density for solver in rough for law in solver.laws.values()):
-            ways.append("constants")
-        return ways
-
+    # --- panels -------------------------------------------------------------------------------------------------------
     def _first_panels(self, level: Level) -> PanelGrid:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
-        rate = self.sweeper.rate(self.begin, level)
         span = self.options.t_max - self.begin
-        step = min(_FIRST / max(rate, 1e-12), span / 4)
-        steps = [step]
+        steps = [min(self.control.first / max(rate(self.engine, self.begin, level), 1e-12), span / 4)]
         while sum(steps) < span:
-            steps.append(_GROWTH * steps[-1])
+            steps.append(self.control.growth * steps[-1])
         edges = np.concatenate([[0.0], np.cumsum(steps)])
         return PanelGrid(self.begin + edges * (span / edges[-1]), self.order)
 
-    def _denser(self, solved: Solved, stop: float, ratios: Array) -> Solved:
+    def _start(self, grid: OperatorGrid, rough: Level) -> Solved:
+        try:
+            return start(self.engine, grid, rough)
+        except SolverError:
+            logger.info("the start fails with few points; trying more")
+            return start(self.engine, grid, make_level(1e-3, self.options.seed))
+
+    def _settle_panels(
+        self, base: Solved, design: Design, ratios: Array | None = None
+    ) -> tuple[Solved, Errors, Shapes | None]:
+        """Return the solution with few points on panels that are dense enough, the error of the panels, and shapes."""
+        assert base.grid.panels is not None
+        ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
+        for _ in range(self.control.rounds):
+            dense, shapes = self._denser(base, design, ratios)
+            design = replace(design, shapes=shapes)
+            errors = self.judge.compare(base, dense, ratios)
+            curves = self.judge.curves(dense)
+            worst = self.judge.worst(curves, errors)
+            logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
+            self._keep(dense, None, f"with {dense.grid.size} nodes")
+            if worst <= self.control.share:
+                break
+            base, ratios = dense, self._ratios(curves, errors, dense)
+        return dense, errors, design.shapes
+
+    def _check_panels(self, solved: Solved, design: Design) -> tuple[Solved, Errors]:
+        """Compare with wider panels, now that there are more points; have denser ones where that shows too large an error."""
+        assert solved.grid.panels is not None
+        coarse, _ = self._denser(solved, design, np.full(solved.grid.panels.panels, 1 / self.control.ratio))
+        assert coarse.grid.panels is not None
+        overall = solved.grid.panels.panels / coarse.grid.panels.panels
+        errors = self.judge.compare(coarse, solved, np.full(coarse.grid.panels.panels, overall))
+        curves = self.judge.curves(solved)
+        worst = self.judge.worst(curves, errors)
+        logger.info("panels: %d nodes with %d paths, error %.2g", solved.grid.size, solved.paths, worst)
+        if worst <= self.control.share:
+            return solved, errors
+        return self._settle_panels(solved, design, self._ratios(curves, errors, solved))[:2]
+
+    def _ratios(self, curves: Curves, errors: Errors, solved: Solved) -> Array:
+        """Return how much denser each panel and its neighbours should be."""
+        watched = [name for name in self.judge.excesses(curves, errors) if name in curves.single]
+        if not watched:
+            return np.full(len(solved.grid.blocks) - 1, self.control.ratio)
+        over = np.max([errors[name] / (self.judge.allowed(curves, name) + 1e-300) for name in watched], axis=0)
+        panels = np.array([over[part].max() for part in solved.grid.blocks[1:]])
+        panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
+        return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.1, 2.0)
+
+    def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
         """Return the solution on denser panels, with the same points."""
-        old = solved.grid.panels
+        old, engine = solved.grid.panels, self.engine
         assert old is not None
         wanted = np.append(0.0, np.cumsum(ratios))
         position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
         grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, wanted, old.edges), old.order))
-
-        means = self.sweeper.transfer(solved.means, solved.grid, grid)
-        self.sweeper.move_shapes(solved.grid, grid)
+        means = transfer(solved.means, engine.responses, solved.grid, grid)
+        shapes = move_shapes(design.shapes, solved.grid, grid)
         try:
-            return self.sweeper.iterate(grid, means, self.level, stop, layouts=solved.layouts)
+            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.tolerance)
         except SolverError:
-            self.sweeper.shapes = None
-            start = self.sweeper.start(grid, self.rough)
-            self.sweeper.learn(start)
-            return self.sweeper.iterate(grid, start.means, self.level, stop, layouts=solved.layouts)
+            begun = self._start(grid, make_level(1e-2, self.options.seed))
+            shapes = variation(engine, begun.averages)
+            made = iterate(engine, grid, begun.means, Design(design.level, solved.layouts, shapes), self.tolerance)
+        return made, shapes
 
-    # --- output -----------------------------------------------------------------------------------------------------
-    def _package(self, solved: Solved, final: Curves, errors: dict[str, Array], worst: float) -> Result:
-        import xarray as xr
+    # --- points -------------------------------------------------------------------------------------------------------
+    def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors]:
+        """Probe more points in every way there is, take those that matter, until the error is small enough."""
+        engine, judge, control = self.engine, self.judge, self.control
+        design = Design(level, None, variation(engine, solved.averages))
+        earlier: dict[str, float] = {}
+        falls: dict[str, float] = {}  # how much less the next change is, at worst so far
+        for number in range(1, control.rounds + 1):
+            curves = judge.curves(solved)
+            same = sweep(engine, solved.grid, solved.means, design)
+            means, known = dict(solved.means), dict(by_panels)  # known: of the solution as it is, the changes not taken in
+            errors, effects = {name: np.zeros_like(error) for name, error in by_panels.items()}, {}
+            for way in ("choice", *self._ways(solved)):
+                step = _probe(engine, solved, same, design, way)
+                means = {name: value + step[name] for name, value in means.items()}
+                changed = judge.change(curves, solved.grid, {name: solved.means[name] + step[name] for name in means})
+                effects[way] = judge.worst(curves, changed)
+                if earlier.get(way):
+                    falls[way] = max(falls.get(way, control.remains[0]), 1.5 * effects[way] / earlier[way])
+                remains = min(falls.get(way, 1.0), control.remains[1])
+                errors = {name: error + remains * changed[name] for name, error in errors.items()}
+                known = {name: error + changed[name] for name, error in known.items()}
+            earlier = dict(effects)
+            by_points = judge.worst(curves, errors)
+            text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
+            logger.info("points: %d paths, error %.2g of the tolerance (%s)", solved.paths, by_points, text)
+            self._keep(solved, known, f"with {solved.paths} paths")
+            enough = by_points + judge.worst(curves, by_panels) <= 1.0
+            if enough or number == control.rounds or len(effects) == 1:  # no way to have more points
+                break
+            level = self._refined(level, effects)
+            design = Design(level, None, variation(engine, solved.averages))
+            try:
+                solved = iterate(engine, solved.grid, means, design, self.tolerance)
+                if self.options.step is None and number == 1 and max(list(effects.values())[1:]) > control.few:
+                    solved, by_panels = self._check_panels(solved, design)
+                    design = Design(level, None, variation(engine, solved.averages))
+            except SolverError as reason:
+                logger.info("more points cannot be had: %s", reason)
+                break
+        final = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
+        return final, self._sum_errors(final, by_panels, errors)
 
-        grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
-        data: dict[str, Any] = {}
-        coordinates: dict[str, Any] = {"t": grid.nodes, "row": grid.nodes, "column": grid.nodes}
-        for name, values in final.single.items():
-            data[name] = ("t", values)
-            data[name + "_error"] = ("t", errors[name])
-        extended: dict[str, Array] = {}
-        for name, table in final.tables.items():
-            data[name] = (("row", "column"), table, {"symmetric": 1})
-            data[name + "_error"] = (("row", "column"), errors[name])
-            extended[name] = table
-        for name, table in final.values.items():
-            data[name] = (("row", "column"), np.tril(table), {"symmetric": 0})
-            data[name + "_error"] = (("row", "column"), np.tril(errors[name]))
-            extended[name] = table
-        self._add_paths(solved, data, coordinates)
-        status = "ok" if worst <= 1.0 else "tolerance not met"
-        message = (
-            ""
-            if status == "ok"
-            else f"the error estimate is {worst:.3g} times the tolerance rtol={self.options.rtol:g}"
-        )
-        stats = {
-            "panels": grid.panels, "nodes": grid.size, "paths": self._paths(solved), "sweeps":
-            self.sweeper.total_sweeps,
-            "left": solved.left,
-        }  # fmt: skip
-        store = RowStore.from_tables(grid, extended) if extended else None
-        return Result(
-            xr.Dataset(data, coords=coordinates), model=self.sweeper.form.name, kind="dynamics", status=status,
-            message=message, params=self.binding.settings(), stats=stats, grid=grid, rows=store,
-        )  # fmt: skip
+    def _refined(self, level: Level, effects: dict[str, float]) -> Level:
+        """Return a level with more points in the ways that matter."""
+        choice, ways = effects["choice"], {way: effect for way, effect in effects.items() if way != "choice"}
+        largest = max(ways.values())
+        for way, effect in ways.items():
+            if effect > self.control.matters * largest or (way == "modes" and choice > largest):
+                level = refine(level, way, effect)
+        return level
 
-    def _add_paths(self, solved: Solved, data: dict[str, Any], coordinates: dict[str, Any]) -> None:
-        """Keep a sample of the paths with their weights, so that laws can be looked at; one set per ensemble."""
-        samples = self.samples or [self.sweeper.sample(solved, _SAMPLE, self.options.seed)]
-        for place, solvers in enumerate(zip(*samples, strict=True)):
-            path = "path" if place == 0 else f"path_{place + 1}"
-            points = [solver.points for solver in solvers if solver.points is not None]
-            weights = np.concatenate([item.weights for item in points]) / len(points)
-            coordinates["weight" if place == 0 else f"weight_{place + 1}"] = (path, weights)
-            for item in points[0].constants:
-                coordinates[item.name] = (path, np.concatenate([entry.constants[item] for entry in points]))
-            values = [solver.process_values() for solver in solvers]
-            data |= {name: ((path, "t"), np.concatenate([entry[name] for entry in values])) for name in values[0]}
+    def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
+        """Return all errors: of panels, of points, and of what the iteration left."""
+        curves = self.judge.curves(final)
+        remain = 2.0 * max(final.left, 1e-14)
+        errors = {}
+        for name, error in by_panels.items():
+            errors[name] = by_points[name] + error + remain * self.judge.size(name, curves, final.grid)
+            if name in curves.single:  # probes of very small errors are trusted to a factor only
+                doubt = np.minimum(self.control.trust * self.judge.allowed(curves, name), 3 * errors[name])
+                errors[name] = np.maximum(errors[name], doubt)
+        return errors
+
+    def _ways(self, solved: Solved) -> list[str]:
+        """Return the ways in which there may be more points."""
+        rough = [item for item in solved.averages if item.choice.layout.kind != "cubic"]
+        ways = ["sample"] if any(item.choice.layout.kind == "sample" for item in rough) else []
+        if any(item.choice.layout.kind == "sparse" and item.paths.plan.noises for item in rough):
+            ways += ["sharp", "modes"]
+        if any(self.engine.laws[name].has_density for item in rough for name in item.paths.plan.constants):
+            ways.append("constants")
+        return ways
+
+    def _sample(self, solved: Solved, sets: int) -> list[tuple[Paths, ...]]:
+        """Return sets of paths through a solution."""
+        count, seed = self.control.paths, self.options.seed
+        return [sample(self.engine, solved.kernels, solved.averages, count, seed + number) for number in range(sets)]
+
+    def _average_kinks(self, solved: Solved, samples: list[tuple[Paths, ...]]) -> tuple[Solved, Errors]:
+        """Average functions with a kink over samples of paths; return the error that the samples' differences show."""
+        plan = self.engine.plan
+        bent = [mean.name for item in plan.ensembles for mean in item.means if mean.bent and not mean.acts and mean.kind == "one"]
+        if not bent:
+            return solved, {}
+        found = [{name: v for paths in sets for name, v in average_single(paths)[0].items()} for sets in samples]
+        table = {name: np.array([entry[name] for entry in found]) for name in bent}
+        means = solved.means | {name: values.mean(axis=0) for name, values in table.items()}
+        spread = {name: 2 * values.std(axis=0, ddof=1) / math.sqrt(len(samples)) for name, values in table.items()}
+        made = replace(solved, means=means, kernels=self.engine.kernels(solved.grid, means))
+        moved = {**means, **{name: means[name] + spread[name] for name in bent}}
+        changes = self.judge.change(self.judge.curves(made), made.grid, moved)
+        return made, {name: changes[name] for name in plan.bent}
+
+    # --- on the way -----------------------------------------------------------------------------------------------------
+    def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
+        """Remember a solution in case of an interruption; without known errors they are as large as the values."""
+        if errors is None:
+            errors = {name: np.abs(values) for name, values in self.judge.curves(solved).all.items()}
+        self.best = (solved, errors, stage)
+
+    def _notify(self, until: float, sweeps: int, left: float) -> None:
+        done = {"start": 0.3 * until / self.options.t_max, "panels": 0.4, "points": 0.7, "paths": 0.95}[self.stage]
+        text = f"{self.stage}: t = {until:.4g}, sweep {sweeps}, residual {left:.1g}"
+        self.options.report(done * self.options.t_max, text)
+
+    def _package(self, solved: Solved, errors: Errors, samples: list[tuple[Paths, ...]]) -> Result:
+        curves = self.judge.curves(solved)
+        return package(self.engine, solved, curves, errors, self.judge.worst(curves, errors), samples, self.options, self.params)
+
+
+@recorded()
+def _probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: Design, way: str) -> Means:
+    """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
+
+    ``same`` is a sweep with as many points, but modes chosen anew.
+    """
+    plain = collect(same)
+    if way == "choice":
+        used, direct = solved.averages, {name: value - solved.means[name] for name, value in plain.items()}
+    else:
+        used = sweep(engine, solved.grid, solved.means, replace(design, level=refine(design.level, way)))
+        direct = {name: value - plain[name] for name, value in collect(used).items()}
+    residual, weights = pack(engine, direct), weigh(engine, solved.means)
+    if any(item.reacts for item in used):
+        packed = improve(engine, solved.means, residual, used, weights)
+    else:
+        packed = solved.secants.extrapolate(residual, residual, weights)
+    step = unpack(engine, packed, direct)
+    fed = engine.fed
+    aside = [name for name in step if name not in fed]
+    if aside:  # what is only reported follows what acts back
+        moved = {name: value + step[name] if name in fed else value for name, value in solved.means.items()}
+        after = report(engine, solved.grid, moved, design, same)
+        step |= {name: direct[name] + after[name] - plain[name] for name in aside}
+    return step

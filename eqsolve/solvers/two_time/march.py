@@ -18,7 +18,7 @@ import numpy as np
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.numerics.grids import Array, PanelGrid, lagrange, radau
-from eqsolve.solvers.recording import solve_panel
+from eqsolve.solvers.two_time.recording import solve_panel
 from eqsolve.numerics.rows import Record, RowStore
 from eqsolve.solvers.two_time.history import History
 from eqsolve.solvers.two_time.merge import Merger

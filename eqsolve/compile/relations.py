@@ -1,0 +1,210 @@
+"""Closed relations of a system in (ROW, COLUMN) as data for ``eqsolve.numerics.relations``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import networkx as nx
+from sympy import Add, Basic, Expr, Mul, Symbol
+
+from eqsolve.compile.lowering import lower
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.nodes import E, Int
+from eqsolve.language.symbols import Correlation, Function, Response, Value
+from eqsolve.numerics.relations import (
+    Composition,
+    Definition,
+    DiagonalPart,
+    Integral,
+    KernelOperator,
+    Leaf,
+    OperatorSum,
+    Pointwise,
+    ScaledPart,
+    SmoothKernel,
+    Sum,
+)
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, separate_times
+
+__all__ = ["Relations", "in_order"]
+
+_LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c"}
+
+
+class Relations:
+    """Compiles expressions of one system; equal pieces are made once.
+
+    Parameters
+    ----------
+    parameters
+        Symbols that stay arguments.
+    means
+        Names of the expectations; ``responses`` are those that are operators.
+    """
+
+    def __init__(
+        self, parameters: Sequence[Symbol], means: Mapping[E, str], responses: Iterable[E] = ()
+    ) -> None:
+        self.parameters, self.means, self.responses = tuple(parameters), means, frozenset(responses)
+        self._pointwise: dict[Expr, Pointwise] = {}
+        self._operators: dict[Expr, KernelOperator] = {}
+        self._integrals: dict[Int, Integral] = {}
+
+    # --- values -----------------------------------------------------------------------------------------------------
+    def pointwise(self, expr: Expr) -> Pointwise:
+        """Return a function of what stands at ROW and COLUMN."""
+        if expr not in self._pointwise:
+            nodes = _leaves(expr)
+            function = lower([expr], nodes, self.parameters)
+            self._pointwise[expr] = Pointwise(function, tuple(self._leaf(node) for node in nodes))
+        return self._pointwise[expr]
+
+    def factor(self, expr: Expr) -> Pointwise | None:
+        """Return a pointwise factor, None for one."""
+        return None if expr == 1 else self.pointwise(expr)
+
+    def sum(self, expr: Expr) -> Sum:
+        """Return a function of one time by its terms."""
+        return Sum(tuple(self.pointwise(term) for term in Add.make_args(expr)))
+
+    def _leaf(self, node: Basic) -> Leaf | Integral:
+        if node in _LETTERS:
+            return Leaf("time", "", _LETTERS[node])
+        if isinstance(node, E):
+            return Leaf("mean", self.means[node], "")
+        if isinstance(node, Int):
+            return self.integral(node)
+        assert isinstance(node, Value)
+        kind = _kind(node.head)
+        times = "".join(_LETTERS.get(moment, "0") for moment in node.moments)
+        return Leaf({"correlation": "table"}.get(kind, kind), node.head.name, times)
+
+    def integral(self, node: Int) -> Integral:
+        if node not in self._integrals:
+            left, right, outer = _factors(node)
+            if node.high == ROW:
+                table = None if right == 1 else self.pointwise(right.xreplace({MIDDLE: ROW}))
+                made = Integral("r", self.kernel(left), table, self.factor(outer))
+            else:
+                table = None if left == 1 else self.pointwise(left.xreplace({MIDDLE: COLUMN}))
+                made = Integral("c", self.kernel(right.xreplace({COLUMN: ROW})), table, self.factor(outer))
+            self._integrals[node] = made
+        return self._integrals[node]
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+    def kernel(self, expr: Expr) -> KernelOperator:
+        """Return the operator of a kernel given in (ROW, MIDDLE) or (ROW, COLUMN)."""
+        kernel = expr.xreplace({MIDDLE: COLUMN})
+        if kernel not in self._operators:
+            causal = any(isinstance(value.head, Response) for value in outside_means(kernel))
+            self._operators[kernel] = self.operator(kernel) if causal else SmoothKernel(self.factor(kernel))
+        return self._operators[kernel]
+
+    def operator(self, expr: Expr) -> OperatorSum:
+        """Return a response in (ROW, COLUMN): a sum of operators times pointwise factors."""
+        return OperatorSum(tuple(self._term(term) for term in Add.make_args(expr) if term != 0))
+
+    def _term(self, term: Expr) -> tuple[Leaf | Composition, Pointwise | None]:
+        carriers = [factor for factor in Mul.make_args(term) if self._is_operator(factor)]
+        if len(carriers) != 1:
+            raise ModelError(f"`{term}` is not a response: it should hold exactly one causal factor")
+        (carrier,) = carriers
+        rest = term / carrier
+        if isinstance(carrier, Value):
+            return Leaf("response", carrier.head.name, "rc"), self.factor(rest)
+        if isinstance(carrier, E):
+            return Leaf("mean", self.means[carrier], ""), self.factor(rest)
+        left, right, outer = _factors(carrier)
+        composed = Composition(self.kernel(left), self.kernel(right.xreplace({MIDDLE: ROW})))
+        return composed, self.factor(rest * outer)
+
+    def _is_operator(self, factor: Expr) -> bool:
+        if isinstance(factor, Value):
+            return isinstance(factor.head, Response)
+        return factor in self.responses if isinstance(factor, E) else isinstance(factor, Int)
+
+    # --- definitions --------------------------------------------------------------------------------------------------
+    def definition(self, equation: Equation, start: Expr | None = None) -> Definition:
+        """Return the equation of a kernel or function, solved for it where it enters linearly."""
+        head = equation.head
+        if equation.is_differential and start is None:
+            raise ModelError(f"{equation.label}: a differential equation beside stochastic processes has no solver yet")
+        kind = _kind(head)
+        own: list[Expr] = []
+        rest: list[Expr] = []
+        for term in Add.make_args(equation.rhs):
+            (own if any(value.head == head for value in outside_means(term)) else rest).append(term)
+        right = self.operator(Add(*rest)) if kind == "response" else self.pointwise(Add(*rest))
+        lefts = tuple(self._own(term, equation) for term in own)
+        begin = None if start is None else self.pointwise(start)
+        return Definition(equation.key, kind, right, lefts, equation.is_differential, begin)
+
+    def _own(self, term: Expr, equation: Equation) -> DiagonalPart | ScaledPart:
+        """Return L where a term reads L X, X being the unknown itself."""
+        plain = equation.target
+        assert plain is not None
+        if term.has(plain) and not term.has(Int):
+            coefficient = term / plain
+            if not coefficient.has(plain) and COLUMN not in coefficient.free_symbols:
+                return DiagonalPart(self.pointwise(coefficient))
+        coefficient, node = term.as_independent(Int)
+        if isinstance(node, Int):
+            left, right, outer = _factors(node)
+            if isinstance(equation.head, Function):
+                mine = [f for f in Mul.make_args(left) if isinstance(f, Value) and f.head == equation.head]
+                left, right = (left / mine[0], mine[0]) if len(mine) == 1 else (left, left)
+            found = isinstance(right, Value) and right.head == equation.head
+            if found and not any(value.head == equation.head for value in outside_means(left)):
+                return ScaledPart(self.kernel(left), self.factor(coefficient * outer))
+        raise ModelError(
+            f"{equation.label}: `{equation.key}` enters its own equation in `{term}` in a way that cannot be solved for"
+        )
+
+
+_KINDS = {Correlation: "correlation", Response: "response", Function: "function"}
+
+
+def _kind(head: object) -> str:
+    return next(name for cls, name in _KINDS.items() if isinstance(head, cls))
+
+
+def in_order(equations: Sequence[Equation]) -> list[Equation]:
+    """Return equations in the order of their dependence; each may hold its own unknown, but no two each other."""
+    by_head = {equation.head: equation for equation in equations}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(by_head)
+    for head, equation in by_head.items():
+        read = {value.head for value in outside_means(equation.rhs)}
+        graph.add_edges_from((other, head) for other in read & set(by_head) if other != head)
+    try:
+        return [by_head[head] for head in nx.lexicographical_topological_sort(graph, key=lambda head: head.name)]
+    except nx.NetworkXUnfeasible:
+        cycle = " -> ".join(edge[0].name for edge in nx.find_cycle(graph))
+        raise ModelError(
+            f"the kernels {cycle} define each other beside the means over paths; there is no solver yet"
+        ) from None
+
+
+def _factors(node: Int) -> tuple[Expr, Expr, Expr]:
+    """Return an integrand as left factor in (ROW, MIDDLE), right factor in (MIDDLE, COLUMN), outer factor."""
+    parts = separate_times(node.integrand.xreplace({node.variable: MIDDLE}))
+    if parts.joint != 1:
+        raise ModelError(f"the integrand of `{node}` does not separate in its three times")
+    return parts.left, parts.right, parts.outer
+
+
+def outside_means(expr: Basic) -> list[Value]:
+    """Return the values that stand outside expectations."""
+    if isinstance(expr, E):
+        return []
+    if isinstance(expr, Value):
+        return [expr]
+    return [value for arg in expr.args for value in outside_means(arg)]
+
+
+def _leaves(expr: Basic) -> list[Basic]:
+    """Return the outermost values, expectations, integrals and times of an expression."""
+    if isinstance(expr, Value | E | Int) or expr in _LETTERS:
+        return [expr]
+    return list(dict.fromkeys(node for arg in expr.args for node in _leaves(arg)))

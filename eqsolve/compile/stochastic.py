@@ -1,0 +1,281 @@
+"""A stochastic system as a plan: its path equations as array functions, what is averaged, and the closed relations.
+
+Symbols end here. Means, noises, constants and unknowns are known by name or place; parameters are arguments of every
+function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, Symbol, cosh, exp
+from sympy import powsimp, sign, sinh, tanh
+
+from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.compile.relations import Relations, in_order
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Function, Value
+from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
+from eqsolve.passes.forms.derivatives import partial
+from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
+from eqsolve.passes.forms.sectors import ROW
+
+__all__ = ["Covariance", "Drive", "EnsemblePlan", "Link", "MeanPlan", "StochasticPlan", "compile_stochastic"]
+
+KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """unknown += [J] diag(coefficient) [kernel] signal; ``target`` is the signal's place among the targets if a kernel acts."""
+
+    unknown: int
+    signal: int
+    coefficient: Pointwise | None
+    kernel: KernelOperator | None
+    target: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """unknown += [J] diag(coefficient) noise."""
+
+    unknown: int
+    noise: str
+    coefficient: Pointwise | None
+
+
+@dataclass(frozen=True, eq=False)
+class MeanPlan:
+    """An expectation.
+
+    Attributes
+    ----------
+    name, kind
+        ``"one"``: E f(t). ``"two"``: Σ outer E f(t) g(t'). ``"response"``: outer E a(t) ∂output(t)/∂noise(t') b(t').
+    factors
+        f, g of each term, or a, b.
+    outers, targets
+        Of each term: the factor in front, and the places of f and g (a and b) among the targets.
+    output, noise, by_unknown, plain
+        Of a response: the place of the output, the noise, the output's derivatives, whether b is a constant.
+    acts, bent
+        Whether the mean acts back on the paths, and whether it averages a function with a kink.
+    """
+
+    name: str
+    kind: str
+    factors: Lowered
+    outers: tuple[Pointwise | None, ...]
+    targets: tuple[tuple[int, int], ...]
+    output: int
+    noise: str
+    by_unknown: Lowered | None
+    plain: bool
+    acts: bool
+    bent: bool
+
+
+@dataclass(frozen=True, eq=False)
+class EnsemblePlan:
+    """Path equations that depend on each other, ready to run.
+
+    All functions take the time, unknowns, noises, constants and one-time functions; those of ``means``, ``processes`` and
+    ``targets`` also the ``memories``, integrals along the path that nothing but averages needs. ``slopes`` are the
+    derivatives of the signals by the unknowns, ``noise_slopes`` by the noises (None if all vanish). ``targets`` are what
+    is averaged, what responds, and what memory acts on: their mean responses tell how the means react to the kernels, and
+    how much they vary which modes need points. ``degree`` is that of what is averaged, as a polynomial in the noises and
+    constants, when the unknowns are affine in them; else None.
+    """
+
+    unknowns: tuple[str, ...]
+    integrated: tuple[bool, ...]
+    noises: tuple[str, ...]
+    constants: tuple[str, ...]
+    functions: tuple[str, ...]
+    starts: Lowered
+    signals: Lowered
+    slopes: Lowered
+    noise_slopes: Lowered | None
+    count: int
+    links: tuple[Link, ...]
+    drives: tuple[Drive, ...]
+    memories: tuple[KernelOperator, ...]
+    memory_signals: Lowered
+    means: tuple[MeanPlan, ...]
+    processes: tuple[str, ...]
+    process_values: Lowered
+    targets: int
+    target_values: Lowered
+    target_slopes: Lowered
+    target_noise_slopes: Lowered
+    degree: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """The covariance of processes that are driven together, block by block, and their means."""
+
+    noises: tuple[str, ...]
+    blocks: tuple[tuple[Pointwise, ...], ...]
+    centres: tuple[Pointwise, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class StochasticPlan:
+    """Everything a stochastic solver runs; ``bent`` names the observables with a kink under an expectation."""
+
+    name: str
+    ensembles: tuple[EnsemblePlan, ...]
+    covariances: tuple[Covariance, ...]
+    definitions: tuple[Definition, ...]
+    observables: tuple[tuple[str, Sum], ...]
+    bent: frozenset[str]
+
+
+def compile_stochastic(form: PathForm, parameters: Sequence[Symbol]) -> StochasticPlan:
+    """Return the plan of a system in path form."""
+    every = [mean for ensemble in form.ensembles for mean in ensemble.means]
+    names = {mean.node: f"E{place}" for place, mean in enumerate(every)}
+    relations = Relations(parameters, names, (mean.node for mean in every if mean.kind == "response"))
+    fed = _fed(form)
+    return StochasticPlan(
+        form.name,
+        tuple(_ensemble(item, relations, names, fed) for item in form.ensembles),
+        tuple(_covariance(members, law, relations) for members, law in form.covariances),
+        tuple(relations.definition(equation) for equation in in_order([*form.kernels, *form.functions])),
+        tuple((name, relations.sum(expr)) for name, expr in form.observables),
+        frozenset(name for name, expr in form.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
+    )
+
+
+def _fed(form: PathForm) -> frozenset[E]:
+    """Return the expectations that act back; the others are only reported."""
+    closed: list[Basic] = [equation.rhs for equation in (*form.kernels, *form.functions)]
+    for _, law in form.covariances:
+        closed += [law.covariance, law.mean]
+    closed += [link.signal for ensemble in form.ensembles for link in ensemble.links]
+    return frozenset(node for expr in closed for node in expr.atoms(E))
+
+
+def _covariance(members: Sequence[Basic], law: object, relations: Relations) -> Covariance:
+    kernel, mean = law.covariance, law.mean  # type: ignore[attr-defined]
+    count = range(len(members))
+    entries = [[kernel[i, j] if isinstance(kernel, MatrixBase) else kernel for j in count] for i in count]
+    centres = list(mean) if isinstance(mean, MatrixBase) else [mean] * len(members)
+    return Covariance(
+        tuple(noise.name for noise in members),  # type: ignore[attr-defined]
+        tuple(tuple(relations.pointwise(entry) for entry in row) for row in entries),
+        tuple(relations.pointwise(centre) for centre in centres),
+    )
+
+
+def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed: frozenset[E]) -> EnsemblePlan:
+    signals: dict[Expr, int] = {}
+    for link in ensemble.links:
+        signals.setdefault(link.signal, len(signals))
+    targets = _targets(ensemble)
+    unknowns = [unknown.symbol for unknown in ensemble.unknowns]
+    noises = [noise(ROW) for noise in ensemble.noises]
+    everything = [*signals, *targets, *(memory.signal for memory in ensemble.memories)]
+    everything += [expr for _, expr in ensemble.processes]
+    read = {value.head for expr in everything for value in expr.atoms(Value) if isinstance(value.head, Function)}
+    functions = sorted(read, key=str)
+    inputs: list[Basic] = [ROW, *unknowns, *noises, *ensemble.randoms, *(head(ROW) for head in functions)]
+    full = [*inputs, *(memory.symbol for memory in ensemble.memories)]
+
+    def make(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Lowered:
+        return lower([stable(expr) for expr in expressions], arguments, relations.parameters)
+
+    def slopes(expressions: Sequence[Expr], along: Sequence[Basic]) -> list[Expr]:
+        return [partial(expr, symbol) for expr in expressions for symbol in along]
+
+    by_noise = slopes(list(signals), noises)
+
+    def mean(item: Mean) -> MeanPlan:
+        respond = item.kind == "response"
+        factors = [piece for term in item.terms for piece in term[1:]]
+        return MeanPlan(
+            names[item.node], item.kind, make(factors, full),
+            tuple(relations.factor(outer) for outer, _, _ in item.terms),
+            tuple((targets[left], targets[right]) for _, left, right in item.terms),
+            targets[item.output] if respond else -1, item.noise.name if item.noise is not None else "",
+            make(slopes([item.output], unknowns), full) if respond else None,
+            not item.terms[0][2].free_symbols, item.node in fed, item.node.has(*KINKS),
+        )  # fmt: skip
+
+    return EnsemblePlan(
+        unknowns=tuple(unknown.name for unknown in ensemble.unknowns),
+        integrated=tuple(unknown.integrated for unknown in ensemble.unknowns),
+        noises=tuple(noise.name for noise in ensemble.noises),
+        constants=tuple(item.name for item in ensemble.randoms),
+        functions=tuple(head.name for head in functions),
+        starts=make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
+        signals=make(list(signals), inputs),
+        slopes=make(slopes(list(signals), unknowns), inputs),
+        noise_slopes=make(by_noise, inputs) if any(expr != 0 for expr in by_noise) else None,
+        count=len(signals),
+        links=tuple(
+            Link(
+                link.unknown, signals[link.signal], relations.factor(link.coefficient),
+                None if link.memory is None else relations.kernel(link.memory.kernel),
+                None if link.memory is None else targets[link.signal],
+            )  # fmt: skip
+            for link in ensemble.links
+        ),
+        drives=tuple(Drive(item.unknown, item.noise.name, relations.factor(item.coefficient)) for item in ensemble.drives),
+        memories=tuple(relations.kernel(memory.kernel) for memory in ensemble.memories),
+        memory_signals=make([memory.signal for memory in ensemble.memories], inputs),
+        means=tuple(mean(item) for item in ensemble.means),
+        processes=tuple(head.name for head, _ in ensemble.processes),
+        process_values=make([expr for _, expr in ensemble.processes], full),
+        targets=len(targets),
+        target_values=make(list(targets), full),
+        target_slopes=make(slopes(list(targets), unknowns), full),
+        target_noise_slopes=make(slopes(list(targets), noises), full),
+        degree=_degree(ensemble, list(signals)),
+    )
+
+
+def _targets(ensemble: Ensemble) -> dict[Expr, int]:
+    found: dict[Expr, None] = {}
+    for mean in ensemble.means:
+        found.update(dict.fromkeys(piece for term in mean.terms for piece in term[1:]))
+        if mean.kind == "response":
+            found[mean.output] = None
+    found.update(dict.fromkeys(link.signal for link in ensemble.links if link.memory is not None))
+    return {expr: place for place, expr in enumerate(found)}
+
+
+def _degree(ensemble: Ensemble, signals: list[Expr]) -> int | None:
+    """Return the degree of what is averaged in the noises and constants, or None if unknowns are not affine in them."""
+    moving = [unknown.symbol for unknown in ensemble.unknowns] + [noise(ROW) for noise in ensemble.noises]
+    moving += [*ensemble.randoms, *(memory.symbol for memory in ensemble.memories)]
+    stand_ins = {item: Dummy(f"x{place}") for place, item in enumerate(moving)}
+
+    def degree(expr: Expr) -> int | None:
+        plain = expr.xreplace(stand_ins)
+        present = [item for item in stand_ins.values() if plain.has(item)]
+        if not present:
+            return 0
+        return int(Poly(plain, *present).total_degree()) if plain.is_polynomial(*present) else None
+
+    linear = [*signals, *(memory.signal for memory in ensemble.memories), *(unknown.start for unknown in ensemble.unknowns)]
+    if any(order is None or order > 1 for order in map(degree, linear)):
+        return None
+    orders = [
+        degree(Mul(*term[1:])) if mean.kind != "response" else 2 * (degree(mean.output) or 2)
+        for mean in ensemble.means
+        for term in mean.terms
+    ]
+    return None if None in orders else max((order for order in orders if order is not None), default=0)
+
+
+def stable(expr: Expr) -> Expr:
+    """Write products of exponentials and hyperbolic functions so that they do not overflow before they cancel."""
+    if expr.has(sinh, cosh) and expr.has(exp) and not expr.has(tanh):
+        values = {value: Dummy("v", real=True) for value in expr.atoms(Value)}
+        plain = powsimp(expr.xreplace(values).rewrite(exp).expand(), combine="exp", deep=True)
+        return plain.xreplace({dummy: value for value, dummy in values.items()})
+    return expr

@@ -1,0 +1,26 @@
+"""Many small linear systems at once."""
+
+from __future__ import annotations
+
+from eqsolve.numerics.arrays import Array
+
+__all__ = ["eliminate"]
+
+
+def eliminate(matrix: Array, right: Array) -> Array:
+    """Solve systems of the same size, one per entry of the last axis, by elimination without pivoting.
+
+    For matrices near one, as those of implicit steps; a vanishing pivot shows as a solution that is not finite. Both
+    arguments are overwritten.
+    """
+    size = matrix.shape[0]
+    for pivot in range(size - 1):
+        below = slice(pivot + 1, size)
+        factors = matrix[below, pivot] / matrix[pivot, pivot]
+        matrix[below, below] -= factors[:, None] * matrix[pivot, below]
+        right[below] -= factors * right[pivot]
+    for pivot in range(size - 1, -1, -1):
+        if pivot + 1 < size:
+            right[pivot] -= (matrix[pivot, pivot + 1 :] * right[pivot + 1 :]).sum(axis=0)
+        right[pivot] /= matrix[pivot, pivot]
+    return right

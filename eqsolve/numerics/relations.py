@@ -1,0 +1,279 @@
+"""Closed relations between kernels, as data, and their values on a grid of operators.
+
+A relation is made of few pieces, each a frozen value made once by ``eqsolve.compile.relations``: pointwise functions of
+what stands at two times, integrals as operators acting on tables, sums of causal operators, and definitions, which solve
+for a kernel that enters its own equation linearly. Evaluating one is a walk over these values that touches arrays only.
+
+Patterns of times are letters: ``r`` the row's time, ``c`` the column's, ``0`` the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.operators import OperatorGrid
+
+__all__ = [
+    "Composition",
+    "Definition",
+    "DiagonalPart",
+    "Integral",
+    "Kernels",
+    "Leaf",
+    "OperatorSum",
+    "Pointwise",
+    "ScaledPart",
+    "SmoothKernel",
+    "Sum",
+    "evaluate",
+]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What a pointwise function reads: a time, a mean, a function, a correlation, a response, each at ``times``."""
+
+    kind: str  # "time", "mean", "function", "table", "response"
+    name: str
+    times: str
+
+
+@dataclass(frozen=True, eq=False)
+class Pointwise:
+    """A function of leaves and integrals at (row, column); the value may be smaller, to be broadcast."""
+
+    function: Callable[..., list[Any]]
+    leaves: tuple[Leaf | Integral, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothKernel:
+    """The operator of a kernel without causal factor: integration times the kernel's values."""
+
+    values: Pointwise | None
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """left ∘ right."""
+
+    left: KernelOperator
+    right: KernelOperator
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorSum:
+    """Σ factor × carrier; a carrier is the name of a response, of a mean response, or a composition."""
+
+    terms: tuple[tuple[Leaf | Composition, Pointwise | None], ...]
+
+
+KernelOperator: TypeAlias = SmoothKernel | OperatorSum
+
+
+@dataclass(frozen=True, eq=False)
+class Integral:
+    """outer × ∫ of a product: ``operator`` on ``table`` over the past of the row (``r``), or of the column (``c``)."""
+
+    past: str
+    operator: KernelOperator
+    table: Pointwise | None
+    outer: Pointwise | None
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalPart:
+    """A term a(t) X of the equation for X."""
+
+    values: Pointwise
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledPart:
+    """A term scale × (operator ∘ X) of the equation for X."""
+
+    operator: KernelOperator
+    scale: Pointwise | None
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """X = rest + own X, or its derivative in the first time; ``start`` is then the value at the start or the diagonal."""
+
+    name: str
+    kind: str  # "function", "response", "correlation"
+    rest: Pointwise | OperatorSum
+    own: tuple[DiagonalPart | ScaledPart, ...]
+    differential: bool = False
+    start: Pointwise | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """Terms that are added up to a function of one time; their sizes tell what cancels."""
+
+    terms: tuple[Pointwise, ...]
+
+
+@dataclass(eq=False)
+class Kernels:
+    """Kernels and functions on one grid for given means: tables of correlations, operators of responses, functions."""
+
+    grid: OperatorGrid
+    means: Mapping[str, Array]
+    tables: dict[str, Array] = field(default_factory=dict)
+    operators: dict[str, Array] = field(default_factory=dict)
+    functions: dict[str, Array] = field(default_factory=dict)
+    _values: dict[str, Array] = field(default_factory=dict)  # of responses, made when read
+    _known: dict[KernelOperator, Array] = field(default_factory=dict)  # operators of kernels, made when read
+
+    # --- values -----------------------------------------------------------------------------------------------------
+    def vector(self, item: Pointwise | Sum) -> Array:
+        """Return a function of the row's time on the nodes."""
+        if isinstance(item, Sum):
+            return np.asarray(sum((self.vector(term) for term in item.terms), np.zeros(self.grid.size)))
+        value = np.asarray(self.pointwise(item), float)
+        return np.broadcast_to(value, (self.grid.size, 1))[:, 0].copy()
+
+    def table(self, item: Pointwise) -> Array:
+        """Return a function of both times on all pairs of nodes."""
+        return np.array(np.broadcast_to(np.asarray(self.pointwise(item), float), (self.grid.size, self.grid.size)))
+
+    def pointwise(self, item: Pointwise) -> Any:
+        """Return a pointwise function's value, as small as it is."""
+        return item.function(*(self._leaf(leaf) for leaf in item.leaves))[0]
+
+    def scaled(self, values: Array, by: Pointwise | None) -> Array:
+        return values if by is None else values * self.pointwise(by)
+
+    def _leaf(self, leaf: Leaf | Integral) -> Any:
+        if isinstance(leaf, Integral):
+            return self._integral(leaf)
+        times = leaf.times
+        if leaf.kind == "time":
+            return _spread(self.grid.nodes, times)
+        if leaf.kind == "mean":
+            value = self.means[leaf.name]
+            return value[:, None] if value.ndim == 1 else value
+        if leaf.kind == "function":
+            return _spread(self.functions[leaf.name], times)
+        table = self.tables[leaf.name] if leaf.kind == "table" else self.response(leaf.name)
+        match times:
+            case "rc":
+                return table
+            case "cr":
+                return table.T
+            case "rr" | "cc" | "00":
+                return _spread(np.diagonal(table), times[0])
+        moving = times.replace("0", "")
+        return _spread(table[:, 0] if times.startswith(moving) else table[0], moving)
+
+    def response(self, name: str) -> Array:
+        """Return the values of a response on the nodes."""
+        if name not in self._values:
+            self._values[name] = self.grid.values(self.operators[name])
+        return self._values[name]
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+    def operator(self, item: KernelOperator) -> Array:
+        """Return a kernel as an operator on the nodes."""
+        if item not in self._known:
+            self._known[item] = self._operator(item)
+        return self._known[item]
+
+    def _operator(self, item: KernelOperator) -> Array:
+        if isinstance(item, SmoothKernel):
+            return self.scaled(self.grid.integration, item.values)
+        total: Any = 0.0
+        for carrier, factor in item.terms:
+            total = total + self.scaled(self._carrier(carrier), factor)
+        return total if isinstance(total, np.ndarray) else np.zeros((self.grid.size, self.grid.size))
+
+    def _carrier(self, carrier: Leaf | Composition) -> Array:
+        if isinstance(carrier, Composition):
+            return self.operator(carrier.left) @ self.operator(carrier.right)
+        return self.operators[carrier.name] if carrier.kind == "response" else self.means[carrier.name]
+
+    def _integral(self, item: Integral) -> Any:
+        operator = self.operator(item.operator)
+        if item.table is None:
+            sums = operator.sum(axis=1)
+            value = sums[:, None] if item.past == "r" else sums[None, :]
+        elif item.past == "r":
+            value = operator @ self.table(item.table)
+        else:
+            value = self.table(item.table) @ operator.T
+        return self.scaled(value, item.outer)
+
+    # --- definitions --------------------------------------------------------------------------------------------------
+    def define(self, item: Definition) -> None:
+        """Evaluate one kernel or function and keep it; what is known of it from before is replaced."""
+        if self._values.pop(item.name, None) is not None or item.name in self.operators or item.name in self.tables:
+            self._known.clear()
+        size = self.grid.size
+        left = self._left(item.own) if item.own else None
+        if item.differential:
+            self._integrate(item, np.zeros((size, size)) if left is None else left)
+            return
+        if item.kind == "function":
+            assert isinstance(item.rest, Pointwise)
+            right = self.vector(item.rest)
+        elif isinstance(item.rest, OperatorSum):
+            right = self._operator(item.rest)
+        else:
+            right = self.table(item.rest)
+        self._keep(item, right if left is None else np.linalg.solve(np.eye(size) - left, right))
+
+    def _keep(self, item: Definition, value: Array) -> None:
+        if item.kind == "function":
+            self.functions[item.name] = value
+        elif item.kind == "response":
+            self.operators[item.name] = value
+        else:
+            self.tables[item.name] = (value + value.T) / 2
+
+    def _left(self, parts: Sequence[DiagonalPart | ScaledPart]) -> Array:
+        """Return L of the terms L X."""
+        total = np.zeros((self.grid.size, self.grid.size))
+        for part in parts:
+            if isinstance(part, DiagonalPart):
+                total += np.diag(self.vector(part.values))
+            else:
+                total += self.scaled(self.operator(part.operator), part.scale)
+        return total
+
+    def _integrate(self, item: Definition, left: Array) -> None:
+        """Solve dX/dt = L X + B in the first time: (I − J L) X = start + J B."""
+        assert item.start is not None
+        size, integration = self.grid.size, self.grid.integration
+        system = np.eye(size) - integration @ left
+        start = self.vector(item.start)
+        if item.kind == "function":
+            assert isinstance(item.rest, Pointwise)
+            self._keep(item, np.linalg.solve(system, start[0] + integration @ self.vector(item.rest)))
+        elif item.kind == "response":
+            assert isinstance(item.rest, OperatorSum)
+            self._keep(item, np.linalg.solve(system, integration @ (np.diag(start) + self._operator(item.rest))))
+        else:
+            assert isinstance(item.rest, Pointwise)
+            source = self.table(item.rest)
+            first = np.linalg.solve(system, start[0] + integration @ source[:, 0])
+            self._keep(item, np.linalg.solve(system, first[None, :] + integration @ source))
+
+
+def _spread(values: Array, time: str) -> Any:
+    """Return values along rows or columns, or the first of them."""
+    return values[:, None] if time == "r" else values[None, :] if time == "c" else values[0]
+
+
+def evaluate(definitions: Sequence[Definition], grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
+    """Return all kernels and functions for given means, in the order of the definitions."""
+    state = Kernels(grid, means)
+    for item in definitions:
+        state.define(item)
+    return state

@@ -1,0 +1,13 @@
+"""Derivatives by what is no symbol: the value of a function, an integral, an expectation."""
+
+from __future__ import annotations
+
+from sympy import Basic, Dummy, Expr
+
+__all__ = ["partial"]
+
+
+def partial(expr: Expr, value: Basic) -> Expr:
+    """Return ∂expr/∂value, the value being treated as an independent variable."""
+    stand_in = Dummy("x", real=True)
+    return expr.xreplace({value: stand_in}).diff(stand_in).xreplace({stand_in: value})

@@ -1,0 +1,228 @@
+"""Sweeps iterated to a fixed point of the means, and the start that grows the window.
+
+The paths' answer to a change of the means is approximated by what their mean responses make of the changed covariances
+and memory kernels; (1 − that) is inverted by a Krylov method that never touches a path. What this leaves is combined by
+Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.secants import Secants, solve_krylov
+from eqsolve.solvers.stochastic.means import Averages, react
+from eqsolve.solvers.stochastic.modes import Group, groups_of
+from eqsolve.solvers.stochastic.recording import recorded
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, guess, sweep
+from eqsolve.solvers.stochastic.transfer import extend
+
+__all__ = ["Iteration", "Solved", "improve", "iterate", "pack", "start", "unpack", "weigh"]
+
+logger = logging.getLogger("eqsolve")
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """When an iteration is trusted, changed and ended. Residuals are relative to the largest value of each mean.
+
+    Attributes
+    ----------
+    most
+        Sweeps, at most.
+    choose
+        Residuals at which modes and points are chosen anew: far from the solution they are chosen for another one.
+    far
+        Residual above which neither mean responses that make long steps nor past steps are trusted: the map is not
+        linear on that scale.
+    stretch
+        A step by mean responses that is so many times the residual is too long, when far away.
+    stalled, fall
+        After so many sweeps in which the residual did not fall by this factor, mean responses are given up.
+    depth, plain_depth
+        Past steps kept with mean responses, and without.
+    krylov, accuracy
+        Most steps of the Krylov method, and the residual it may leave: a sweep follows anyway.
+    back
+        Part of a step that is taken again when a sweep fails after it.
+    """
+
+    most: int = 60
+    choose: tuple[float, ...] = (0.3, 1e-2)
+    far: float = 0.5
+    stretch: float = 3.0
+    stalled: int = 8
+    fall: float = 0.7
+    depth: int = 5
+    plain_depth: int = 20
+    krylov: int = 25
+    accuracy: float = 1e-2
+    back: float = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
+
+    ``left`` is what the iteration would still change, relative to the largest value of each mean.
+    """
+
+    grid: OperatorGrid
+    means: Means
+    kernels: Kernels
+    averages: tuple[Averages, ...]
+    secants: Secants
+    left: float
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        return tuple(item.choice.layout for item in self.averages)
+
+    @property
+    def paths(self) -> int:
+        return sum(len(item.choice.points.weights) for item in self.averages)
+
+
+# --- means as one vector --------------------------------------------------------------------------------------------
+def pack(engine: Engine, means: Means) -> Array:
+    """Return all means that act back in one vector."""
+    fed = engine.fed
+    return np.concatenate([value.ravel() for name, value in means.items() if name in fed] or [np.empty(0)])
+
+
+def unpack(engine: Engine, vector: Array, like: Means) -> Means:
+    """Return means with those that act back taken from a vector."""
+    made, position, fed = dict(like), 0, engine.fed
+    for name, value in like.items():
+        if name in fed:
+            made[name] = vector[position : position + value.size].reshape(value.shape)
+            position += value.size
+    return made
+
+
+def weigh(engine: Engine, means: Means) -> Array:
+    """Return for every entry of a packed vector one over the largest value of its mean.
+
+    A mean that vanishes but for rounding must not count: it is compared with the largest of all means.
+    """
+    largest = max((float(np.abs(value).max()) for value in means.values()), default=1.0)
+    floor = max(1e-10 * largest, 1e-12)
+    sizes = {name: np.full(value.shape, 1 / max(float(np.abs(value).max()), floor)) for name, value in means.items()}
+    return pack(engine, sizes)
+
+
+def improve(
+    engine: Engine, means: Means, residual: Array, averages: tuple[Averages, ...], weights: Array,
+    how: Iteration = Iteration(),
+) -> Array:  # fmt: skip
+    """Return the change of the means that a residual asks for, the paths' responses replaced by their means."""
+    reacting = [item for item in averages if item.reacts]
+    if not reacting:
+        return residual
+    kernels = reacting[0].paths.kernels
+    before = groups_of(engine.plan.covariances, kernels)
+    packed = pack(engine, means)
+
+    def remainder(change: Array) -> Array:
+        scale = 1e-5 / max(float(np.abs(change * weights).max()), 1e-300)
+        moved = engine.kernels(kernels.grid, unpack(engine, packed + scale * change, means))
+        changes: list[tuple[Group, Array]] = [
+            (new, new.covariance - old.covariance)
+            for old, new in zip(before, groups_of(engine.plan.covariances, moved), strict=True)
+        ]
+        made = {name: np.zeros_like(value) for name, value in means.items()}
+        for item in reacting:
+            made |= react(item, moved, changes)
+        return change - pack(engine, {name: made[name] for name in means}) / scale
+
+    return solve_krylov(remainder, residual, weights, most=how.krylov, tolerance=how.accuracy)
+
+
+@recorded(Solved)
+def iterate(
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = Iteration()
+) -> Solved:
+    """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here."""
+    averages: tuple[Averages, ...] | None = None
+    secants: Secants | None = None
+    again = list(how.choose)
+    left = remains = best = np.inf
+    stalled, trusting = 0, True
+    good: Array | None = None
+    for count in range(1, how.most + 1):
+        try:
+            swept = sweep(engine, grid, means, design, averages)
+        except SolverError:
+            if good is None or np.array_equal(good, pack(engine, means)):
+                raise
+            means = unpack(engine, good + how.back * (pack(engine, means) - good), means)
+            secants = Secants(how.depth)
+            continue
+        averages, made = swept, collect(swept)
+        weights = weigh(engine, made)
+        before, after = pack(engine, means), pack(engine, made)
+        residual = float(np.abs((after - before) * weights).max(initial=0.0))
+        if not math.isfinite(residual):
+            raise SolverError("the iteration over the means does not stay finite")
+        if secants is None:
+            secants = Secants(how.depth if any(item.reacts for item in averages) else how.plain_depth)
+        again = [entry for entry in again if entry < residual] if count == 1 else again
+        anew = count > 1 and bool(again) and residual < again[0]
+        if anew:
+            again = [entry for entry in again if entry < residual]
+            secants.interrupt()
+        stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
+        best = min(best, residual)
+        if stalled >= how.stalled:
+            logger.info("mean responses do not help at residual %.2g; going on without them", residual)
+            trusting, secants = False, Secants(how.plain_depth)
+        image = after
+        if trusting:
+            image = before + improve(engine, means, after - before, averages, weights, how)
+        if residual > 0.2 * how.far and float(np.abs((image - before) * weights).max()) > how.stretch * residual:
+            image = after
+        vector = secants.next(before, image, weights) if residual < how.far else image
+        last, left = left, max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
+        remains = left * min(1.0, max(left / last, 0.2)) if 0 < last < np.inf else left
+        good, means = before, unpack(engine, vector, made)
+        engine.work.notify(float(grid.nodes[-1]), count, left)
+        if left <= tolerance and not anew:
+            break
+        if anew:
+            averages = None
+    else:
+        if left > 10 * tolerance:
+            logger.info("the iteration left %.2g after %d sweeps (asked for %.2g)", left, how.most, tolerance)
+    assert secants is not None
+    secants.interrupt()
+    return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains)
+
+
+def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
+    """Grow the window from the first panels to the whole time; few points, loose tolerance."""
+    blocks, done = min(4, len(grid.blocks)), 0
+    solved: Solved | None = None
+    while True:
+        window, alone = grid.head(blocks), blocks - done <= 1
+        means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, window)
+        try:
+            found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=60 if alone else 12))
+            if found.left > 10 * tolerance and not alone:
+                raise SolverError("the iteration over the means does not settle")
+        except SolverError:
+            if alone:
+                raise
+            blocks = done + (blocks - done) // 2
+            continue
+        solved = found
+        if blocks == len(grid.blocks):
+            return solved
+        done, blocks = blocks, min(len(grid.blocks), blocks + max(2, blocks // (6 if grid.panels else 3)))

@@ -1,0 +1,175 @@
+"""Means over the paths of an ensemble, and how they react to the kernels that drive the paths."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsolve.compile.stochastic import EnsemblePlan, Link, MeanPlan
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.relations import Kernels
+from eqsolve.solvers.stochastic.modes import Choice, Group
+from eqsolve.solvers.stochastic.paths import Paths
+from eqsolve.solvers.stochastic.responses import respond
+
+__all__ = ["Averages", "average", "average_single"]
+
+Reactions = Mapping[str, list[Array]]
+"""By noise, the mean response of every target, as operators."""
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """What one ensemble gives after its paths were followed.
+
+    ``sizes`` hold E|f| beside E f, what a mean that cancels is compared with.
+    """
+
+    paths: Paths
+    choice: Choice
+    means: dict[str, Array]
+    sizes: dict[str, Array]
+    reactions: Reactions
+
+    @property
+    def reacts(self) -> bool:
+        return bool(self.reactions)
+
+    @functools.cached_property
+    def values(self) -> list[Array]:
+        """Every target on (nodes, paths)."""
+        return self.paths.values(self.paths.plan.target_values)
+
+    @functools.cached_property
+    def products(self) -> dict[tuple[int, int], Array]:
+        """E[signal(t) target(t')] of the pairs asked for so far."""
+        return {}
+
+    def product(self, signal: int, target: int) -> Array:
+        if (signal, target) not in self.products:
+            weighted = self.values[signal] * self.paths.points.weights
+            self.products[signal, target] = weighted @ self.values[target].T
+        return self.products[signal, target]
+
+    @functools.cached_property
+    def forces(self) -> list[tuple[Link, str, Array, Array]]:
+        """Memory that acts on an unknown which a noise drives too: a change of it is like a noise.
+
+        Link, noise, one over the drive's coefficient, and the memory's operator.
+        """
+        plan, kernels = self.paths.plan, self.paths.kernels
+        drives = {drive.unknown: drive for drive in plan.drives if drive.noise in self.reactions}
+        made = []
+        for link in plan.links:
+            if link.kernel is None or link.unknown not in drives:
+                continue
+            drive = drives[link.unknown]
+            strength = np.ones(kernels.grid.size) if drive.coefficient is None else kernels.vector(drive.coefficient)
+            if (strength != 0).all():
+                made.append((link, drive.noise, 1 / strength, _memory(link, kernels)))
+        return made
+
+
+def _memory(link: Link, kernels: Kernels) -> Array:
+    assert link.kernel is not None
+    operator = kernels.operator(link.kernel)
+    return operator if link.coefficient is None else kernels.vector(link.coefficient)[:, None] * operator
+
+
+def average(paths: Paths, choice: Choice) -> Averages:
+    """Return the means over paths, responses among them.
+
+    On a sparse grid mean responses are always found: what is linear in the weak modes is taken from them exactly.
+    """
+    plan = paths.plan
+    made: dict[str, Array] = {}
+    reactions: dict[str, list[Array]] = {}
+    for noise in plan.noises:
+        asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
+        if asked or choice.layout.kind == "sparse":
+            found, reactions[noise] = respond(paths, noise, asked)
+            made |= found
+    single, sizes = average_single(paths)
+    pairs = {mean.name: _pairs(paths, mean, reactions) for mean in plan.means if mean.kind == "two"}
+    made |= single | pairs
+    return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions)
+
+
+def average_single(paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the means of functions of one time, and the means of their sizes."""
+    weights = paths.points.weights
+    values = {mean.name: paths.values(mean.factors)[0] for mean in paths.plan.means if mean.kind == "one"}
+    sizes = {name: np.abs(value) @ np.abs(weights) for name, value in values.items()}
+    return {name: value @ weights for name, value in values.items()}, sizes
+
+
+def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions) -> Array:
+    """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly."""
+    weights, factors = paths.points.weights, paths.values(mean.factors)
+    total = np.zeros((paths.shape[0], paths.shape[0]))
+    for outer, places, first, second in zip(mean.outers, mean.targets, factors[::2], factors[1::2], strict=True):
+        linear = [_linear(paths, target, reactions) for target in places]
+        one, other = (_without(paths, values, part) for values, part in zip((first, second), linear, strict=True))
+        pairs = (one * weights) @ other.T
+        for mine, yours in zip(*linear, strict=True):
+            if mine is not None and yours is not None:
+                pairs += mine @ yours.T
+        total += paths.kernels.scaled(pairs, outer)
+    return total
+
+
+def _linear(paths: Paths, target: int, reactions: Reactions) -> list[Array | None]:
+    """Return, by group of noises, what a target does with the weak modes through its mean response."""
+    made: list[Array | None] = []
+    for group, factor, _ in paths.drawn.rests:
+        known = [noise for noise in group.noises if noise in reactions]
+        parts = [reactions[noise][target] @ factor[group.rows(noise)] for noise in known]
+        made.append(sum(parts[1:], parts[0]) if parts and factor.shape[1] else None)
+    return made
+
+
+def _without(paths: Paths, values: Array, linear: list[Array | None]) -> Array:
+    """Return a target on all paths with its linear part in the weak modes taken out."""
+    for part, (_, _, coordinates) in zip(linear, paths.drawn.rests, strict=True):
+        if part is not None and coordinates.any():
+            values = values - part @ coordinates
+    return values
+
+
+def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array]]) -> dict[str, Array]:
+    """Return how the means change with the kernels, every response replaced by its mean.
+
+    ``kernels`` are the changed ones, ``changes`` the changes of the covariances.
+    """
+    plan: EnsemblePlan = averages.paths.plan
+    size, reactions = averages.paths.shape[0], averages.reactions
+    forces = [
+        (link, noise, scale[:, None] * (_memory(link, kernels) - before)) for link, noise, scale, before in averages.forces
+    ]
+    made: dict[str, Array] = {}
+    for mean in plan.means:
+        if mean.kind == "one":
+            made[mean.name] = np.zeros(size)
+            continue
+        total = np.zeros((size, size))
+        for outer, (left, right) in zip(mean.outers, mean.targets, strict=True):
+            part = np.zeros((size, size))
+            for link, noise, force in forces:
+                assert link.target is not None
+                if mean.kind == "response":
+                    part += reactions[noise][mean.output] @ (force @ reactions[mean.noise][link.target])
+                else:
+                    part += reactions[noise][left] @ (force @ averages.product(link.target, right))
+                    part += (reactions[noise][right] @ (force @ averages.product(link.target, left))).T
+            if mean.kind == "two":
+                for group, change in changes:
+                    for noise in (item for item in group.noises if item in reactions):
+                        for other in (item for item in group.noises if item in reactions):
+                            block = change[group.rows(noise), group.rows(other)]
+                            part += reactions[noise][left] @ block @ reactions[other][right].T
+            total += averages.paths.kernels.scaled(part, outer)
+        made[mean.name] = total
+    return made

@@ -1,0 +1,136 @@
+"""Modes of the noises of an ensemble and the points along them: chosen once, kept while an iteration runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.stochastic import Covariance, EnsemblePlan
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points, rotate
+from eqsolve.numerics.relations import Kernels
+
+__all__ = ["Choice", "Drawn", "Group", "choose", "draw", "groups_of"]
+
+_STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
+_CUBIC = 3  # degree to which the simplest design of points is exact
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Noises that are driven together: their joint covariance on the nodes, and the mean of each."""
+
+    noises: tuple[str, ...]
+    covariance: Array
+    centres: tuple[Array, ...]
+
+    def rows(self, noise: str) -> slice:
+        """Return where a noise stands in the covariance."""
+        size = len(self.centres[0])
+        place = self.noises.index(noise) * size
+        return slice(place, place + size)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Modes, in the order of what they do, and points.
+
+    ``factors`` hold one matrix (nodes of the group's noises, modes) per group; ``order`` sorts all modes by strength;
+    ``strong`` ones are followed as they are, of the others the linear part is known. ``shapes`` is what they were chosen by.
+    """
+
+    level: Level
+    layout: Layout
+    shapes: Sequence[Array] | None
+    factors: tuple[Array, ...]
+    order: Array
+    strong: Array
+    points: Points
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Noises on (nodes, paths), and per group the weak modes with their coordinates."""
+
+    noises: tuple[Array, ...]
+    rests: tuple[tuple[Group, Array, Array], ...]
+
+
+def groups_of(covariances: Sequence[Covariance], kernels: Kernels) -> tuple[Group, ...]:
+    """Return the noises of a system with their covariances for given kernels."""
+    made = []
+    for item in covariances:
+        tables = [[kernels.table(entry) for entry in row] for row in item.blocks]
+        whole = tables[0][0] if len(tables) == 1 else np.block(tables)
+        made.append(Group(item.noises, whole, tuple(kernels.vector(centre) for centre in item.centres)))
+    return tuple(made)
+
+
+def choose(
+    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
+    level: Level, layout: Layout | None, shapes: Sequence[Array] | None,
+) -> Choice:  # fmt: skip
+    """Choose modes by what they do, and points for them: as laid out before, or as the level asks for.
+
+    With ``shapes``, how much responses vary, modes are ordered by what is not linear in them; without, by their mean
+    effect.
+    """
+    factors, strengths = [], []
+    for place, group in enumerate(groups):
+        factor = factor_covariance(group.covariance)
+        if shapes is not None:
+            factor, strength = rotate(factor, factor.T @ shapes[place] @ factor)
+        else:
+            effect = _effects(plan, kernels, group, drives, factor)
+            factor, strength = rotate(factor, effect.T @ effect)
+            strength = strength / max(float(strength[0]), 1e-300)
+        factors.append(factor)
+        strengths.append(strength)
+    flat = np.concatenate(strengths) if strengths else np.empty(0)
+    order = np.argsort(-flat, kind="stable")
+    if layout is None or layout.kind != "sample":
+        simple = plan.degree is not None and plan.degree <= _CUBIC
+        layout = Layout("cubic") if simple else layout or lay_out(list(flat[order]), level)
+    points = make_points(len(flat), layout, {name: laws[name] for name in plan.constants}, level)
+    strong = np.ones(len(flat), dtype=bool)
+    strong[order[layout.modes(len(flat)) :]] = False
+    if layout.kind == "sparse" and shapes is not None:
+        strong &= flat > _STRONG
+    return Choice(level, layout, shapes, tuple(factors), order, strong, points)
+
+
+def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
+    """Return what each mode does: through known mean responses, else through the drives, else the modes themselves."""
+    rows: list[Array] = []
+    for noise in group.noises:
+        part = factor[group.rows(noise)]
+        known = [kernels.means[mean.name] for mean in plan.means if mean.kind == "response" and mean.noise == noise]
+        effects = [matrix @ part for matrix in known if matrix.any()]
+        mine = [(drive, matrix) for drive, matrix in zip(plan.drives, drives, strict=True) if drive.noise == noise]
+        through = bool(effects)
+        for drive, matrix in mine:
+            if not plan.integrated[drive.unknown] or not through:
+                effects.append(matrix @ part)
+        rows += effects if mine else [*effects, part]
+    return np.vstack(rows)
+
+
+def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Drawn:
+    """Return the noises on all paths. ``aligned`` modes are those of the choice, carried to the covariance of now."""
+    coordinates = np.empty_like(choice.points.normals)
+    coordinates[choice.order] = choice.points.normals
+    rests, made = [], {}
+    position = 0
+    for group, chosen in zip(groups, choice.factors, strict=True):
+        factor = align(factor_covariance(group.covariance, chosen.shape[1]), chosen) if aligned else chosen
+        place = slice(position, position + factor.shape[1])
+        position = place.stop
+        values = factor @ coordinates[place]
+        weak = ~choice.strong[place]
+        rests.append((group, factor[:, weak], coordinates[place][weak]))
+        for noise, centre in zip(group.noises, group.centres, strict=True):
+            made[noise] = values[group.rows(noise)] + centre[:, None]
+    return Drawn(tuple(made[noise] for noise in plan.noises), tuple(rests))

@@ -1,0 +1,187 @@
+"""Linear responses of all paths: the tangent equations solved exactly on the paths' own grid.
+
+They give the responses that a system asks for, the mean responses of everything that is averaged, and how much responses
+vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.stochastic import MeanPlan
+from eqsolve.numerics.arrays import Array
+from eqsolve.solvers.stochastic.paths import Paths
+
+__all__ = ["respond", "vary"]
+
+_ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
+_LOOK = 100  # paths looked at to choose modes
+_LEAST = 0.03  # of the largest size of a target: smaller ones count as this
+_CHUNK = 800_000  # numbers held at once for the responses
+
+
+def respond(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> tuple[dict[str, Array], list[Array]]:
+    """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target.
+
+    Both are operators; the paths are taken chunk by chunk.
+    """
+    plan, (size, count), weights = paths.plan, paths.shape, paths.points.weights
+    unknowns = len(plan.unknowns)
+    source, by_noise = _sources(paths, noise)
+    jobs = []  # per mean: outputs by unknown, the factors around, the sum
+    for mean in asked:
+        jobs.append((mean, paths.values(mean.by_unknown), paths.values(mean.factors), np.zeros((size, size))))
+    slopes, own = _target_slopes(paths, noise)
+    reactions = [np.diag(values @ weights) for values in own]
+    step = max(1, _CHUNK // (size * size * unknowns))
+    for begin in range(0, count, step):
+        part = slice(begin, min(begin + step, count))
+        tangents = _tangents(paths, source, None if by_noise is None else by_noise[..., part], part)
+        for unknown in range(unknowns):
+            left, sums = [], []
+            for mean, outputs, factors, total in jobs:
+                weighted = outputs[unknown][:, part] * factors[0][:, part] * weights[part]
+                if mean.plain:
+                    left.append(weighted * factors[1][:, part])
+                    sums.append(total)
+                else:
+                    total += np.einsum("iq,qij,jq->ij", weighted, tangents[:, unknown], factors[1][:, part])
+            for target, reaction in enumerate(reactions):
+                slope = slopes[target][unknown]
+                if slope.strides != (0, 0) or slope.flat[0] != 0:
+                    left.append(slope[:, part] * weights[part])
+                    sums.append(reaction)
+            if left:  # Σ_q left[k](i, q) tangents(q, i, j) for all k at once
+                averages = np.matmul(np.stack(left, axis=1), tangents[:, unknown].transpose(1, 0, 2))
+                for place, total in enumerate(sums):
+                    total += averages[:, place]
+    made = {}
+    for mean, outputs, factors, total in jobs:
+        total -= np.diag(_instantaneous(paths, source, outputs, factors))
+        made[mean.name] = paths.kernels.scaled(total, mean.outers[0])
+    return made, reactions
+
+
+def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
+    """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
+
+    H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
+    the target; what is linear in the noises does not contribute. Looked at on the heaviest paths.
+    """
+    plan, size = paths.plan, paths.shape[0]
+    weights = np.abs(paths.points.weights)
+    some = np.sort(np.argsort(-weights, kind="stable")[:_LOOK])
+    mass = weights[some] / weights[some].sum()
+    values = [value[:, some] for value in paths.values(plan.target_values)]
+    made = []
+    for group, _, _ in paths.drawn.rests:
+        total = np.zeros((len(group.noises) * size, len(group.noises) * size))
+        tangents = {}
+        for noise in group.noises:
+            source, by_noise = _sources(paths, noise)
+            tangents[noise] = _tangents(paths, source, None if by_noise is None else by_noise[..., some], some)
+        changes = {noise: _target_slopes(paths, noise) for noise in group.noises}
+        for target, value in enumerate(values):
+            scale = np.sqrt((value**2) @ mass) / (1.0 if target in acting else _ASIDE)
+            if not scale.any():
+                continue
+            rows = np.zeros((len(some), size, len(group.noises) * size))
+            for noise, (slopes, own) in changes.items():
+                part = rows[:, :, group.rows(noise)]
+                for unknown, slope in enumerate(slopes[target]):
+                    part += slope[:, some].T[:, :, None] * tangents[noise][:, unknown]
+                part[:, np.arange(size), np.arange(size)] += own[target][:, some].T
+            rows -= np.tensordot(mass, rows, 1)
+            rows *= np.sqrt(mass)[:, None, None] / np.maximum(scale, _LEAST * scale.max())[:, None]
+            flat = rows.reshape(-1, rows.shape[2])
+            total += flat.T @ flat
+        made.append(total)
+    return made
+
+
+def _target_slopes(paths: Paths, noise: str) -> tuple[list[list[Array]], list[Array]]:
+    """Return the derivatives of every target by the unknowns, and by a noise at the same time."""
+    plan = paths.plan
+    count = len(plan.unknowns)
+    slopes = [np.broadcast_to(_bounded(value), paths.shape) for value in plan.target_slopes(*paths.arguments)]
+    direct = paths.values(plan.target_noise_slopes)
+    place, noises = plan.noises.index(noise), len(plan.noises)
+    by_unknown = [slopes[target * count : (target + 1) * count] for target in range(plan.targets)]
+    return by_unknown, [direct[target * noises + place] for target in range(plan.targets)]
+
+
+def _bounded(slope: Any) -> Any:
+    """Return a slope, zero where it has no value: at a kink that a path sits on."""
+    return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _sources(paths: Paths, noise: str) -> tuple[Array, Array | None]:
+    """Return how a noise enters the path equations: the same for all paths, and path by path."""
+    plan, (size, _) = paths.plan, paths.shape
+    source = np.zeros((len(plan.unknowns), size, size))
+    for drive, matrix in zip(plan.drives, paths.actions.drives, strict=True):
+        if drive.noise == noise:
+            source[drive.unknown] += matrix
+    if plan.noise_slopes is None:
+        return source, None
+    table = [np.broadcast_to(value, paths.shape) for value in plan.noise_slopes(*paths.inputs)]
+    return source, np.stack(table[plan.noises.index(noise) :: len(plan.noises)])
+
+
+def _instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: list[Array]) -> Array:
+    """The part of the response proportional to δ(t − t'), which a response kernel leaves out."""
+    total = np.zeros(paths.shape[0])
+    for index, integrated in enumerate(paths.plan.integrated):
+        if not integrated:
+            weight = np.diagonal(source[index])
+            total += weight * ((outputs[index] * factors[0] * factors[1]) @ paths.points.weights)
+    return total
+
+
+def _tangents(paths: Paths, source: Array, by_noise: Array | None, part: Any) -> Array:
+    """Solve the linearised path equations; returns (path, unknown, node, node of the noise).
+
+    The blocks are halved again and again: what the first half does to the second is one large matrix product.
+    """
+    operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
+    slopes = np.ascontiguousarray(np.moveaxis(paths.slopes[..., part], -1, 0))
+    count, size, width = len(source), paths.shape[0], len(slopes)
+    made = np.empty((width, count, size, size))
+    made[:] = source
+    if by_noise is not None:
+        direct = np.moveaxis(by_noise, -1, 0)
+        for (unknown, signal), matrix in operators.items():
+            made[:, unknown] += matrix * direct[:, signal, None, :]
+    acting = sorted({signal for _, signal in operators})
+    effects = {signal: np.zeros((width, size, size)) for signal in acting}
+
+    def solve(first: int, last: int) -> None:
+        if last - first > 1:
+            middle = (first + last) // 2
+            solve(first, middle)
+            begin, end = blocks[first].start, blocks[middle].start
+            rows = slice(end, blocks[last - 1].stop)
+            for (unknown, signal), matrix in operators.items():
+                made[:, unknown, rows, :end] += matrix[rows, begin:end] @ effects[signal][:, begin:end, :end]
+            solve(middle, last)
+            return
+        block = blocks[first]
+        height, end = block.stop - block.start, block.stop
+        jacobian = np.zeros((width, count, height, count, height))
+        jacobian.reshape(width, count * height, count * height)[:] = np.eye(count * height)
+        for (unknown, signal), matrix in operators.items():
+            for other in range(count):
+                jacobian[:, unknown, :, other] -= matrix[block, block] * slopes[:, signal, other, None, block]
+        inverse = np.linalg.inv(jacobian.reshape(width, count * height, count * height))
+        right = made[:, :, block, :end].reshape(width, count * height, end)
+        solved = (inverse @ right).reshape(width, count, height, end)
+        made[:, :, block, :end] = solved
+        for signal in acting:
+            for other in range(count):
+                effects[signal][:, block, :end] += slopes[:, signal, other, block, None] * solved[:, other]
+
+    solve(0, len(blocks))
+    return made

@@ -1,0 +1,163 @@
+"""One sweep of a stochastic system on a grid: means over paths in, means over paths out.
+
+A sweep evaluates the closed relations for given means, draws the modes of the noises, follows all paths with their linear
+responses, and averages. What it is told, and what it finds, are values; only ``Work`` counts and keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.stochastic import StochasticPlan
+from eqsolve.files.checkpoint import Checkpoint
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels, evaluate
+from eqsolve.solvers.stochastic.means import Averages, average, average_single
+from eqsolve.solvers.stochastic.modes import Choice, choose, draw, groups_of
+from eqsolve.solvers.stochastic.paths import Paths, act, follow
+from eqsolve.solvers.stochastic.responses import vary
+
+__all__ = ["Design", "Engine", "Means", "Shapes", "Work", "guess", "rate", "report", "sample", "sweep", "variation"]
+
+Means = dict[str, Array]
+Shapes = tuple[list[Array], ...]
+"""How much responses vary, by ensemble and group of noises, on one grid."""
+
+
+@dataclass(eq=False)
+class Work:
+    """What a solve counts and keeps on its way: sweeps done, whom to tell, and a checkpoint."""
+
+    notify: Callable[[float, int, float], None] = lambda until, sweep, left: None
+    checkpoint: Checkpoint | None = None
+    sweeps: int = 0
+    words: tuple[Any, ...] | None = field(default=None, repr=False)  # the plan's pieces, for the checkpoint
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """A plan with its numbers, and the laws of its random constants."""
+
+    plan: StochasticPlan
+    laws: Mapping[str, Any]
+    work: Work
+
+    @property
+    def fed(self) -> frozenset[str]:
+        """The means that act back; the others are only reported."""
+        return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.acts)
+
+    @property
+    def responses(self) -> frozenset[str]:
+        return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.kind == "response")
+
+    def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
+        """Return all kernels and functions for given means."""
+        return evaluate(self.plan.definitions, grid, means)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """How points are chosen: a level, layouts that are kept, and what is known about the responses."""
+
+    level: Level
+    layouts: tuple[Layout, ...] | None = None
+    shapes: Shapes | None = None
+
+
+def sweep(
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...] | None = None
+) -> tuple[Averages, ...]:
+    """Return the averages over paths driven by the given means; ``previous`` ones keep their modes and points."""
+    engine.work.sweeps += 1
+    kernels = engine.kernels(grid, means)
+    return tuple(average(*pair) for pair in _followed(engine, kernels, design, previous))
+
+
+def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
+    """Return what a sweep makes of the means that do not act back; without responses where these are not needed."""
+    aside = [mean for item in engine.plan.ensembles for mean in item.means if not mean.acts]
+    if any(mean.kind != "one" for mean in aside):
+        return collect(sweep(engine, grid, means, design, previous))
+    followed = _followed(engine, engine.kernels(grid, means), design, previous)
+    return {name: value for paths, _ in followed for name, value in average_single(paths)[0].items()}
+
+
+def collect(averages: Iterable[Averages]) -> Means:
+    """Return the means of all ensembles."""
+    return {name: value for item in averages for name, value in item.means.items()}
+
+
+def _followed(
+    engine: Engine, kernels: Kernels, design: Design, previous: tuple[Averages, ...] | None
+) -> list[tuple[Paths, Choice]]:
+    every = groups_of(engine.plan.covariances, kernels)
+    made = []
+    for place, plan in enumerate(engine.plan.ensembles):
+        groups = [group for group in every if group.noises[0] in plan.noises]
+        actions = act(plan, kernels)
+        if previous is not None:
+            choice, before = previous[place].choice, previous[place].paths.unknowns
+        else:
+            choice, before = choose(
+                plan, kernels, groups, actions.drives, engine.laws, design.level,
+                design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
+            ), None  # fmt: skip
+        drawn = draw(plan, groups, choice, aligned=previous is not None)
+        made.append((follow(plan, kernels, actions, choice.points, drawn, before), choice))
+    return made
+
+
+def sample(
+    engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int
+) -> tuple[Paths, ...]:
+    """Return a sample of paths of every ensemble, all of positive weight, for given kernels."""
+    made = []
+    for item in averages:
+        choice, values = item.choice, item.choice.points.constants
+        combinations = len({*zip(*values.values(), strict=True)}) if values else 1
+        level = replace(choice.level, most=max(64, 2 * round(count / combinations / 2)), seed=seed)
+        alone = Engine(replace(engine.plan, ensembles=(item.paths.plan,)), engine.laws, engine.work)
+        design = Design(level, (Layout("sample"),), None if choice.shapes is None else (list(choice.shapes),))
+        made.append(_followed(alone, kernels, design, None)[0][0])
+    return tuple(made)
+
+
+def variation(engine: Engine, averages: tuple[Averages, ...]) -> Shapes:
+    """Return how the responses of paths vary, to choose modes by (on the same grid)."""
+    made = []
+    for item in averages:
+        pairs = [mean for mean in item.paths.plan.means if mean.kind == "two" and mean.acts]
+        acting = frozenset(place for mean in pairs for term in mean.targets for place in term)
+        made.append(vary(item.paths, acting))
+    return tuple(made)
+
+
+def guess(engine: Engine, grid: OperatorGrid, level: Level) -> Means:
+    """Return a first guess: nothing moves, nothing responds."""
+    size = grid.size
+    every = [mean for item in engine.plan.ensembles for mean in item.means]
+    means = {mean.name: np.zeros(size) if mean.kind == "one" else np.zeros((size, size)) for mean in every}
+    first = OperatorGrid(grid.nodes[:1], grid.blocks[:1], grid.integration[:1, :1], None)
+    small = {name: value[:1] if value.ndim == 1 else value[:1, :1] for name, value in means.items()}
+    for _ in range(3):
+        small = collect(sweep(engine, first, small, Design(level)))
+    still = {name: value for name, value in small.items() if name not in engine.responses}
+    return means | {name: means[name] + value.reshape(-1)[0] for name, value in still.items()}
+
+
+def rate(engine: Engine, start: float, level: Level) -> float:
+    """Return how fast the unknowns move or react at the start: the inverse of the first time scale."""
+    grid = OperatorGrid.from_panels(PanelGrid(np.array([start, start + 1.0]), 1)).head(1)
+    means = guess(engine, grid, level)
+    for _ in range(2):
+        averages = sweep(engine, grid, means, Design(level))
+        means = collect(averages)
+    return max([1e-6, *(item.paths.rate() for item in averages)])
