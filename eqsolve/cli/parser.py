@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import NoReturn
 
-from eqsolve import __version__
+from eqsolve._version import __version__
 from eqsolve.cli import cite, completion, doctor, explain, figure, inspect, new, solve, sweep, validate
 from eqsolve.errors import UsageError, did_you_mean
 

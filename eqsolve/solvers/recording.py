@@ -61,7 +61,7 @@ def _vocabulary(sweeper: Sweeper) -> Iterator[Any]:
         source = compiled.source
         yield compiled
         yield from (*source.noises, *source.randoms, *source.drives, *source.links, *compiled.targets)
-        yield from (sweeper.laws[item] for item in source.randoms)
+        yield from (sweeper.laws[item.name] for item in source.randoms)
         for mean in source.means:
             yield mean.node
             yield from (piece for term in mean.terms for piece in term)

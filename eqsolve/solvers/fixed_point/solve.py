@@ -25,6 +25,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.newton import Point, Problem, polish, residuals
 from eqsolve.solvers.fixed_point.search import find_solutions, searched
 from eqsolve.solvers.options import Options
+from eqsolve.numerics.laws import Law
 from eqsolve.numerics.quadrature import Mesh, expectations
 from eqsolve.numerics.quadrature_laws import branches, demand_second_moment
 
@@ -107,11 +108,17 @@ def make_problem(
     )
     more = dict(symbols or {})
     plan = compile_fixed_point(model, binding.values, given, extra, tuple(more), eliminate=eliminate)
-    for item in plan.constants:
-        demand_second_moment(item.name, binding.laws[item])
+    laws = constant_laws(binding, plan)
+    for name, law in laws.items():
+        demand_second_moment(name, law)
     parameters = tuple(float(binding.values[item]) for item in model.parameters)
     parameters += tuple(float(value) for value in more.values())
-    return Problem(plan, parameters, tuple(branches(plan.constants, binding.laws, _RULE)))
+    return Problem(plan, parameters, tuple(branches(tuple(laws), laws, _RULE)))
+
+
+def constant_laws(binding: Binding, plan: Plan, digits: int | None = None) -> dict[str, Law]:
+    """Return the laws of the random constants by name, in floats or with some digits."""
+    return {item.name: binding.laws[item].numeric(digits) for item in plan.constants}
 
 
 def solve_problem(
@@ -232,7 +239,8 @@ def _finer(binding: Binding, problem: Problem, point: Point) -> tuple[Problem, M
         lines = problem.lines(point.values)
         return problem, point.mesh.moved(lines.kinks(point.mesh.rows)).halved()
     plan = problem.plan
-    parts = tuple(branches(plan.constants, binding.laws, _RULE * 3 // 2))
+    laws = constant_laws(binding, plan)
+    parts = tuple(branches(tuple(laws), laws, _RULE * 3 // 2))
     finer = Problem(plan, problem.parameters, parts, problem.outer * 3 // 2)
     return finer, finer.adapted(point.values)
 

@@ -19,6 +19,7 @@ from eqsolve.numerics.memory import memory
 from eqsolve.passes.forms.path_form import Drive, Link
 from eqsolve.numerics.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points, rotate
 from eqsolve.numerics.grids import Array
+from eqsolve.numerics.laws import Law
 from eqsolve.numerics.operators import Evaluation
 
 __all__ = ["Paths", "eliminate"]
@@ -48,12 +49,12 @@ class Paths:
     continuous."""
 
     def __init__(
-        self, compiled: CompiledEnsemble, laws: dict[Any, Any], level: Level,
+        self, compiled: CompiledEnsemble, laws: dict[str, Law], level: Level,
         layout: Layout | None = None, shapes: list[Array] | None = None, fed: frozenset[E] | None = None,
     ) -> None:  # fmt: skip
         self.compiled, self.level, self.layout, self.shapes = compiled, level, layout, shapes
         source = compiled.source
-        self.laws = {item: laws[item] for item in source.randoms}
+        self.laws = {item.name: laws[item.name] for item in source.randoms}
         pairs = [mean for mean in source.means if mean.kind == "two" and (fed is None or mean.node in fed)]
         self.acting = {piece for mean in pairs for term in mean.terms for piece in term[1:]}
         self.factors: dict[int, Array] = {}  # the modes that later ones are aligned with
@@ -185,7 +186,7 @@ class Paths:
 
     def _arguments(self, part: slice, unknowns: list[Array], noises: list[Array]) -> list[Any]:
         assert self.points is not None
-        constants = [self.points.constants[item][None, :] for item in self.compiled.source.randoms]
+        constants = [self.points.constants[item.name][None, :] for item in self.compiled.source.randoms]
         functions = [self.state.functions[head][part, None] for head in self.compiled.functions]
         return [
             self.state.grid.nodes[part, None],
@@ -209,7 +210,7 @@ class Paths:
         assert self.points is not None
         source, grid = self.compiled.source, self.state.grid
         count, paths = len(source.unknowns), len(self.points.weights)
-        constants = [self.points.constants[item] for item in source.randoms]
+        constants = [self.points.constants[item.name] for item in source.randoms]
         starts = self.compiled.starts(*constants)
         base = np.zeros((count, grid.size, paths))
         for index, start in enumerate(starts):

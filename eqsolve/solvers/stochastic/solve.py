@@ -57,8 +57,7 @@ def solve_stochastic(binding: Binding, options: Options) -> Result:
     assert isinstance(system, System)
     changed = system if options.step is not None else apply_substitutions(system)  # exact in continuous time only
     bound = changed.subs(dict(binding.values))
-    by_name = {item.name: law for item, law in binding.laws.items()}  # a law in parameters makes a new symbol
-    laws = {**binding.laws, **{item: by_name[item.name] for item in bound.randoms if item.name in by_name}}
+    laws = {item.name: law.numeric() for item, law in binding.laws.items()}
     sweeper = Sweeper(derive_path_form(bound), laws)
     begin = binding.number(system.start)
     if options.t_max <= begin:
@@ -363,6 +362,6 @@ class _Control(Judge):
             weights = np.concatenate([item.weights for item in points]) / len(points)
             coordinates["weight" if place == 0 else f"weight_{place + 1}"] = (path, weights)
             for item in points[0].constants:
-                coordinates[item.name] = (path, np.concatenate([entry.constants[item] for entry in points]))
+                coordinates[item] = (path, np.concatenate([entry.constants[item] for entry in points]))
             values = [solver.process_values() for solver in solvers]
             data |= {name: ((path, "t"), np.concatenate([entry[name] for entry in values])) for name in values[0]}

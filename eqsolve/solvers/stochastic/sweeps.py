@@ -21,12 +21,12 @@ from sympy import MatrixBase
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.compile.paths import compile_ensemble
 from eqsolve.errors import SolverError
-from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
 from eqsolve.files.codec import Codec
 from eqsolve.passes.forms.path_form import PathForm
 from eqsolve.numerics.gaussian import Layout, Level
 from eqsolve.numerics.grids import Array, PanelGrid
+from eqsolve.numerics.laws import Law
 from eqsolve.numerics.operators import Closure, Evaluation, OperatorGrid
 from eqsolve.solvers.stochastic.path_means import PathSolver
 from eqsolve.solvers.recording import recorded
@@ -61,8 +61,8 @@ class Solved:
 class Sweeper:
     """One stochastic system, ready to be swept on any grid at any level."""
 
-    def __init__(self, form: PathForm, laws: dict[Any, Law]) -> None:
-        self.form, self.laws = form, {**laws, **dict(form.laws)}
+    def __init__(self, form: PathForm, laws: dict[str, Law]) -> None:
+        self.form, self.laws = form, {**laws, **{item.name: law.numeric() for item, law in form.laws}}
         self.closure = Closure(form)
         self.compiled = [compile_ensemble(ensemble) for ensemble in form.ensembles]
         self.total_sweeps = 0
