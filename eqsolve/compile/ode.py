@@ -183,7 +183,8 @@ def _compile(
     sizes = _sizes(builder, states, definitions, rights, observables)
     parts = find_parts(system, randoms)
     return OdeProgram(
-        system, binding, {item.name: law.numeric() for item, law in randoms.items()}, states, definitions, tuple(builder.known), tuple(builder.steps), needed, reported,
+        system, binding, {item.name: law.numeric() for item, law in randoms.items()}, states, definitions,
+        tuple(builder.known), tuple(builder.steps), needed, reported,
         lower(list(starts), list(randoms)), derivatives, outputs, sizes, time,
         coupled=any(isinstance(target, E) for target, _ in builder.steps[:needed]), parts=parts,
     )  # fmt: skip

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -43,7 +42,7 @@ Gaussian = tuple[Any, Any, Any, bool]
 """Probability, mean and variance of a Gaussian part, and whether it is exact; a point has variance zero."""
 
 
-class Law(ABC):
+class Law:
     """Base of all laws: a subclass offers its atoms and a rule for its continuous part, everything else follows."""
 
     def numeric(self, digits: int | None = None) -> Law:
@@ -380,7 +379,7 @@ def _precise(value: Any, digits: int) -> Any:
         return value.numeric(digits)
     import mpmath
 
-    near = Fraction(repr(value)).limit_denominator(10**9)
+    near = Fraction(repr(float(value))).limit_denominator(10**9)
     spelled = near if abs(float(near) - value) <= 4e-16 * abs(value) else Fraction(value)
     with mpmath.workdps(digits):
         return mpmath.mpf(spelled.numerator) / spelled.denominator
