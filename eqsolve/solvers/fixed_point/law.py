@@ -20,6 +20,7 @@ from eqsolve.results.distribution import Distribution, Histogram, probabilities
 from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.quadrature import Lines, adapt, expectations, normal_density
 from eqsolve.numerics.quadrature_rows import Rows, rows_along, stacked
+from eqsolve.solvers.fixed_point.problem import constant_laws
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import Solution
@@ -162,7 +163,7 @@ class FixedPointLaw(Distribution):
         """Draw n points exactly: the random constants and Gaussians are drawn, the variables computed from them."""
         plan, binding = self.solution.problem.plan, self.solution.binding
         rng = np.random.default_rng(seed)
-        drawn = draw_constants({item.name: binding.laws[item].numeric() for item in plan.constants}, n, rng)
+        drawn = draw_constants(constant_laws(binding, plan), n, rng)
         constants = list(drawn.values())
         normals = [rng.standard_normal(n) for _ in plan.normals]
         problem = self.solution.problem

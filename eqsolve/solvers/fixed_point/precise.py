@@ -18,6 +18,7 @@ from eqsolve.results.distribution import Distribution
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.passes.forms.kinks import Root, Switch
 from eqsolve.solvers.fixed_point.newton import Problem
+from eqsolve.solvers.fixed_point.problem import constant_laws
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt
 from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.numerics.quadrature_rows import Rows, make_rows, stacked
@@ -172,7 +173,7 @@ class _Evaluator:
 
         normals = len(self.plan.normals)
         made = []
-        laws = {item.name: solution.binding.laws[item].numeric(self.digits) for item in self.plan.constants}
+        laws = constant_laws(solution.binding, self.plan, self.digits)
         for part in branches(tuple(laws), laws, 2):
             if not part.exact:
                 raise UsageError("high precision needs laws made of points and Gaussians, such as Bernoulli or Normal")

@@ -8,10 +8,11 @@ at a time with few points; then sweeps over the whole window are combined by And
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from eqsolve.errors import SolverError
 from eqsolve.language.nodes import E
 from eqsolve.files.codec import Codec
 from eqsolve.passes.forms.path_form import PathForm
-from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import Array, PanelGrid
 from eqsolve.numerics.laws import Law
 from eqsolve.numerics.operators import Closure, Evaluation, OperatorGrid
@@ -37,6 +38,8 @@ __all__ = ["Solved", "Sweeper"]
 Means = dict[E, Array]
 
 logger = logging.getLogger("eqsolve")
+
+_PASSING = ("before", "values", "products", "forces")  # attributes of paths that are made anew before they are read
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +73,13 @@ class Sweeper:
         self.fed = self._fed()
         self.notify: Callable[[float, int, float], None] = lambda until, sweep, left: None
         self.checkpoint: Checkpoint | None = None
-        self.codec: Codec | None = None  # of the checkpoint
         self.shapes: list[list[Array]] | None = None  # how responses vary, by ensemble, on the grid in use
+
+    @functools.cached_property
+    def codec(self) -> Codec:
+        """What packs solutions for the checkpoint."""
+        classes = (Evaluation, Layout, Level, OperatorGrid, PanelGrid, PathSolver, Points, Secants, Solved)
+        return Codec(classes, _vocabulary(self), _PASSING)
 
     def _fed(self) -> frozenset[E]:
         """Return the means that act back; the others are only reported."""
@@ -365,3 +373,17 @@ def interpolation_matrix(grid: PanelGrid, times: Array) -> Array:
     matrix = np.zeros((len(times), grid.size))
     np.put_along_axis(matrix, columns, weights, axis=1)
     return matrix
+
+
+def _vocabulary(sweeper: Sweeper) -> Iterator[Any]:
+    """Yield what a solution refers to and does not change: symbols, equations, laws, compiled functions."""
+    yield sweeper.closure
+    yield from (equation.head for equation in (*sweeper.form.kernels, *sweeper.form.functions))
+    for compiled in sweeper.compiled:
+        source = compiled.source
+        yield compiled
+        yield from (*source.noises, *source.randoms, *source.drives, *source.links, *compiled.targets)
+        yield from (sweeper.laws[item.name] for item in source.randoms)
+        for mean in source.means:
+            yield mean.node
+            yield from (piece for term in mean.terms for piece in term)
