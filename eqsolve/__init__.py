@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from eqsolve._version import __version__
 
 _HOMES = {
-    "eqsolve.language.symbols": (
+    "eqsolve.language.declare": (
         "correlation field function gradient normal param process random response state symbol times unknown"
     ),
     "eqsolve.language.nodes": "E GP Int Inverse Resp",
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from eqsolve.language.flow import Flow
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
     from eqsolve.language.proximal import proximal
-    from eqsolve.language.symbols import (
+    from eqsolve.language.declare import (
         correlation,
         field,
         function,

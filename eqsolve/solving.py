@@ -270,7 +270,7 @@ def _identity(name: str, binding: Binding, options: Options) -> dict[str, Any]:
     """Return everything that decides the numbers of a run."""
     import numpy
 
-    from eqsolve import __version__
+    from eqsolve._version import __version__
     from eqsolve.passes.forms.signature import sign
 
     model = binding.model

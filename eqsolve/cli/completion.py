@@ -60,12 +60,9 @@ _ZSH_CASE = """\
 
 def run_completion(options: Namespace) -> int:
     """Print the script of one shell."""
-    from eqsolve.cli.parser import commands
-
     if options.shell not in SHELLS:
         raise UsageError(f"there are completions for {', '.join(SHELLS)}, not for {options.shell!r}")
-    parsers = commands()
-    write((_fish if options.shell == "fish" else _sourced)(options.shell, parsers).rstrip())
+    write((_fish if options.shell == "fish" else _sourced)(options.shell, options.commands).rstrip())
     return 0
 
 

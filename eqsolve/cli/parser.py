@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from typing import NoReturn
 
-from eqsolve import __version__
+from eqsolve._version import __version__
 from eqsolve.cli import cite, completion, doctor, explain, figure, inspect, new, solve, sweep, validate
 from eqsolve.errors import UsageError, did_you_mean
 
-__all__ = ["commands", "parse"]
+__all__ = ["parse"]
 
 VERBS = {
     "list": inspect.LIST,
@@ -69,11 +69,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def commands() -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of every command by its name."""
-    return dict(_build()[1])
-
-
 def _build() -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="eqsolve",
@@ -85,7 +80,7 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
     parser.add_argument("--version", action="version", version=f"eqsolve {__version__}")
     _add_common(parser, default=None)
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands", parser_class=_Parser)
-    made = {}
+    made: dict[str, _Parser] = {}
     for name, verb in VERBS.items():
         child = subparsers.add_parser(
             name,
@@ -97,7 +92,7 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
         child.examples = (verb.example,) if verb.example else ()
         verb.add_arguments(child)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
-        child.set_defaults(run=verb.run)
+        child.set_defaults(run=verb.run, commands=made)
         made[name] = child
     return parser, made
 

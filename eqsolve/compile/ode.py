@@ -21,125 +21,19 @@ from eqsolve.compile.lowering import lower
 from eqsolve.compile.ode_parts import Parts, find_parts
 from eqsolve.errors import UsageError
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Component, Law
+from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
 from eqsolve.language.source import Location
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time
 from eqsolve.language.system import System
+from eqsolve.numerics import laws as numeric
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.constants import Paths
 from eqsolve.passes.forms.causality import analyse_causality
 
-__all__ = ["OdeProgram", "Paths", "compile_ode", "make_paths"]
+__all__ = ["OdeProgram", "compile_ode"]
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Lowered = Callable[..., list[Any]]
-
-_MOST_PATHS = 400_000
-
-
-@dataclass(frozen=True, eq=False)
-class Paths:
-    """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths.
-
-    ``shares`` are the weights, a row per part, zero on the paths of the other parts; ``best`` is, per part, where the
-    paths of the rule of the highest order are.
-    """
-
-    values: dict[Random, Array]
-    shares: Array
-    rules: tuple[slice, ...]
-    best: tuple[slice, ...]
-
-    @property
-    def count(self) -> int:
-        return self.shares.shape[1]
-
-    @property
-    def weights(self) -> Array:
-        """The weight of every path within its rule and part."""
-        return np.asarray(self.shares.sum(axis=0))
-
-    def mean(self, values: Array, part: int = 0) -> Array:
-        """Return every rule's expectation of values given per path and moment, repeated on the rule's paths."""
-        full = np.broadcast_to(values, (self.count, values.shape[1]))
-        means = [self.shares[part, rule] @ full[rule] for rule in self.rules]
-        if len(means) == 1:
-            return means[0][None, :]
-        return np.repeat(means, [rule.stop - rule.start for rule in self.rules], axis=0)
-
-    def per_rule(self, values: Array) -> Array:
-        """Return what is equal on all paths of a rule once per rule, shape (rules, moments)."""
-        full = np.broadcast_to(values, (self.count, values.shape[1]))
-        return full[[rule.start for rule in self.rules]]
-
-
-def make_paths(
-    laws: Mapping[Random, Law],
-    rules: Sequence[Mapping[Random, int]],
-    parts: Sequence[Sequence[Random]] | None = None,
-) -> Paths:
-    """Return the product rules of independent constants; constants with a joint law move together.
-
-    A rule gives the orders of the laws that have a density. On the paths of one part the constants of the others stand
-    at one of their likeliest nodes; without ``parts`` all are combined.
-    """
-    parts = [tuple(laws)] if parts is None else parts
-    values: dict[Random, list[Array]] = {item: [] for item in laws}
-    shares: list[Array] = []
-    slices: list[slice] = []
-    count = 0
-    best: list[slice] = []
-    for orders in rules:
-        made = [_product_rule({item: laws[item] for item in part}, orders) for part in parts]
-        begin, best = count, []
-        for place, (_, mass) in enumerate(made):
-            row = np.zeros((len(parts), len(mass)))
-            row[place] = mass
-            shares.append(row)
-            best.append(slice(count, count + len(mass)))
-            count += len(mass)
-            for other, (nodes, likely) in enumerate(made):
-                for item, column in nodes.items():
-                    here = column if other == place else np.full(len(mass), column[np.argmax(likely)])
-                    values[item].append(here)
-        slices.append(slice(begin, count))
-    return Paths(
-        {item: np.concatenate(columns) for item, columns in values.items()}, np.concatenate(shares, axis=1),
-        tuple(slices), tuple(best),
-    )  # fmt: skip
-
-
-def _product_rule(laws: Mapping[Random, Law], orders: Mapping[Random, int]) -> tuple[dict[Random, Array], Array]:
-    groups: dict[Any, list[Random]] = {}
-    for item, law in laws.items():
-        groups.setdefault((law.joint, law.group) if isinstance(law, Component) else item, []).append(item)
-    tables, weights = [], []
-    for members in groups.values():
-        law = laws[members[0]]
-        if isinstance(law, Component):
-            count = len(law.joint.values)
-            tables.append(np.array([law.joint.values[:, _index(laws[member])] for member in members]))
-            weights.append(np.full(count, 1.0 / count))
-        else:
-            nodes, mass = law.rule(orders.get(members[0], 1))
-            keep = mass > 0
-            tables.append(nodes[None, keep])
-            weights.append(mass[keep])
-    total = int(np.prod([len(mass) for mass in weights])) if weights else 1
-    if total > _MOST_PATHS:
-        raise UsageError(f"{total} paths are needed for the random constants, at most {_MOST_PATHS} are handled")
-    index = np.indices([len(mass) for mass in weights]).reshape(len(weights), total)
-    values: dict[Random, Array] = {}
-    product = np.ones(total)
-    for places, members, table, mass in zip(index, groups.values(), tables, weights, strict=True):
-        product = product * mass[places]
-        for row, item in enumerate(members):
-            values[item] = table[row][places]
-    return values, product
-
-
-def _index(law: Law) -> int:
-    assert isinstance(law, Component)
-    return law.index
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +59,7 @@ class OdeProgram:
 
     system: System
     binding: Binding
-    laws: dict[Random, Law]
+    laws: dict[str, numeric.Law]
     states: tuple[Equation, ...]
     definitions: tuple[Equation, ...]
     known: tuple[Basic, ...]
@@ -289,7 +183,8 @@ def _compile(
     sizes = _sizes(builder, states, definitions, rights, observables)
     parts = find_parts(system, randoms)
     return OdeProgram(
-        system, binding, randoms, states, definitions, tuple(builder.known), tuple(builder.steps), needed, reported,
+        system, binding, {item.name: law.numeric() for item, law in randoms.items()}, states, definitions,
+        tuple(builder.known), tuple(builder.steps), needed, reported,
         lower(list(starts), list(randoms)), derivatives, outputs, sizes, time,
         coupled=any(isinstance(target, E) for target, _ in builder.steps[:needed]), parts=parts,
     )  # fmt: skip

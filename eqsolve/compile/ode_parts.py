@@ -23,7 +23,7 @@ __all__ = ["Parts", "find_parts"]
 class Parts:
     """The constants of each part, and by name the part of every constant and process."""
 
-    constants: tuple[tuple[Random, ...], ...]
+    constants: tuple[tuple[str, ...], ...]
     places: Mapping[str, int]
 
     def of(self, item: Basic) -> int:
@@ -45,11 +45,11 @@ def find_parts(system: System, laws: Mapping[Random, Law]) -> Parts:
         for name in names[1:]:
             above[top(name)] = top(names[0])
 
-    joint: dict[tuple[object, object], list[str]] = {}
+    joint: dict[tuple[str, ...], list[str]] = {}
     for item, law in laws.items():
         top(item.name)
         if isinstance(law, Component):
-            joint.setdefault((law.joint, law.group), []).append(item.name)
+            joint.setdefault(law.group, []).append(item.name)
     for names in joint.values():
         join(names)
     for equation in system.equations:
@@ -61,9 +61,9 @@ def find_parts(system: System, laws: Mapping[Random, Law]) -> Parts:
     expressions = [*(equation.rhs for equation in system.equations), *system.observables.values()]
     for node in set().union(*(expr.atoms(E) for expr in expressions)):
         join(_members(node))
-    groups: dict[str, list[Random]] = {}
+    groups: dict[str, list[str]] = {}
     for item in laws:
-        groups.setdefault(top(item.name), []).append(item)
+        groups.setdefault(top(item.name), []).append(item.name)
     order = {name: place for place, name in enumerate(groups)}
     places = {name: order[top(name)] for name in list(above) if top(name) in order}
     return Parts(tuple(tuple(items) for items in groups.values()) or ((),), places)

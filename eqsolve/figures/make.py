@@ -306,7 +306,7 @@ def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreem
 
 def commit(folder: Path) -> str:
     """Return the commit of a checkout, or the version of an installed package."""
-    from eqsolve import __version__
+    from eqsolve._version import __version__
 
     try:
         words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]

@@ -64,18 +64,14 @@ class Binding:
 
 def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
     """Return E[expr] over independent random constants, by the product of their rules."""
-    import numpy as np
     from sympy import lambdify
+
+    from eqsolve.numerics.laws import expectation
 
     variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=lambda item: item.name)
     if not variables:
         return float(expr)
-    rules = [laws[item].rule(order) for item in variables]
-    grids = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")
-    weights = rules[0][1]
-    for _, more in rules[1:]:
-        weights = np.multiply.outer(weights, more)
-    return float(np.sum(weights * lambdify(variables, expr, "numpy")(*grids)))
+    return expectation(lambdify(variables, expr, "numpy"), [laws[item].numeric() for item in variables], order)
 
 
 def bind(model: Model, settings: Mapping[str, Any]) -> Binding:

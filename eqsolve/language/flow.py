@@ -12,10 +12,11 @@ from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Field, Gradient, Parameter, State, as_expression
+from eqsolve.verbs import later
 
 if TYPE_CHECKING:
     from eqsolve.language.system import System
-    from eqsolve.microscopic.simulate import Simulation
+    from eqsolve.microscopic.simulation import Simulation
 
 __all__ = ["Flow"]
 
@@ -100,38 +101,28 @@ class Flow(Model):
         Rows and columns of the kernels that vanish are left out. Where a single loss gradient is linear in the fields,
         the fields are eliminated; ``eliminate=False`` keeps them, ``True`` insists.
         """
-        from eqsolve.passes.flow.dmft import derive_dmft
-
-        return derive_dmft(self, eliminate)
+        return later("dmft")(self, eliminate)
 
     def infinite_data(self) -> System:
         """Return the limit δ → ∞ of the mean-field equations: differential equations without memory or noise."""
-        from eqsolve.passes.flow.infinite_data import derive_infinite_data
-
-        return derive_infinite_data(self)
+        return later("infinite_data")(self)
 
     def gradient_descent(self, eta: Any) -> System:
         """Return the mean-field equations of gradient descent with step ``eta``, exact at this step."""
-        from eqsolve.passes.flow.dmft import derive_descent
-
-        return derive_descent(self, eta)
+        return later("gradient_descent")(self, eta)
 
     def momentum(self, friction: Any) -> Flow:
         """Return the flow with inertia θ'' = −friction θ' + p(g, θ), as a flow of twice as many states."""
-        from eqsolve.passes.flow.momentum import add_momentum
-
-        return add_momentum(self, friction)
+        return later("momentum")(self, friction)
 
     def simulate(self, d: int | None = None, delta: Any = None, seed: int = 0, **options: Any) -> Simulation:
         """Run the flow at finite size; see ``eqsolve.microscopic.simulate``.
 
         ``delta`` is the ratio n/d, whatever the flow calls it.
         """
-        from eqsolve.microscopic.simulate import simulate
-
         if delta is not None:
             options[self.ratio.name] = delta
-        return simulate(self, d=d, seed=seed, **options)
+        return later("simulate")(self, d=d, seed=seed, **options)
 
     def _normalise(self, field: str, value: Any) -> Any:
         where = user_location()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from sympy import Basic, sympify
 
 from eqsolve.errors import ParameterError
-from eqsolve.language.law import Law, here
+from eqsolve.language.law import Law
+from eqsolve.language.source import here
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[np.float64]]
+    from eqsolve.numerics.arrays import Array
 
 __all__ = ["Component", "Empirical", "Product"]
 
@@ -23,6 +23,7 @@ class Empirical(Law):
     """The empirical law of a sample: a file (CSV, text or NPY) or a list; several columns give a joint law."""
 
     usage = "Empirical('file.csv') or Empirical([values])"
+    twin = "Empirical"
     values: Array
     label: str
 
@@ -59,15 +60,16 @@ class Empirical(Law):
     def _latex(self, printer: Any) -> str:
         return rf"\mathrm{{Empirical}}_{{{len(self.values)}}}"
 
-    def atoms_of(self) -> list[tuple[float, float]]:
-        import numpy as np
-
+    def make(self) -> Any:
         if self.dimension > 1:
             raise ParameterError(
                 f"{here()}law {self} is joint, with {self.dimension} columns; declare that many names with it"
             )
-        values, counts = np.unique(self.values[:, 0], return_counts=True)
-        return [(float(v), float(c) / len(self.values)) for v, c in zip(values, counts, strict=True)]
+        return functools.partial(super().make(), self.values[:, 0])
+
+    def component(self, index: int, names: tuple[str, ...]) -> Law:
+        """Return the law of one component."""
+        return Component(self, index, names)
 
 
 class Product(Law):
@@ -82,7 +84,14 @@ class Product(Law):
         law.dimension = len(laws)
         return law
 
+    def _problem(self) -> str | None:
+        return None
+
+    def make(self) -> Any:
+        raise ParameterError(f"{here()}law {self} is joint, of {self.dimension} constants; declare that many names with it")
+
     def component(self, index: int, names: tuple[str, ...]) -> Law:
+        """Return the law of one component."""
         return self.args[index]
 
 
@@ -90,6 +99,7 @@ class Component(Law):
     """One component of a joint sample; variables that share the joint law are drawn together."""
 
     usage = "declared by random('a b', joint law)"
+    twin = "Component"
     group: tuple[str, ...]
 
     def __new__(cls, joint: Any, index: Any, group: tuple[str, ...]) -> Any:
@@ -108,11 +118,11 @@ class Component(Law):
         return self.args[0]
 
     @property
-    def index(self) -> int:
-        return int(self.args[1])
+    def numbers(self) -> tuple[Any, ...]:
+        return ()
 
-    def atoms_of(self) -> list[tuple[float, float]]:
-        return Empirical(self.joint.values[:, [self.index]].tolist()).atoms_of()
+    def make(self) -> Any:
+        return functools.partial(super().make(), self.joint.values, int(self.args[1]), self.group)
 
 
 def _read_sample(path: Path) -> Array:

@@ -1,6 +1,7 @@
-"""What every law of a random constant offers: atoms exactly, densities by Gauss quadrature, exact sampling.
+"""What every law of a random constant offers: a declaration that is checked, and its numeric twin.
 
-A law is a sympy object: its parameters may be symbols, and are numbers once the model's parameters are bound.
+A law is a sympy object: its parameters may be symbols, and are numbers once the model's parameters are bound. What is
+computed with it, atoms, Gauss rules, samples, is its twin's in `eqsolve.numerics.laws`.
 """
 
 from __future__ import annotations
@@ -10,20 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sympy import Basic, Expr, Rational, SympifyError, Tuple, sympify
 
 from eqsolve.errors import ParameterError
-from eqsolve.language.source import user_location
+from eqsolve.language.nodes import E
+from eqsolve.language.source import here
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Array = np.ndarray[Any, np.dtype[np.float64]]
+    from eqsolve.numerics import laws as numeric
+    from eqsolve.numerics.arrays import Array
 
-__all__ = ["Law", "exact_value", "here", "outside"]
-
-
-def here() -> str:
-    """Return the place in the user's file, to open an error message with."""
-    location = user_location()
-    return f"{location}: " if location else ""
+__all__ = ["Law", "exact_value"]
 
 
 def exact_value(value: Any) -> Any:
@@ -42,12 +39,13 @@ def exact_value(value: Any) -> Any:
 class Law(Basic):
     """Base of all laws.
 
-    A subclass states its parameters in ``__new__`` and what it demands of them in ``_problem``. It offers the
-    atoms and a Gauss rule for its continuous part; everything else follows.
+    A subclass states its parameters in ``__new__`` and names in ``twin`` what makes the numeric law of them: a name in
+    `eqsolve.numerics.laws`, called with the numbers and then with the laws of the parts. The twin knows the rest.
     """
 
     dimension: int = 1
     usage: ClassVar[str] = ""
+    twin: ClassVar[str] = ""
 
     @classmethod
     def _new(cls, *args: Any) -> Any:
@@ -57,7 +55,7 @@ class Law(Basic):
 
     def validate(self) -> None:
         """Raise a ParameterError when the parameters are numbers and out of range."""
-        if all(not arg.free_symbols and not arg.has(*_unevaluated()) for arg in self.args if isinstance(arg, Expr)):
+        if all(not arg.free_symbols and not arg.has(E) for arg in self.args if isinstance(arg, Expr)):
             problem = self._unusable() or self._problem()
             if problem:
                 raise ParameterError(f"{here()}law {self}: {problem}; usage: {self.usage}")
@@ -69,7 +67,7 @@ class Law(Basic):
         return f"a parameter must be a finite real number, got {odd[0]}" if odd else None
 
     def _problem(self) -> str | None:
-        return None
+        return None if self.free_symbols or self.has(E) else self.numeric().problem()
 
     def _sympystr(self, printer: Any) -> str:
         return f"{type(self).__name__}({', '.join(printer._print(arg) for arg in self.args)})"
@@ -77,55 +75,53 @@ class Law(Basic):
     def _latex(self, printer: Any) -> str:
         return rf"\mathrm{{{type(self).__name__}}}({', '.join(printer._print(arg) for arg in self.args)})"
 
-    def numbers(self) -> list[float]:
-        """Return the parameters as floats; only for a law whose parameters are bound."""
-        return [float(arg) for arg in self.args]
+    @property
+    def numbers(self) -> tuple[Expr, ...]:
+        """The parameters, in the order in which the numeric twin takes them."""
+        return self.args
+
+    @property
+    def parts(self) -> tuple[Law, ...]:
+        """The laws this one is made of."""
+        return ()
+
+    def make(self) -> Any:
+        """Return what makes the numeric law of numbers and parts."""
+        from eqsolve.numerics import laws
+
+        return getattr(laws, self.twin)
+
+    def numeric(self, digits: int | None = None) -> numeric.Law:
+        """Return the law in floats, or in mpmath's numbers of some digits; only once the parameters are bound."""
+        made: dict[int | None, numeric.Law] = self.__dict__.setdefault("_numeric", {})
+        if digits not in made:
+            make, parts = self.make(), [part.numeric(digits) for part in self.parts]
+            if digits is None:
+                made[digits] = make(*map(float, self.numbers), *parts)
+            else:
+                import mpmath
+
+                with mpmath.workdps(digits):
+                    made[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
+        return made[digits]
 
     def atoms_of(self) -> list[tuple[float, float]]:
         """Return the (value, probability) pairs of the point masses."""
-        return []
+        return self.numeric().atoms_of()
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
         """Return nodes and weights of a Gauss rule for the part with a density (weights sum to its mass)."""
-        import numpy as np
-
-        return np.empty(0), np.empty(0)
+        return self.numeric().continuous_rule(order)
 
     def rule(self, order: int) -> tuple[Array, Array]:
         """Return nodes and weights of a quadrature for the whole law: atoms exactly, the density by ``order`` nodes."""
-        import numpy as np
-
-        atoms = np.array(self.atoms_of(), dtype=float).reshape(-1, 2)
-        nodes, weights = self.continuous_rule(order)
-        return np.concatenate([atoms[:, 0], nodes]), np.concatenate([atoms[:, 1], weights])
+        return self.numeric().rule(order)
 
     @property
     def has_density(self) -> bool:
         """Whether a part of the law is continuous, so that a rule has a quadrature error."""
-        return self.continuous_rule(2)[0].size > 0
+        return self.numeric().has_density
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draw ``size`` independent values."""
-        import numpy as np
-
-        values, probabilities = self.rule(2)
-        return np.asarray(rng.choice(values, size=size, p=probabilities / probabilities.sum()), dtype=float)
-
-    def component(self, index: int, names: tuple[str, ...]) -> Law:
-        """Return the law of one component of a joint law."""
-        from eqsolve.language.joint_laws import Component
-
-        law: Law = Component(self, index, names)
-        return law
-
-
-def _unevaluated() -> tuple[type, ...]:
-    from eqsolve.language.nodes import E
-
-    return (E,)
-
-
-def outside(value: Expr, low: float | None, high: float | None) -> bool:
-    """Whether a number is none, or lies outside a closed interval."""
-    number = float(value)
-    return number != number or (low is not None and number < low) or (high is not None and number > high)
+        return self.numeric().sample(rng, size)

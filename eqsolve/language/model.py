@@ -13,6 +13,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.law import Law, exact_value
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
+from eqsolve.verbs import later
 
 __all__ = ["Model", "Table"]
 
@@ -330,9 +331,7 @@ class Model(Mapping[str, Equation]):
     # --- display -----------------------------------------------------------------------------------------------
     def show(self) -> Any:
         """Return the equations for display: LaTeX in Jupyter, aligned text in a terminal."""
-        from eqsolve.language.printing import Shown
-
-        return Shown(self)
+        return later("show")(self)
 
     def _repr_latex_(self) -> str:
         return str(self.show()._repr_latex_())

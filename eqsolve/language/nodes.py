@@ -8,15 +8,10 @@ from sympy import Basic, Expr, ImmutableMatrix, Symbol, Tuple, oo
 from sympy.core.containers import Tuple as TupleType
 
 from eqsolve.errors import ModelError
-from eqsolve.language.source import user_location
+from eqsolve.language.source import here
 from eqsolve.language.symbols import Process, Time, Value, as_expression
 
 __all__ = ["GP", "E", "Int", "Inverse", "Resp"]
-
-
-def _here() -> str:
-    location = user_location()
-    return f"{location}: " if location else ""
 
 
 class Node(Expr):
@@ -58,7 +53,7 @@ class Resp(Node):
         output, noise = as_expression(output, "Resp"), as_expression(noise, "Resp")
         if not (isinstance(noise, Value) and isinstance(noise.head, Process)):
             raise ModelError(
-                f"{_here()}Resp takes the noise as its second argument, a process at a time such as `z(tp)`; got `{noise}`"
+                f"{here()}Resp takes the noise as its second argument, a process at a time such as `z(tp)`; got `{noise}`"
             )
         obj: Resp = Expr.__new__(cls, output, noise)
         return obj
@@ -87,10 +82,10 @@ class Int(Node):
 
     def __new__(cls, integrand: Any, *limits: Any) -> Int:
         if len(limits) != 1 or not isinstance(limits[0], tuple | TupleType) or len(limits[0]) != 3:
-            raise ModelError(f"{_here()}Int takes an integrand and one range such as (s, 0, t), got {limits!r}")
+            raise ModelError(f"{here()}Int takes an integrand and one range such as (s, 0, t), got {limits!r}")
         variable, low, high = (as_expression(entry, "the range of Int") for entry in limits[0])
         if not isinstance(variable, Time):
-            raise ModelError(f"{_here()}Int integrates over a time variable, got `{variable}`; declare it with times()")
+            raise ModelError(f"{here()}Int integrates over a time variable, got `{variable}`; declare it with times()")
         obj: Int = Expr.__new__(cls, as_expression(integrand, "Int"), Tuple(variable, low, high))
         return obj
 
@@ -203,14 +198,14 @@ class Inverse:
         self.expression = as_expression(expression, "Inverse")
         self.variable = as_expression(variable, "Inverse")
         if not isinstance(domain, tuple | list) or len(domain) != 2:
-            raise ModelError(f"{_here()}Inverse: domain= takes (lowest, highest), got {domain!r}")
+            raise ModelError(f"{here()}Inverse: domain= takes (lowest, highest), got {domain!r}")
         self.domain = (as_expression(domain[0], "domain="), as_expression(domain[1], "domain="))
         if not isinstance(self.variable, Symbol):
-            raise ModelError(f"{_here()}Inverse(f, y) needs a symbol y, got `{variable}`; declare it with symbol()")
+            raise ModelError(f"{here()}Inverse(f, y) needs a symbol y, got `{variable}`; declare it with symbol()")
         if self.variable not in self.expression.free_symbols:
-            raise ModelError(f"{_here()}Inverse(f, y): f = `{self.expression}` does not depend on `{self.variable}`")
+            raise ModelError(f"{here()}Inverse(f, y): f = `{self.expression}` does not depend on `{self.variable}`")
         if self.domain[0].is_number and self.domain[1].is_number and not self.domain[0] < self.domain[1]:
-            raise ModelError(f"{_here()}Inverse: empty domain {domain}; expected (lowest, highest)")
+            raise ModelError(f"{here()}Inverse: empty domain {domain}; expected (lowest, highest)")
 
     def __call__(self, argument: Any) -> InverseValue:
         value = as_expression(argument, "the inverse function")

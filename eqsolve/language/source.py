@@ -51,6 +51,12 @@ def user_location() -> Location | None:
     return Location(frame.f_code.co_filename, frame.f_lineno)
 
 
+def here() -> str:
+    """Return the place in the user's file, to open an error message with."""
+    location = user_location()
+    return f"{location}: " if location else ""
+
+
 @functools.lru_cache(maxsize=256)
 def _call_positions(code: CodeType, instruction: int) -> tuple[int, int, int, int] | None:
     positions = list(code.co_positions())[instruction // 2]

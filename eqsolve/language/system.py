@@ -14,6 +14,7 @@ from eqsolve.language.model import Model, Table, expressions, parameter_values, 
 from eqsolve.language.nodes import GP
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
+from eqsolve.verbs import later
 
 __all__ = ["System"]
 
@@ -142,27 +143,19 @@ class System(Model):
 
     def rescale_time(self, factor: Any, name: str | None = None) -> System:
         """Return the system in the time ``factor`` × t."""
-        from eqsolve.passes.rewrite.rescaling import rescale_time
-
-        return rescale_time(self, factor, name)
+        return later("rescale_time")(self, factor, name)
 
     def shift_time(self, by: Any, name: str | None = None) -> System:
         """Return the system in the time t − ``by``."""
-        from eqsolve.passes.rewrite.rescaling import shift_time
-
-        return shift_time(self, by, name)
+        return later("shift_time")(self, by, name)
 
     def rescale_unknown(self, factors: Mapping[Any, Any], name: str | None = None) -> System:
         """Return the system for x/factor in place of each unknown x named."""
-        from eqsolve.passes.rewrite.rescaling import rescale_unknown
-
-        return rescale_unknown(self, factors, name)
+        return later("rescale_unknown")(self, factors, name)
 
     def leading_order(self, parameter: Any, to: Any, name: str | None = None) -> System:
         """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one."""
-        from eqsolve.passes.rewrite.rescaling import leading_order
-
-        return leading_order(self, parameter, to, name)
+        return later("leading_order")(self, parameter, to, name)
 
     def eliminate(self, *processes: Any, name: str | None = None) -> System:
         """Return the system without processes that are linear, and with explicit unknowns put in.
@@ -170,9 +163,7 @@ class System(Model):
         Correlations and responses of the processes stay, as closed equations in two times. With ``processes`` named, those
         must be eliminated; otherwise whatever can be is.
         """
-        from eqsolve.passes.rewrite.elimination import eliminate
-
-        return eliminate(self, *processes, name=name)
+        return later("eliminate")(self, *processes, name=name)
 
 
 def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:

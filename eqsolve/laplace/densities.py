@@ -9,68 +9,61 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sympy import Expr, S, Symbol, cos, exp, gamma, lambdify, pi, sin, sinh, sqrt
 
 from eqsolve.errors import UsageError
-from eqsolve.language.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
+from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
 
-__all__ = ["Part", "density_parts", "legendre_panels", "part_functions", "precise_rule_of", "split"]
+__all__ = ["Part", "density_parts", "legendre_panels", "precise_rule_of", "split"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Coordinate = Callable[[Any, Any], Any]
 ORDER = 16
 DEPTH = 60
 PANELS = 400
 TOLERANCE = 2e-15
-_Y = Symbol("y", real=True)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a law with a density: x = point(y), with the density in y, for low < y < high."""
+    """A part of a law with a density: x = point(y), with the density in y, for low < y < high.
 
-    mass: Expr
-    point: Expr
-    density: Expr
-    low: Expr
-    high: Expr
+    The functions take y and the library whose functions they use, numpy or mpmath; the numbers are floats or mpmath's, as
+    those of the law are.
+    """
+
+    mass: Any
+    point: Coordinate
+    density: Coordinate
+    low: Any
+    high: Any
 
 
 def density_parts(law: Law, digits: int | None = None) -> list[Part]:
     """Return the parts of a law that have a density, each smooth in its own coordinate."""
-    reach = S(40) if digits is None else S(int(2.2 * digits**0.5 * 2) + 10)
+    reach = 40 if digits is None else int(2.2 * digits**0.5 * 2) + 10
     match law:
         case Normal():
-            mean, variance = law.args
-            return [_gaussian(S.One, mean, variance, reach)] if variance != 0 else []
+            return [_gaussian(1, law.mean, law.variance, reach)] if law.variance != 0 else []
         case GaussBernoulli():
-            p, variance = law.args
-            return [_gaussian(p, S.Zero, variance, reach)] if variance != 0 and p != 0 else []
+            p, variance = law.probability, law.variance
+            return [_gaussian(p, 0, variance, reach)] if variance != 0 and p != 0 else []
         case Uniform():
-            low, high = law.args
-            return [Part(S.One, _Y, 1 / (high - low), low, high)]
+            width = law.high - law.low
+            return [Part(1, lambda y, lib: y, lambda y, lib: 1 / width + 0 * y, law.low, law.high)]
         case Laplace():
-            (scale,) = law.args
-            wide = scale * (S(40) if digits is None else S(3 * digits))
-            halves = ((-wide, S.Zero, _Y), (S.Zero, wide, -_Y))
-            return [Part(S.Half, _Y, exp(sign / scale) / scale, low, high) for low, high, sign in halves]
+            scale = law.scale
+            wide = scale * (40 if digits is None else 3 * digits)
+            below = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(y / scale) / scale, -wide, 0 * wide)
+            above = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(-y / scale) / scale, 0 * wide, wide)
+            return [below, above]
         case StudentT():
-            (df,) = law.args
-            top = S(40 if digits is None else 3 * digits) / df + 2
-            norm = gamma((df + 1) / 2) / (sqrt(pi) * gamma(df / 2))
-            density = norm * (1 + sinh(_Y) ** 2) ** (-df / 2)
-            return [Part(S.One, sqrt(df) * sinh(_Y), density, -top, top)]
+            return [_student(law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2)]
         case MarchenkoPastur():
-            (delta,) = law.args
-            if delta == 1:  # the lower edge is the hard wall at 0
-                return [Part(S.One, 2 - 2 * cos(_Y), (1 + cos(_Y)) / pi, S.Zero, pi)]
-            middle, half = 1 + 1 / delta, 2 / sqrt(delta)
-            point = middle - half * cos(_Y)
-            inside = delta * half**2 * sin(_Y) ** 2 / (2 * pi * point)
-            return [Part(S.One, point, inside, S.Zero, pi)]
+            return [_marchenko_pastur(law.delta)]
         case Mixture():
             return [
                 Part(weight * part.mass, part.point, part.density, part.low, part.high)
-                for weight, component in law.args
+                for weight, component in zip(law.probabilities, law.laws, strict=True)
                 for part in density_parts(component, digits)
             ]
     if law.has_density:
@@ -78,14 +71,35 @@ def density_parts(law: Law, digits: int | None = None) -> list[Part]:
     return []
 
 
-def _gaussian(mass: Expr, mean: Expr, variance: Expr, reach: Expr) -> Part:
-    width = sqrt(variance)
-    return Part(mass, mean + width * _Y, exp(-(_Y**2) / 2) / sqrt(2 * pi), -reach, reach)
+def _gaussian(mass: Any, mean: Any, variance: Any, reach: int) -> Part:
+    width = variance**0.5
+    return Part(
+        mass, lambda y, lib: mean + width * y, lambda y, lib: lib.exp(-(y**2) / 2) / lib.sqrt(2 * lib.pi), -reach, reach
+    )
 
 
-@functools.lru_cache(maxsize=128)
-def part_functions(point: Expr, density: Expr) -> tuple[Any, Any]:
-    return lambdify(_Y, point, "numpy"), lambdify(_Y, density, "numpy")
+def _student(freedom: Any, top: Any) -> Part:
+    def density(y: Any, lib: Any) -> Any:
+        norm = poch(float(freedom) / 2, 0.5) if lib is np else lib.rf(freedom / 2, lib.mpf(1) / 2)
+        return norm / lib.sqrt(lib.pi) * (1 + lib.sinh(y) ** 2) ** (-freedom / 2)
+
+    from scipy.special import poch
+
+    return Part(1, lambda y, lib: freedom**0.5 * lib.sinh(y), density, -top, top)
+
+
+def _marchenko_pastur(delta: Any) -> Part:
+    def point(y: Any, lib: Any) -> Any:
+        return 1 + 1 / delta - 2 / delta**0.5 * lib.cos(y)
+
+    def density(y: Any, lib: Any) -> Any:
+        if delta == 1:  # the lower edge is the hard wall at 0
+            return (1 + lib.cos(y)) / lib.pi
+        return 2 * lib.sin(y) ** 2 / (lib.pi * point(y, lib))
+
+    import mpmath
+
+    return Part(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi)
 
 
 @functools.lru_cache(maxsize=4)
@@ -139,20 +153,19 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
 
 
 def precise_rule_of(part: Part, edges: Array, digits: int) -> tuple[Array, Array]:
-    """Return a rule in mpmath numbers on the same panels, with as many nodes as the digits need."""
+    """Return a rule in mpmath numbers on panels, with as many nodes as the digits need; ``part`` is of a law with digits."""
     import mpmath
 
     with mpmath.workdps(digits + 15):
         nodes, weights = _precise_legendre(int(1.5 * digits) + 10, digits + 15)
-        point, density = (lambdify(_Y, expr, "mpmath") for expr in (part.point, part.density))
-        mass, low, high = (mpmath.mpf(str(value.evalf(digits + 15))) for value in (part.mass, part.low, part.high))
+        mass, low, high = (mpmath.mpf(value) for value in (part.mass, part.low, part.high))
         ends = [low, *(mpmath.mpf(float(edge)) for edge in edges[1:-1]), high]
         xs, ws = [], []
         for a, b in pairwise(ends):
             for node, weight in zip(nodes, weights, strict=True):
                 y = a + (b - a) * (node + 1) / 2
-                xs.append(point(y))
-                ws.append(mass * weight * (b - a) / 2 * density(y))
+                xs.append(part.point(y, mpmath))
+                ws.append(mass * weight * (b - a) / 2 * part.density(y, mpmath))
         return np.array(xs, dtype=object), np.array(ws, dtype=object)
 
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from sympy import Rational
 
 from eqsolve.errors import UsageError
-from eqsolve.language.laws import Law
-from eqsolve.laplace.densities import density_parts, legendre_panels, part_functions, precise_rule_of, split
+from eqsolve.laplace.densities import Part, density_parts, legendre_panels, precise_rule_of, split
+from eqsolve.numerics.laws import Law
 
 __all__ = ["LawSource", "PointSource", "Rule", "Source", "as_source"]
 
@@ -75,11 +74,17 @@ def _exact(values: Any) -> Array:
     return np.array([mpmath.mpf(v) for v in values], dtype=object)
 
 
+class HasLaw(Protocol):
+    """A law in floats, or in mpmath's numbers: a declared law, or a numeric one."""
+
+    def numeric(self, digits: int | None = None) -> Law: ...
+
+
 @dataclass(frozen=True)
 class LawSource:
     """Independent random variables with given laws; one of them may have a density, or several with few features."""
 
-    laws: Mapping[str, Law]
+    laws: Mapping[str, HasLaw]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,7 +92,7 @@ class LawSource:
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         names = list(self.laws)
-        smooth = [name for name in names if density_parts(self.laws[name])]
+        smooth = [name for name in names if density_parts(self.laws[name].numeric())]
         atoms = {name: _atoms(self.laws[name], digits) for name in names}
         tables = {name: atoms[name] for name in names}
         if len(smooth) > 1:
@@ -115,21 +120,15 @@ class LawSource:
         )
 
 
-def _atoms(law: Law, digits: int | None) -> tuple[Array, Array]:
-    pairs = law.atoms_of()
+def _atoms(law: HasLaw, digits: int | None) -> tuple[Array, Array]:
     if digits is None:
-        table = np.array(pairs, dtype=float).reshape(-1, 2)
+        table = np.array(law.numeric().atoms_of(), dtype=float).reshape(-1, 2)
         return table[:, 0], table[:, 1]
-    # probabilities and values are spelled in decimals; the floats stand for them
-    return tuple(_exact([_rational(pair[k]) for pair in pairs]) for k in (0, 1))  # type: ignore[return-value]
-
-
-def _rational(value: float) -> Any:
     import mpmath
 
-    near = Rational(repr(value)).limit_denominator(10**9)
-    chosen = near if abs(float(near) - value) <= 4e-16 * abs(value) else Rational(value)
-    return mpmath.mpf(chosen.p) / chosen.q
+    with mpmath.workdps(digits + 15):
+        pairs = law.numeric(digits + 15).atoms_of()
+        return _exact([value for value, _ in pairs]), _exact([share for _, share in pairs])
 
 
 def _join(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -145,30 +144,36 @@ def _product(tables: Mapping[str, tuple[Array, Array]]) -> Rule:
 
 
 def _resolved(
-    law: Law, probe: Probe | None, digits: int | None, name: str = "", fixed: Mapping[str, Any] | None = None
+    law: HasLaw, probe: Probe | None, digits: int | None, name: str = "", fixed: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array, Array]:
     found, corners = [], []
-    for part in density_parts(law, digits):
-        point, density = part_functions(part.point, part.density)
-        low, high, mass = float(part.low), float(part.high), float(part.mass)
+    parts = density_parts(law.numeric(), digits)
+    precise: list[Any] = [None] * len(parts) if digits is None else _precise_parts(law, digits)
+    for part, twin in zip(parts, precise, strict=True):
 
-        def integrands(y: Array, point: Any = point, density: Any = density) -> Array:
-            x = point(y) * np.ones_like(y)
-            weight = density(y) * np.ones_like(y)
+        def integrands(y: Array, part: Part = part) -> Array:
+            x, weight = part.point(y, np), part.density(y, np)
             if probe is None:
                 return weight[None] * np.stack([np.ones_like(x), x / (1 + x**2)])
             others = {key: np.full(y.size, float(value)) for key, value in (fixed or {}).items()}
             values = probe({name: x.ravel(), **others})
             return (values * weight.ravel()).reshape(-1, *y.shape)
 
-        edges = split(integrands, low, high)
-        corners.append(point(edges) * np.ones_like(edges))
+        edges = split(integrands, part.low, part.high)
+        corners.append(part.point(edges, np))
         if digits is None:
             y, weights = legendre_panels(edges)
-            found.append((point(y) * np.ones_like(y), mass * weights * density(y)))
+            found.append((part.point(y, np), part.mass * weights * part.density(y, np)))
         else:
-            found.append(precise_rule_of(part, edges, digits))
+            found.append(precise_rule_of(twin, edges, digits))
     return (*functools.reduce(_join, found), np.concatenate(corners))
+
+
+def _precise_parts(law: HasLaw, digits: int) -> list[Part]:
+    import mpmath
+
+    with mpmath.workdps(digits + 15):
+        return density_parts(law.numeric(digits + 15), digits)
 
 
 def as_source(laws: Any) -> Source:
@@ -182,7 +187,7 @@ def as_source(laws: Any) -> Source:
     if isinstance(laws, Mapping):
         named = {str(getattr(key, "name", key)): value for key, value in laws.items()}
         for key, value in named.items():
-            if not isinstance(value, Law):
+            if not hasattr(value, "numeric"):
                 raise UsageError(f"the law of `{key}` must be a law such as Normal(0, 1), got {value!r}")
         return LawSource(named)
     raise UsageError(f"laws= takes a mapping of random variables to laws, or a distribution; got {laws!r}")

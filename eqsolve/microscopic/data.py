@@ -58,7 +58,7 @@ class Features:
             signs -= 1.0
             signs *= d**-0.5
             return signs
-        mean, variance = _moments(self.law)
+        mean, variance = self.law.numeric().moments()
         entries = self.law.sample(rng, n * d).reshape(n, d)
         entries -= mean
         entries *= (variance * d) ** -0.5
@@ -79,19 +79,10 @@ def read_data(given: Any) -> Features:
 
 
 def _from_law(law: Law, label: str) -> Features:
-    mean, variance = _moments(law)
+    mean, variance = law.numeric().moments()
     if not (np.isfinite(mean) and np.isfinite(variance) and variance > 0):
         raise UsageError(f"data: entries with the law {law} have variance {variance:g}; expected a finite positive one")
     return Features(label, law=law)
-
-
-def _moments(law: Law) -> tuple[float, float]:
-    if isinstance(law, StudentT):
-        (freedom,) = law.numbers()
-        return 0.0, freedom / (freedom - 2) if freedom > 2 else float("inf")
-    nodes, weights = law.rule(200)
-    mean = float(weights @ nodes)
-    return mean, float(weights @ (nodes - mean) ** 2)
 
 
 def _from_text(text: str) -> Features:

@@ -18,13 +18,14 @@ from eqsolve.language.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
+from eqsolve.language.symbols import Random
 from eqsolve.numerics.memory import memory
 from eqsolve.microscopic.data import Features, read_data
-from eqsolve.microscopic.draws import HOW, draw_constants, draw_law
 from eqsolve.microscopic.integrators import descend, flow_through
 from eqsolve.microscopic.linearised import fastest
 from eqsolve.microscopic.lowered import LoweredFlow, Sample, lower_flow
 from eqsolve.microscopic.simulation import Simulation
+from eqsolve.numerics.draws import HOW, draw_constants, draw_law
 from eqsolve.numerics.grids import Array
 
 __all__ = ["Simulation", "draw_sample", "simulate"]
@@ -289,13 +290,16 @@ def draw_sample(
     flow: Flow = lowered.flow
     streams = np.random.SeedSequence(seed, spawn_key=(index,)).spawn(4)
     for_matrix, for_coordinates, for_samples, for_start = (np.random.default_rng(stream) for stream in streams)
-    laws = lowered.binding.laws
-    values = draw_constants(lowered.coordinate_randoms, laws, d, for_coordinates, constants)
-    values |= draw_constants(lowered.sample_randoms, laws, n, for_samples, constants)
+    values: dict[Random, Array] = {}
+    for items, size, rng in (
+        (lowered.coordinate_randoms, d, for_coordinates), (lowered.sample_randoms, n, for_samples),
+    ):  # fmt: skip
+        laws = {item.name: lowered.binding.laws[item].numeric() for item in items}
+        values |= zip(items, draw_constants(laws, size, rng, constants).values(), strict=True)
     start = np.empty((len(lowered.states), d))
     for place, (item, given) in enumerate(flow.state.items()):
         if isinstance(given, Law):
-            start[place] = draw_law(lowered.binding.apply(given), d, for_start, constants)
+            start[place] = draw_law(lowered.binding.apply(given).numeric(), d, for_start, constants)
         else:
             start[place] = _start(lowered.binding, given, values, item.name)
     return Sample(lowered, features.draw(for_matrix, n, d), values, start)

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsolve.compile.ode import make_paths
-from eqsolve.language.laws import Law
-from eqsolve.language.symbols import Random
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.constants import make_paths
+from eqsolve.numerics.laws import Law
 
 __all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points"]
 
@@ -73,7 +72,7 @@ class Points:
     """Quadrature points: standard normal coordinates per mode, values of constants, and weights."""
 
     normals: Array
-    constants: dict[Random, Array]
+    constants: dict[str, Array]
     weights: Array
 
 
@@ -168,7 +167,7 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     return Layout("sparse", tuple(chosen)) if grow((), 1.0) else Layout("sample")
 
 
-def make_points(modes: int, layout: Layout, laws: dict[Random, Law], level: Level) -> Points:
+def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) -> Points:
     """Return points for modes by decreasing strength and for the random constants, all independent."""
     match layout.kind:
         case "sample":

@@ -140,7 +140,7 @@ def _silence() -> Iterator[None]:
 
 
 def _check_version(name: str, record: dict[str, Any]) -> None:
-    from eqsolve import __version__
+    from eqsolve._version import __version__
 
     provenance = record.get("provenance")
     version = provenance.get("version") if isinstance(provenance, dict) else None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.verbs import later
 
 __all__ = ["Distribution", "Histogram"]
 
@@ -180,9 +181,7 @@ class Distribution:
 
     def plot(self, name: str | None = None, *, axes: Any = None, bins: Any = 80, label: str | None = None) -> Any:
         """Draw the density (or a histogram) and the atoms as stems; return the matplotlib axes."""
-        from eqsolve.plotting.laws import plot_law
-
-        return plot_law(self, name, axes=axes, bins=bins, label=label)
+        return later("plot_law")(self, name, axes=axes, bins=bins, label=label)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of ({', '.join(self.names)}): {self.weights.size} points>"

@@ -21,7 +21,7 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
     import scipy
     import sympy
 
-    from eqsolve import __version__
+    from eqsolve._version import __version__
 
     source = source_text(model)
     return {

@@ -11,6 +11,7 @@ import numpy as np
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics.grids import Array, PanelGrid
 from eqsolve.numerics.rows import RowStore
+from eqsolve.verbs import later
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -299,9 +300,7 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
-        from eqsolve.results.archive import save
-
-        save(self, path)
+        later("save")(self, path)
 
     def to_dataframe(self) -> Any:
         """Return values and errors as a pandas table: over time, over a sweep's axes, or one row of numbers."""
@@ -319,15 +318,11 @@ class Result:
 
         Curves of several results can share ``axes``; ``label`` tells them apart.
         """
-        from eqsolve.plotting.choose import plot_result
-
-        return plot_result(self, names, axes, label)
+        return later("plot_result")(self, names, axes, label)
 
     def animate(self, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60) -> Any:
         """Draw the law of a random process as a film in time: written to ``path`` as a GIF, else returned."""
-        from eqsolve.plotting.animation import animate_law
-
-        return animate_law(self, name, path, frames=frames)
+        return later("animate_law")(self, name, path, frames=frames)
 
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eqsolve import __version__
+from eqsolve._version import __version__
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.loading import folders
 

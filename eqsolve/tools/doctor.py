@@ -49,7 +49,7 @@ def examine() -> list[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    from eqsolve import __version__
+    from eqsolve._version import __version__
 
     yield Finding("eqsolve", f"{__version__} in {os.path.dirname(os.path.abspath(__file__))}")
     yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
@@ -131,7 +131,7 @@ def _compare(model: Any, name: str, exact: Callable[[float], float], **options: 
 def _decay() -> tuple[float, float]:
     """y' = −y."""
     from eqsolve.language.equations import Eq
-    from eqsolve.language.symbols import function, times
+    from eqsolve.language.declare import function, times
     from eqsolve.language.system import System
 
     t, y = times("t"), function("y")
@@ -144,7 +144,7 @@ def _average() -> tuple[float, float]:
     from eqsolve.language.equations import Eq
     from eqsolve.language.laws import Uniform
     from eqsolve.language.nodes import E
-    from eqsolve.language.symbols import process, random, times
+    from eqsolve.language.declare import process, random, times
     from eqsolve.language.system import System
 
     t, w, k = times("t"), process("w"), random("k", Uniform(0, 1))
@@ -156,7 +156,7 @@ def _memory() -> tuple[float, float]:
     """y' = −∫y, solved by the cosine."""
     from eqsolve.language.equations import Eq
     from eqsolve.language.nodes import Int
-    from eqsolve.language.symbols import function, times
+    from eqsolve.language.declare import function, times
     from eqsolve.language.system import System
 
     t, s = times("t s")
@@ -171,7 +171,7 @@ def _noise() -> tuple[float, float]:
 
     from eqsolve.language.equations import Eq
     from eqsolve.language.nodes import GP, E
-    from eqsolve.language.symbols import correlation, process, times
+    from eqsolve.language.declare import correlation, process, times
     from eqsolve.language.system import System
 
     t, other = times("t t'")
@@ -191,7 +191,7 @@ def _fixed_point() -> tuple[float, float]:
     from eqsolve.language.equations import Eq
     from eqsolve.language.fixed_point import FixedPoint
     from eqsolve.language.nodes import E
-    from eqsolve.language.symbols import normal, param, unknown
+    from eqsolve.language.declare import normal, param, unknown
     from eqsolve.solving import solve
 
     a, v, z = param("a", positive=True), unknown("v", positive=True), normal("z")

@@ -13,7 +13,8 @@ from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Unknown
 from eqsolve.results.result import Result
-from eqsolve.solvers.fixed_point.solve import make_problem, settings
+from eqsolve.solvers.fixed_point.problem import make_problem
+from eqsolve.solvers.fixed_point.solve import settings
 from eqsolve.numerics.quadrature import expectations
 
 __all__ = ["iterate"]

@@ -17,8 +17,10 @@ import numpy as np
 
 from eqsolve.compile.increasing import increasing_roots
 from eqsolve.results.distribution import Distribution, Histogram, probabilities
+from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.quadrature import Lines, adapt, expectations, normal_density
 from eqsolve.numerics.quadrature_rows import Rows, rows_along, stacked
+from eqsolve.solvers.fixed_point.problem import constant_laws
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import Solution
@@ -161,16 +163,8 @@ class FixedPointLaw(Distribution):
         """Draw n points exactly: the random constants and Gaussians are drawn, the variables computed from them."""
         plan, binding = self.solution.problem.plan, self.solution.binding
         rng = np.random.default_rng(seed)
-        groups: dict[Any, Array] = {}
-        constants = []
-        for item in plan.constants:
-            law = binding.laws[item]
-            joint = getattr(law, "joint", None)
-            if joint is None:
-                constants.append(law.sample(rng, n))
-                continue
-            places = groups.setdefault((joint, law.group), rng.integers(len(joint.values), size=n))
-            constants.append(joint.values[places, law.index])
+        drawn = draw_constants(constant_laws(binding, plan), n, rng)
+        constants = list(drawn.values())
         normals = [rng.standard_normal(n) for _ in plan.normals]
         problem = self.solution.problem
         given = [*problem.parameters, *self.solution.point.values, *normals, *constants]

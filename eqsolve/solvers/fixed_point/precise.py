@@ -18,7 +18,9 @@ from eqsolve.results.distribution import Distribution
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.passes.forms.kinks import Root, Switch
 from eqsolve.solvers.fixed_point.newton import Problem
+from eqsolve.solvers.fixed_point.problem import constant_laws
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt
+from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.numerics.quadrature_rows import Rows, make_rows, stacked
 
 if TYPE_CHECKING:
@@ -171,11 +173,12 @@ class _Evaluator:
 
         normals = len(self.plan.normals)
         made = []
-        for part in solution.problem.parts:
+        laws = constant_laws(solution.binding, self.plan, self.digits)
+        for part in branches(tuple(laws), laws, 2):
             if not part.exact:
                 raise UsageError("high precision needs laws made of points and Gaussians, such as Bernoulli or Normal")
-            deviations = [sqrt(mpf(str(v.evalf(self.digits)))) for v in part.variances]
-            means = [mpf(0)] * normals + [mpf(str(m.evalf(self.digits))) for m in part.means]
+            deviations = [sqrt(mpf(v)) for v in part.variances]
+            means = [mpf(0)] * normals + [mpf(m) for m in part.means]
             scales = [mpf(1)] * normals + deviations
             active = [place for place, scale in enumerate(scales) if scale > 0]
             if len(active) > 1:
@@ -184,7 +187,7 @@ class _Evaluator:
                     f"the law of {', '.join(item.name for item in self.plan.constants)} adds another"
                 )
             direction = [mpf(1 if place in active else 0) for place in range(len(scales))]
-            made.append((mpf(str(part.probability.evalf(self.digits))), means, scales, [mpf(0)] * len(scales), direction))
+            made.append((mpf(part.probability), means, scales, [mpf(0)] * len(scales), direction))
         return made
 
     def function(self, key: Any, make: Callable[[], Sequence[Expr]], arguments: Sequence[Basic]) -> Callable[..., Any]:

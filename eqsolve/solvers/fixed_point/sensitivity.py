@@ -16,6 +16,7 @@ from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.passes.forms.kinks import Switch
 from eqsolve.solvers.fixed_point.newton import Point, Problem, linearise
+from eqsolve.solvers.fixed_point.problem import make_problem
 from eqsolve.numerics.quadrature import gradients
 
 if TYPE_CHECKING:
@@ -69,8 +70,6 @@ def expectation(solution: Solution, what: Any, values: Mapping[str, float]) -> t
 
 def extended(solution: Solution, what: Any, values: Mapping[str, float]) -> Problem:
     """Return the problem with one more expectation, written in the model's own symbols."""
-    from eqsolve.solvers.fixed_point.solve import make_problem
-
     model = solution.binding.model
     expr = sympify(what, strict=True)
     if isinstance(expr, E):

@@ -17,26 +17,24 @@ import numpy as np
 from sympy import Expr
 
 from eqsolve.language.binding import Binding
-from eqsolve.compile.fixed_point import Plan, compile_fixed_point
+from eqsolve.compile.fixed_point import Plan
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.symbols import Parameter
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.newton import Point, Problem, polish, residuals
+from eqsolve.solvers.fixed_point.problem import RULE, constant_laws, make_problem
 from eqsolve.solvers.fixed_point.search import find_solutions, searched
 from eqsolve.solvers.options import Options
 from eqsolve.numerics.quadrature import Mesh, expectations
-from eqsolve.numerics.quadrature_laws import branches, demand_second_moment
+from eqsolve.numerics.quadrature_laws import branches
 
 if TYPE_CHECKING:
     from eqsolve.results.distribution import Distribution
 
-__all__ = ["Solution", "make_problem", "solve_fixed_point", "solve_problem"]
+__all__ = ["Solution", "solve_fixed_point", "solve_problem"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 logger = logging.getLogger("eqsolve")
-
-_RULE = 96  # nodes for densities that are not Gaussian; the error estimate uses more
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -88,30 +86,6 @@ def solve_fixed_point(binding: Binding, options: Options) -> Result:
 
         return refine(solution, result, options.precision)
     return result
-
-
-def make_problem(
-    binding: Binding,
-    extra: tuple[Expr, ...] = (),
-    symbols: Mapping[Parameter, float] | None = None,
-    *,
-    eliminate: bool = True,
-) -> Problem:
-    """Return a bound model in compiled form, with the numbers it is to be solved at."""
-    model = binding.model
-    assert isinstance(model, FixedPoint)
-    given = frozenset(
-        item.name
-        for item, law in binding.laws.items()
-        if item.law is None or (law != item.law and law != item.law.xreplace(dict(binding.values)))
-    )
-    more = dict(symbols or {})
-    plan = compile_fixed_point(model, binding.values, given, extra, tuple(more), eliminate=eliminate)
-    for item in plan.constants:
-        demand_second_moment(item.name, binding.laws[item])
-    parameters = tuple(float(binding.values[item]) for item in model.parameters)
-    parameters += tuple(float(value) for value in more.values())
-    return Problem(plan, parameters, tuple(branches(plan.constants, binding.laws, _RULE)))
 
 
 def solve_problem(
@@ -232,7 +206,8 @@ def _finer(binding: Binding, problem: Problem, point: Point) -> tuple[Problem, M
         lines = problem.lines(point.values)
         return problem, point.mesh.moved(lines.kinks(point.mesh.rows)).halved()
     plan = problem.plan
-    parts = tuple(branches(plan.constants, binding.laws, _RULE * 3 // 2))
+    laws = constant_laws(binding, plan)
+    parts = tuple(branches(tuple(laws), laws, RULE * 3 // 2))
     finer = Problem(plan, problem.parameters, parts, problem.outer * 3 // 2)
     return finer, finer.adapted(point.values)
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.ode import OdeProgram, Paths
+from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import SolverError
+from eqsolve.numerics.constants import Paths
 from eqsolve.numerics.grids import Array
 from eqsolve.solvers.options import Options
 

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eqsolve.compile.ode import OdeProgram, Paths, make_paths
+from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import UsageError
-from eqsolve.language.laws import Component
-from eqsolve.language.symbols import Random
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.constants import Paths, make_paths
 from eqsolve.solvers.ode.march import Integrator, Run
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
@@ -24,7 +23,7 @@ __all__ = ["Levels", "choose_rules", "first_levels", "grow", "quadrature_error"]
 
 logger = logging.getLogger("eqsolve")
 
-Levels = Mapping[Random, int]
+Levels = Mapping[str, int]
 """Of each law with a density, the place of its best rule in the list of orders."""
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
@@ -35,8 +34,7 @@ _SHARE = 0.3  # of the tolerance, for all quadrature errors together
 
 def first_levels(program: OdeProgram) -> Levels:
     """Return the smallest rules that can be compared."""
-    laws = {item: law for item, law in program.laws.items() if not isinstance(law, Component)}
-    return {item: _BELOW for item, law in laws.items() if law.has_density}
+    return {item: _BELOW for item, law in program.laws.items() if law.has_density}
 
 
 def choose_rules(integrator: Integrator, tolerance: float, levels: Levels) -> tuple[Run, Levels]:
@@ -68,7 +66,7 @@ def grow(
             (excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in watched),
             default=0.0,
         )
-        logger.info("%s: %d nodes, quadrature error %.2g of rtol", item.name, _ORDERS[level], worst)
+        logger.info("%s: %d nodes, quadrature error %.2g of rtol", item, _ORDERS[level], worst)
         if worst > _SHARE / len(levels):
             larger[item] = _next(program, item, level, 2 if worst < 100 else 4)
     try:
@@ -93,7 +91,7 @@ def _paths(program: OdeProgram, levels: Levels) -> Paths:
     return make_paths(program.laws, [*below, best], program.parts.constants)
 
 
-def _next(program: OdeProgram, item: Random, level: int, steps: int) -> int:
+def _next(program: OdeProgram, item: str, level: int, steps: int) -> int:
     """Return the level some steps further, as long as the law's rules grow."""
     law = program.laws[item]
     for _ in range(steps):

@@ -224,7 +224,7 @@ def _package(program: OdeProgram, solution: Solution, options: Options) -> Resul
             data[name + "_error"] = ((path, "t"), solution.each_errors[name])
         coordinates["weight" + suffix] = (path, run.paths.weights[best])
         for item in program.parts.constants[place]:
-            coordinates[item.name] = (path, run.paths.values[item][best])
+            coordinates[item] = (path, run.paths.values[item][best])
     status, message = "ok", ""
     if (worst := solution.excess(errors)) > 1.0:
         status = "tolerance not met"

@@ -8,7 +8,7 @@ from scipy.optimize import fsolve
 from scipy.special import ndtr
 
 import eqsolve
-from tests.solvers.test_stochastic import MODELS, Array, largest, solve
+from tests.solvers.stochastic.test_stochastic import MODELS, Array, largest, solve
 
 
 # --- the recurrent network: its closed two-time equation ----------------------------------------------------------------

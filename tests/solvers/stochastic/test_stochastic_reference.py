@@ -15,7 +15,7 @@ import pytest
 
 import eqsolve
 
-TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_dln.json").read_text())
+TABLE: dict[str, Any] = json.loads((Path(__file__).parents[1] / "reference_dln.json").read_text())
 CASES = TABLE["cases"]
 
 

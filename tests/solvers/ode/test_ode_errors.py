@@ -12,13 +12,14 @@ from sympy import Abs, cos, sin, tanh
 import eqsolve
 from eqsolve import E, Eq, System, function, process, random, times
 from eqsolve.language.binding import bind
-from eqsolve.compile.ode import compile_ode, make_paths
+from eqsolve.compile.ode import compile_ode
+from eqsolve.numerics.constants import make_paths
 from eqsolve.laws import Normal
-from eqsolve.solvers import ode_march
+from eqsolve.solvers.ode import march as ode_march
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
-MODELS = Path(__file__).resolve().parents[2] / "models"
+MODELS = Path(__file__).resolve().parents[3] / "models"
 RTOLS = (1e-2, 1e-3, 1e-5, 1e-7, 1e-9)
 SPARSE = {0.0: 0.9, 1.0: 0.1}
 SIGNED = {-1.0: 0.1, 0.0: 0.8, 1.0: 0.1}

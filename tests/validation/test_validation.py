@@ -12,7 +12,7 @@ from eqsolve.validation.comparison import compare
 from eqsolve.results.distribution import Distribution
 from eqsolve.validation.wasserstein import distance, distances_at_rest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 AT = [0.3, 1.0, 3.0]
 
 

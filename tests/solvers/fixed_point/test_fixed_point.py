@@ -68,7 +68,7 @@ def test_zeros_of_ridgeless_regression_are_those_of_the_target() -> None:
     assert float(eqsolve.solve("dln_fixed_point_ridgeless", sigma2=0.1)["P_w_zero"]) == 0
 
 
-corner = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "fixed_points.py"))["corner"]
+corner = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "fixed_points.py"))["corner"]
 
 
 def check_corners(seed: int, count: int) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.language.laws import Component, Law
-from eqsolve.language.symbols import Random
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.laws import Component, Law
 
 __all__ = ["HOW", "draw_constants", "draw_law"]
 
@@ -18,17 +17,16 @@ _BLOCK = 64  # draws per quantile of a placed sample
 
 
 def draw_constants(
-    items: Iterable[Random], laws: Mapping[Random, Law], size: int, rng: np.random.Generator, how: str
-) -> dict[Random, Array]:
+    laws: Mapping[str, Law], size: int, rng: np.random.Generator, how: str = "sampled"
+) -> dict[str, Array]:
     """Return ``size`` values of each constant, independent of each other unless they share a joint law."""
-    made: dict[Random, Array] = {}
+    made: dict[str, Array] = {}
     rows: dict[tuple[str, ...], Array] = {}
-    for item in items:
-        law = laws[item]
+    for item, law in laws.items():
         if isinstance(law, Component):
             if law.group not in rows:
                 rows[law.group] = _joint_rows(law, size, rng, how)
-            made[item] = law.joint.values[rows[law.group], law.index]
+            made[item] = law.column[rows[law.group]]
         else:
             made[item] = draw_law(law, size, rng, how)
     return made
@@ -74,7 +72,7 @@ def _quantiles(law: Law, count: int, rng: np.random.Generator, atoms: set[float]
 
 
 def _joint_rows(law: Component, size: int, rng: np.random.Generator, how: str) -> Array:
-    number = len(law.joint.values)
+    number = len(law.table)
     if how == "exact":
         return rng.permutation(np.resize(np.arange(number), size))
     return np.asarray(rng.integers(0, number, size))

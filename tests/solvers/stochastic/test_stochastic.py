@@ -31,7 +31,7 @@ from eqsolve import (
 from eqsolve.laws import Normal
 from eqsolve.spectra import MarchenkoPastur
 
-MODELS = Path(__file__).resolve().parents[2] / "models"
+MODELS = Path(__file__).resolve().parents[3] / "models"
 Array = np.ndarray
 t, tp, s = times("t t' s")
 x, y, a, b = process("x y a b")

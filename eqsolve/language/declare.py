@@ -1,0 +1,172 @@
+"""Declare symbols by their names, as sympy does: one name gives one object, several names a tuple."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eqsolve.errors import ModelError
+from eqsolve.language.laws import Law, Normal
+from eqsolve.language.source import here
+from eqsolve.language.symbols import (
+    Correlation,
+    Field,
+    Function,
+    Gradient,
+    Parameter,
+    Plain,
+    Process,
+    Random,
+    Response,
+    State,
+    Time,
+    Unknown,
+    as_expression,
+)
+
+__all__ = [
+    "correlation",
+    "field",
+    "function",
+    "gradient",
+    "normal",
+    "param",
+    "process",
+    "random",
+    "response",
+    "state",
+    "symbol",
+    "times",
+    "unknown",
+]
+
+
+def _declare(cls: Any, names: str, latex: str | None, **kwargs: Any) -> Any:
+    if not isinstance(names, str):
+        raise ModelError(f"{here()}a {cls.kind_name} is declared by its name, a text such as 'x'; got {names!r}")
+    parts = names.replace(",", " ").split()
+    if not parts:
+        raise ModelError(f"{here()}a {cls.kind_name} needs a name, got an empty string")
+    if latex is not None and len(parts) > 1:
+        raise ModelError(f"{here()}latex= goes with one name, got {len(parts)}: {names!r}")
+    made = tuple(cls(part, latex, **kwargs) for part in parts)
+    return made[0] if len(made) == 1 else made
+
+
+def times(names: str) -> Any:
+    """Declare time variables: ``t, tp, s = times("t t' s")``."""
+    return _declare(Time, names, None)
+
+
+def param(
+    names: str,
+    *,
+    latex: str | None = None,
+    domain: Any = None,
+    default: Any = None,
+    **assumptions: bool,
+) -> Any:
+    """Declare parameters with their domain.
+
+    Parameters
+    ----------
+    names
+        One or several names separated by blanks.
+    latex
+        Printed form, for one name.
+    domain
+        Closed interval ``(lowest, highest)``; ``None`` on a side for no bound.
+    default
+        Value used when the user gives none.
+    **assumptions
+        sympy assumptions such as ``positive=True``, ``nonnegative=True``, ``integer=True``.
+    """
+    if domain is not None and not (isinstance(domain, tuple | list) and len(domain) == 2):
+        raise ModelError(f"{here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
+    low, high = domain if domain is not None else (None, None)
+    bounds = (low, high, default)
+    extra = tuple(None if value is None else as_expression(value, f"the domain of `{names}`") for value in bounds)
+    return _declare(Parameter, names, latex, extra=extra if any(v is not None for v in extra) else (), **assumptions)
+
+
+def random(names: str, law: Any = None, *, latex: str | None = None) -> Any:
+    """Declare random constants: ``w_star = random("w_star", Bernoulli(0.1))``.
+
+    Several names with a joint law (``Product``, or an ``Empirical`` sample with several columns) are drawn together;
+    several names with a scalar law are independent copies.
+    """
+    if law is not None and not isinstance(law, Law):
+        hint = "give its parameters" if isinstance(law, type) else f"a fixed number is Point({law!r})"
+        raise ModelError(
+            f"{here()}the law of `{names}` must be a law such as Bernoulli(0.1) or Normal(0, 1), "
+            f"got {type(law).__name__} {getattr(law, '__name__', repr(law))}; {hint}"
+        )
+    parts = names.replace(",", " ").split()
+    if law is not None and law.dimension > 1:
+        if len(parts) != law.dimension:
+            raise ModelError(
+                f"{here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}"
+            )
+        return tuple(Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))
+    return _declare(Random, names, latex, extra=() if law is None else (law,))
+
+
+def normal(names: str, *, variance: Any = 1, mean: Any = 0, latex: str | None = None) -> Any:
+    """Declare Gaussian variables whose variance may contain unknowns: ``z = normal("z", variance=delta*C_f)``."""
+    return random(names, Normal(mean, variance), latex=latex)
+
+
+def process(names: str, *, latex: str | None = None) -> Any:
+    """Declare stochastic processes: ``w, g, z = process("w g z")``."""
+    return _declare(Process, names, latex)
+
+
+def function(names: str, *, latex: str | None = None) -> Any:
+    """Declare deterministic functions of one time: ``mu = function("mu")``."""
+    return _declare(Function, names, latex)
+
+
+def correlation(names: str, *, latex: str | None = None) -> Any:
+    """Declare symmetric functions of two times."""
+    return _declare(Correlation, names, latex)
+
+
+def response(names: str, *, latex: str | None = None) -> Any:
+    """Declare causal functions of two times, zero for t < t'."""
+    return _declare(Response, names, latex)
+
+
+def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assumptions: bool) -> Any:
+    """Declare the scalar unknowns of a fixed point or of a transform equation.
+
+    ``domain`` is an open interval ``(lowest, highest)`` of two numbers in which a solution is looked for.
+    """
+    if domain is None:
+        return _declare(Unknown, names, latex, **assumptions)
+    if not (isinstance(domain, tuple | list) and len(domain) == 2):
+        raise ModelError(f"{here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
+    ends = tuple(as_expression(end, f"the domain of `{names}`") for end in domain)
+    if not all(end.is_Number and end.is_finite for end in ends) or not ends[0] < ends[1]:
+        raise ModelError(f"{here()}domain= of `{names}` takes two increasing numbers, got {domain!r}")
+    if ends[0] >= 0:
+        assumptions.setdefault("positive", True)
+    return _declare(Unknown, names, latex, extra=ends, **assumptions)
+
+
+def symbol(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
+    """Declare bound variables, such as the ``y`` of ``Inverse(f(y), y)``."""
+    return _declare(Plain, names, latex, **assumptions)
+
+
+def state(names: str, *, latex: str | None = None) -> Any:
+    """Declare components of a flow's microscopic state."""
+    return _declare(State, names, latex)
+
+
+def field(names: str, *, latex: str | None = None) -> Any:
+    """Declare a flow's fields f = X w(θ)."""
+    return _declare(Field, names, latex)
+
+
+def gradient(names: str, *, latex: str | None = None) -> Any:
+    """Declare a flow's gradients g = Xᵀℓ/δ."""
+    return _declare(Gradient, names, latex)

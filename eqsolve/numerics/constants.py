@@ -1,0 +1,120 @@
+"""Random constants by quadrature: every combination of atoms and Gauss nodes is a path.
+
+Constants that never meet belong to different parts, and paths combine the nodes of one part only. Several rules of
+different orders stand side by side, each with its own expectations, so that one run shows how well the rules agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsolve.errors import UsageError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.laws import Component, Law
+
+__all__ = ["Paths", "make_paths"]
+
+_MOST_PATHS = 400_000
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths.
+
+    ``shares`` are the weights, a row per part, zero on the paths of the other parts; ``best`` is, per part, where the
+    paths of the rule of the highest order are.
+    """
+
+    values: dict[str, Array]
+    shares: Array
+    rules: tuple[slice, ...]
+    best: tuple[slice, ...]
+
+    @property
+    def count(self) -> int:
+        return self.shares.shape[1]
+
+    @property
+    def weights(self) -> Array:
+        """The weight of every path within its rule and part."""
+        return np.asarray(self.shares.sum(axis=0))
+
+    def mean(self, values: Array, part: int = 0) -> Array:
+        """Return every rule's expectation of values given per path and moment, repeated on the rule's paths."""
+        full = np.broadcast_to(values, (self.count, values.shape[1]))
+        means = [self.shares[part, rule] @ full[rule] for rule in self.rules]
+        if len(means) == 1:
+            return means[0][None, :]
+        return np.repeat(means, [rule.stop - rule.start for rule in self.rules], axis=0)
+
+    def per_rule(self, values: Array) -> Array:
+        """Return what is equal on all paths of a rule once per rule, shape (rules, moments)."""
+        full = np.broadcast_to(values, (self.count, values.shape[1]))
+        return full[[rule.start for rule in self.rules]]
+
+
+def make_paths(
+    laws: Mapping[str, Law],
+    rules: Sequence[Mapping[str, int]],
+    parts: Sequence[Sequence[str]] | None = None,
+) -> Paths:
+    """Return the product rules of independent constants; constants with a joint law move together.
+
+    A rule gives the orders of the laws that have a density. On the paths of one part the constants of the others stand
+    at one of their likeliest nodes; without ``parts`` all are combined.
+    """
+    parts = [tuple(laws)] if parts is None else parts
+    values: dict[str, list[Array]] = {item: [] for item in laws}
+    shares: list[Array] = []
+    slices: list[slice] = []
+    count = 0
+    best: list[slice] = []
+    for orders in rules:
+        made = [_product_rule({item: laws[item] for item in part}, orders) for part in parts]
+        begin, best = count, []
+        for place, (_, mass) in enumerate(made):
+            row = np.zeros((len(parts), len(mass)))
+            row[place] = mass
+            shares.append(row)
+            best.append(slice(count, count + len(mass)))
+            count += len(mass)
+            for other, (nodes, likely) in enumerate(made):
+                for item, column in nodes.items():
+                    here = column if other == place else np.full(len(mass), column[np.argmax(likely)])
+                    values[item].append(here)
+        slices.append(slice(begin, count))
+    return Paths(
+        {item: np.concatenate(columns) for item, columns in values.items()}, np.concatenate(shares, axis=1),
+        tuple(slices), tuple(best),
+    )  # fmt: skip
+
+
+def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int]) -> tuple[dict[str, Array], Array]:
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for item, law in laws.items():
+        groups.setdefault(law.group if isinstance(law, Component) else (item,), []).append(item)
+    tables, weights = [], []
+    for members in groups.values():
+        columns = [law.column for law in (laws[member] for member in members) if isinstance(law, Component)]
+        if columns:
+            tables.append(np.array(columns))
+            weights.append(np.full(len(columns[0]), 1.0 / len(columns[0])))
+        else:
+            nodes, mass = laws[members[0]].rule(orders.get(members[0], 1))
+            keep = mass > 0
+            tables.append(nodes[None, keep])
+            weights.append(mass[keep])
+    total = int(np.prod([len(mass) for mass in weights])) if weights else 1
+    if total > _MOST_PATHS:
+        raise UsageError(f"{total} paths are needed for the random constants, at most {_MOST_PATHS} are handled")
+    index = np.indices([len(mass) for mass in weights]).reshape(len(weights), total)
+    values: dict[str, Array] = {}
+    product = np.ones(total)
+    for places, members, table, mass in zip(index, groups.values(), tables, weights, strict=True):
+        product = product * mass[places]
+        for row, item in enumerate(members):
+            values[item] = table[row][places]
+    return values, product

@@ -1,0 +1,413 @@
+"""Laws of random constants as plain numbers: atoms exactly, densities by Gauss rules, exact sampling.
+
+A law holds floats. ``numeric(digits)`` gives the same law with mpmath's numbers in their place, for what is computed to
+more digits; rules and samples are of floats in either case.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from eqsolve.numerics.arrays import Array
+
+__all__ = [
+    "Atoms",
+    "Component",
+    "Empirical",
+    "GaussBernoulli",
+    "Gaussian",
+    "Laplace",
+    "Law",
+    "MarchenkoPastur",
+    "Mixture",
+    "Normal",
+    "StudentT",
+    "Uniform",
+    "bernoulli",
+    "discrete",
+    "expectation",
+    "mixture",
+    "point",
+    "rademacher",
+]
+
+Gaussian = tuple[Any, Any, Any, bool]
+"""Probability, mean and variance of a Gaussian part, and whether it is exact; a point has variance zero."""
+
+
+class Law:
+    """Base of all laws: a subclass offers its atoms and a rule for its continuous part, everything else follows."""
+
+    def numeric(self, digits: int | None = None) -> Law:
+        """Return the law in floats, or in mpmath's numbers: those that the floats spell in decimals or as fractions."""
+        if digits is None:
+            return self
+        made = {item.name: _precise(getattr(self, item.name), digits) for item in fields(self)}  # type: ignore[arg-type]
+        return type(self)(**made)
+
+    def problem(self) -> str | None:
+        """Return what is wrong with the numbers."""
+        return None
+
+    def atoms_of(self) -> list[tuple[float, float]]:
+        """Return the (value, probability) pairs of the point masses."""
+        return []
+
+    def continuous_rule(self, order: int) -> tuple[Array, Array]:
+        """Return nodes and weights of a Gauss rule for the part with a density (weights sum to its mass)."""
+        return np.empty(0), np.empty(0)
+
+    def rule(self, order: int) -> tuple[Array, Array]:
+        """Return nodes and weights of a quadrature for the whole law: atoms exactly, the density by ``order`` nodes."""
+        atoms = np.array(self.atoms_of(), dtype=float).reshape(-1, 2)
+        nodes, weights = self.continuous_rule(order)
+        return np.concatenate([atoms[:, 0], nodes]), np.concatenate([atoms[:, 1], weights])
+
+    @property
+    def has_density(self) -> bool:
+        """Whether a part of the law is continuous, so that a rule has a quadrature error."""
+        return self.continuous_rule(2)[0].size > 0
+
+    @property
+    def has_second_moment(self) -> bool:
+        """Whether the variance is finite."""
+        return True
+
+    def moments(self) -> tuple[float, float]:
+        """Return mean and variance."""
+        nodes, weights = self.rule(200)
+        mean = float(weights @ nodes)
+        return mean, float(weights @ (nodes - mean) ** 2)
+
+    def gaussians(self, order: int) -> list[Gaussian]:
+        """Return the Gaussians and points the law is made of; another density becomes the points of its rule."""
+        nodes, weights = self.continuous_rule(order)
+        atoms = [(p, value, 0.0, True) for value, p in self.atoms_of() if p != 0]
+        return atoms + [(p, x, 0.0, False) for x, p in zip(nodes.tolist(), weights.tolist(), strict=True)]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw ``size`` independent values."""
+        values, probabilities = self.rule(2)
+        return np.asarray(rng.choice(values, size=size, p=probabilities / probabilities.sum()), dtype=float)
+
+
+@dataclass(frozen=True)
+class Atoms(Law):
+    """Finitely many values with their probabilities."""
+
+    values: tuple[float, ...]
+    probabilities: tuple[float, ...]
+
+    def problem(self) -> str | None:
+        if len(self.values) != len(self.probabilities) or not self.values:
+            return f"{len(self.values)} values but {len(self.probabilities)} probabilities"
+        return _shares(self.probabilities)
+
+    def atoms_of(self) -> list[tuple[float, float]]:
+        return list(zip(self.values, self.probabilities, strict=True))
+
+
+def point(value: float) -> Atoms:
+    """Return the law with all mass at one value."""
+    return Atoms((value,), (1.0,))
+
+
+def bernoulli(p: float) -> Atoms:
+    """Return the law of 1 with probability p, else 0."""
+    return Atoms((0.0, 1.0), (1 - p, p))
+
+
+def rademacher(p: float) -> Atoms:
+    """Return the law of ±1 with probability p/2 each, else 0."""
+    return Atoms((-1.0, 1.0), (p / 2, p / 2)) if p == 1 else Atoms((-1.0, 0.0, 1.0), (p / 2, 1 - p, p / 2))
+
+
+def discrete(*numbers: float) -> Atoms:
+    """Return the law of some values, given first, with as many probabilities."""
+    half = len(numbers) // 2
+    return Atoms(numbers[:half], numbers[half:])
+
+
+@dataclass(frozen=True)
+class Normal(Law):
+    """Gaussian with given mean and variance."""
+
+    mean: float
+    variance: float
+
+    def problem(self) -> str | None:
+        return _variance(self.variance)
+
+    def atoms_of(self) -> list[tuple[float, float]]:
+        return [(self.mean, 1.0)] if self.variance == 0 else []
+
+    def continuous_rule(self, order: int) -> tuple[Array, Array]:
+        if self.variance == 0:
+            return super().continuous_rule(order)
+        nodes, weights = _hermite(order)
+        return float(self.mean) + math.sqrt(self.variance) * nodes, weights
+
+    def gaussians(self, order: int) -> list[Gaussian]:
+        return [(1.0, self.mean, self.variance, True)]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return float(self.mean) + math.sqrt(self.variance) * rng.standard_normal(size)
+
+
+@dataclass(frozen=True)
+class GaussBernoulli(Law):
+    """Centred Gaussian of the given variance with a probability, else 0."""
+
+    probability: float
+    variance: float
+
+    def problem(self) -> str | None:
+        return _probability(self.probability) or _variance(self.variance)
+
+    def atoms_of(self) -> list[tuple[float, float]]:
+        mass = 1.0 if self.variance == 0 else 1 - self.probability
+        return [(0.0, mass)] if mass > 0 else []
+
+    def continuous_rule(self, order: int) -> tuple[Array, Array]:
+        if self.probability == 0 or self.variance == 0:
+            return super().continuous_rule(order)
+        nodes, weights = _hermite(order)
+        return math.sqrt(self.variance) * nodes, float(self.probability) * weights
+
+    def gaussians(self, order: int) -> list[Gaussian]:
+        both = [(1 - self.probability, 0.0, 0.0, True), (self.probability, 0.0, self.variance, True)]
+        return [part for part in both if part[0] != 0]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return math.sqrt(self.variance) * rng.standard_normal(size) * (rng.random(size) < float(self.probability))
+
+
+@dataclass(frozen=True)
+class Uniform(Law):
+    """Uniform on [low, high]."""
+
+    low: float
+    high: float
+
+    def problem(self) -> str | None:
+        return None if self.low < self.high else f"the ends must be increasing, got [{_word(self.low)}, {_word(self.high)}]"
+
+    def continuous_rule(self, order: int) -> tuple[Array, Array]:
+        from scipy.special import roots_legendre
+
+        nodes, weights = roots_legendre(order)
+        return float(self.low) + float(self.high - self.low) * (nodes + 1) / 2, weights / 2
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return rng.uniform(float(self.low), float(self.high), size)
+
+
+@dataclass(frozen=True)
+class Laplace(Law):
+    """Density exp(-|x|/scale)/(2 scale)."""
+
+    scale: float
+
+    def problem(self) -> str | None:
+        return None if self.scale > 0 else f"the scale must be > 0, got {_word(self.scale)}"
+
+    def continuous_rule(self, order: int) -> tuple[Array, Array]:
+        from scipy.special import roots_laguerre
+
+        nodes, weights = roots_laguerre(min(order, 180))
+        nodes = float(self.scale) * nodes
+        return np.concatenate([-nodes[::-1], nodes]), np.concatenate([weights[::-1], weights]) / 2
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return rng.laplace(0.0, float(self.scale), size)
+
+
+@dataclass(frozen=True)
+class StudentT(Law):
+    """Student's t with given degrees of freedom, of unit scale."""
+
+    freedom: float
+
+    def problem(self) -> str | None:
+        return None if self.freedom > 0 else f"the degrees of freedom must be > 0, got {_word(self.freedom)}"
+
+    def continuous_rule(self, order: int) -> tuple[Array, Array]:
+        # x = sqrt(df) u / sqrt(1 - u^2) has density proportional to (1 - u^2)^(df/2 - 1) in u: a Gauss-Jacobi weight
+        from scipy.special import roots_jacobi
+
+        freedom = float(self.freedom)
+        nodes, weights = roots_jacobi(order, freedom / 2 - 1, freedom / 2 - 1)
+        return freedom**0.5 * nodes / (1 - nodes**2) ** 0.5, weights / weights.sum()
+
+    @property
+    def has_second_moment(self) -> bool:
+        return self.freedom > 2
+
+    def moments(self) -> tuple[float, float]:
+        return 0.0, float(self.freedom / (self.freedom - 2)) if self.freedom > 2 else math.inf
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return rng.standard_t(float(self.freedom), size)
+
+
+@dataclass(frozen=True)
+class MarchenkoPastur(Law):
+    """Eigenvalues of (1/δ) XᵀX for an n × d matrix X of independent entries of variance 1/d, n/d → δ."""
+
+    delta: float
+
+    def problem(self) -> str | None:
+        return None if self.delta > 0 else f"delta must be > 0, got {_word(self.delta)}"
+
+    @functools.cached_property
+    def _spectrum(self) -> Any:
+        from eqsolve.spectra import MarchenkoPastur as Spectrum
+
+        return Spectrum(float(self.delta))
+
+    def atoms_of(self) -> list[tuple[float, float]]:
+        return [(0.0, 1 - self.delta)] if self.delta < 1 else []
+
+    def continuous_rule(self, order: int) -> tuple[Array, Array]:
+        nodes, weights = self._spectrum.quadrature(order)
+        keep = nodes > 0 if self.delta < 1 else nodes == nodes
+        return nodes[keep], weights[keep]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return self._spectrum.sample(size, rng)
+
+
+@dataclass(frozen=True)
+class Mixture(Law):
+    """One of several laws, each with its probability."""
+
+    probabilities: tuple[float, ...]
+    laws: tuple[Law, ...]
+
+    def problem(self) -> str | None:
+        return _shares(self.probabilities) if self.laws else "no part given"
+
+    def atoms_of(self) -> list[tuple[float, float]]:
+        masses: dict[float, float] = {}
+        for share, law in zip(self.probabilities, self.laws, strict=True):
+            for value, probability in law.atoms_of():
+                masses[value] = masses.get(value, 0.0) + share * probability
+        return list(masses.items())
+
+    def continuous_rule(self, order: int) -> tuple[Array, Array]:
+        rules = [law.continuous_rule(order) for law in self.laws]
+        weights = [float(share) * rule[1] for share, rule in zip(self.probabilities, rules, strict=True)]
+        return np.concatenate([nodes for nodes, _ in rules]), np.concatenate(weights)
+
+    @property
+    def has_second_moment(self) -> bool:
+        return all(law.has_second_moment for law in self.laws)
+
+    def gaussians(self, order: int) -> list[Gaussian]:
+        return [
+            (share * p, mean, variance, exact)
+            for share, law in zip(self.probabilities, self.laws, strict=True)
+            for p, mean, variance, exact in law.gaussians(order)
+            if share * p != 0
+        ]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        choice = rng.choice(len(self.laws), size=size, p=[float(share) for share in self.probabilities])
+        draws = np.stack([law.sample(rng, size) for law in self.laws])
+        return np.asarray(draws[choice, np.arange(size)])
+
+
+def mixture(*items: Any) -> Mixture:
+    """Return the mixture of some probabilities, given first, and as many laws."""
+    half = len(items) // 2
+    return Mixture(items[:half], items[half:])
+
+
+@dataclass(frozen=True, eq=False)
+class Empirical(Law):
+    """The empirical law of a sample of one variable."""
+
+    values: Array
+
+    def numeric(self, digits: int | None = None) -> Law:
+        return self if digits is None else Atoms(*zip(*self.atoms_of(), strict=True)).numeric(digits)
+
+    def atoms_of(self) -> list[tuple[float, float]]:
+        values, counts = np.unique(self.values, return_counts=True)
+        return [(float(v), float(c) / len(self.values)) for v, c in zip(values, counts, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Component(Law):
+    """One column of a joint sample; constants of one ``group`` are rows of the same ``table``, drawn together."""
+
+    table: Array
+    index: int
+    group: tuple[str, ...]
+
+    @property
+    def column(self) -> Array:
+        """The sample of this constant alone."""
+        return np.asarray(self.table[:, self.index])
+
+    def numeric(self, digits: int | None = None) -> Law:
+        return self  # a sample is of floats
+
+    def atoms_of(self) -> list[tuple[float, float]]:
+        return Empirical(self.column).atoms_of()
+
+
+def expectation(function: Callable[..., Any], laws: Sequence[Law], order: int) -> float:
+    """Return the mean of a function of independent constants, by the product of their rules."""
+    rules = [law.rule(order) for law in laws]
+    grids = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")
+    weights = functools.reduce(np.multiply.outer, (mass for _, mass in rules))
+    return float(np.sum(weights * function(*grids)))
+
+
+def _precise(value: Any, digits: int) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_precise(item, digits) for item in value)
+    if isinstance(value, Law):
+        return value.numeric(digits)
+    import mpmath
+
+    near = Fraction(repr(float(value))).limit_denominator(10**9)
+    spelled = near if abs(float(near) - value) <= 4e-16 * abs(value) else Fraction(value)
+    with mpmath.workdps(digits):
+        return mpmath.mpf(spelled.numerator) / spelled.denominator
+
+
+@functools.lru_cache(maxsize=64)
+def _hermite(order: int) -> tuple[Array, Array]:
+    from scipy.special import roots_hermitenorm
+
+    nodes, weights = roots_hermitenorm(order)
+    keep = weights > 0
+    return nodes[keep], weights[keep] / weights.sum()
+
+
+def _word(value: float) -> str:
+    return f"{float(value):.12g}"
+
+
+def _probability(value: float) -> str | None:
+    return None if 0 <= value <= 1 else f"the probability must lie in [0, 1], got {_word(value)}"
+
+
+def _variance(value: float) -> str | None:
+    return None if value >= 0 else f"the variance must be >= 0, got {_word(value)}"
+
+
+def _shares(probabilities: Sequence[float]) -> str | None:
+    if not all(0 <= share <= 1 for share in probabilities):
+        return "a probability lies outside [0, 1]"
+    total = float(sum(probabilities))
+    return None if abs(total - 1) < 1e-12 else f"the probabilities sum to {total:.12g}, not to 1"

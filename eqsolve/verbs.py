@@ -1,0 +1,37 @@
+"""Verbs of models and results that a later stage carries out: ``flow.dmft()``, ``system.rescale_time(...)``, ``res.plot()``.
+
+Data flows one way through the package, and no module imports a later stage. Users, though, ask a model for what follows
+from it. So the methods stand on the model, with their signatures and docstrings, and find here the function that does
+the work. This is the one place where an earlier stage reaches a later one; it does so by name, when asked.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["later"]
+
+_HOMES = {
+    "show": "eqsolve.language.printing:Shown",
+    "dmft": "eqsolve.passes.flow.dmft:derive_dmft",
+    "gradient_descent": "eqsolve.passes.flow.dmft:derive_descent",
+    "infinite_data": "eqsolve.passes.flow.infinite_data:derive_infinite_data",
+    "momentum": "eqsolve.passes.flow.momentum:add_momentum",
+    "rescale_time": "eqsolve.passes.rewrite.rescaling:rescale_time",
+    "shift_time": "eqsolve.passes.rewrite.rescaling:shift_time",
+    "rescale_unknown": "eqsolve.passes.rewrite.rescaling:rescale_unknown",
+    "leading_order": "eqsolve.passes.rewrite.rescaling:leading_order",
+    "eliminate": "eqsolve.passes.rewrite.elimination:eliminate",
+    "simulate": "eqsolve.microscopic.simulate:simulate",
+    "save": "eqsolve.results.archive:save",
+    "plot_result": "eqsolve.plotting.choose:plot_result",
+    "plot_law": "eqsolve.plotting.laws:plot_law",
+    "animate_law": "eqsolve.plotting.animation:animate_law",
+}
+
+
+def later(verb: str) -> Any:
+    """Return the function behind a verb."""
+    module, name = _HOMES[verb].split(":")
+    return getattr(importlib.import_module(module), name)
