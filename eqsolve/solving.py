@@ -59,7 +59,7 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
         what = "random constants only" if model.processes else "no memory"
         return Choice("ode", f"ordinary differential equations with {what}: an adaptive integrator on quadrature nodes")
     if kernels is False:
-        from eqsolve.solvers.operators.solve import is_composition
+        from eqsolve.passes.forms.composition import is_composition
 
         if is_composition(model):
             return Choice("operators", "kernels that enter through compositions, only functions of one time asked for")

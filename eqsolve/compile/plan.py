@@ -1,29 +1,108 @@
-"""Plans: a model compiled once, for all values of its parameters that leave its structure as it is."""
+"""Plans: a model compiled once, for all values of its parameters that leave its structure as it is.
+
+``Plan.facts`` is what decides which solver fits; ``Plan.program(form)`` the functions and operators that a solver of this
+form runs, made when first asked for. A plan is kept with its model, by what selects the structure: values of whole-number
+parameters, of those in branches and exponents, which parameters vanish or are infinite, and the kinds of the laws.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from eqsolve.compile.stochastic import StochasticPlan, compile_stochastic
-from eqsolve.language.binding import Binding
+from eqsolve.language.model import Model
+from eqsolve.language.nodes import Int
+from eqsolve.language.symbols import Function, Parameter
 from eqsolve.language.system import System
-from eqsolve.passes.forms.path_form import derive_path_form
-from eqsolve.passes.forms.structure import choosing_parameters, structural_values
-from eqsolve.passes.rewrite.substitution import apply_substitutions
+from eqsolve.passes.forms.composition import is_composition
 
-_PLANS: dict[Any, Any] = {}
+__all__ = ["Facts", "Plan", "make_plan"]
 
 
-def stochastic_plan(binding: Binding, discrete: bool) -> tuple[StochasticPlan, dict[str, Any]]:
-    system = binding.model
-    assert isinstance(system, System)
-    put = structural_values(choosing_parameters(system), binding.values)
-    key = (system, tuple(put.items()), discrete)
-    if key not in _PLANS:
-        changed = system if discrete else apply_substitutions(system)  # exact in continuous time only
-        form = derive_path_form(changed.subs(put))
-        _PLANS[key] = compile_stochastic(form, [item for item in system.parameters if item not in put]), form.laws
-    plan, more = _PLANS[key]
-    laws = {item.name: law for item, law in binding.laws.items()}
-    laws |= {item.name: law.subs(dict(binding.values)) for item, law in more}
-    return plan, laws
+@dataclass(frozen=True)
+class Facts:
+    """What a model is made of, by name.
+
+    Attributes
+    ----------
+    kind
+        "System", "FixedPoint" or "Singularity".
+    processes, noises, kernels, functions
+        Unknowns along paths, driving processes, functions of two times and of one.
+    memory
+        Whether integrals over the past occur.
+    implicit
+        Whether an unknown stands in its own definition.
+    composition
+        Whether every kernel enters linearly or through integrals of at most one other kernel.
+    """
+
+    kind: str
+    processes: tuple[str, ...] = ()
+    noises: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    memory: bool = False
+    implicit: bool = False
+    composition: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A compiled model.
+
+    Attributes
+    ----------
+    model
+        The model with the values that decide its structure put in; its constraints have become equations.
+    parameters
+        Those that are arguments of the plan's functions.
+    """
+
+    model: Model
+    parameters: tuple[Parameter, ...]
+    facts: Facts
+    _programs: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    def program(self, form: str) -> Any:
+        """Return what a solver of this form runs; see ``FORMS``."""
+        if form not in self._programs:
+            self._programs[form] = FORMS[form](self)
+        return self._programs[form]
+
+
+def find_facts(model: Model) -> Facts:
+    """Return what a model is made of."""
+    if not isinstance(model, System):
+        return Facts(model.kind)
+    equations = model.equations
+    return Facts(
+        model.kind,
+        tuple(item.name for item in model.processes),
+        tuple(item.name for item in model.noises),
+        tuple(item.name for item in model.kernels),
+        tuple(eq.key for eq in equations if isinstance(eq.head, Function)),
+        any(equation.rhs.has(Int) for equation in equations),
+        any(eq.rhs.has(eq.target) for eq in equations if not eq.is_differential and eq.target is not None),
+        not model.processes and is_composition(model),
+    )
+
+
+def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
+    """Return the plan of a model with some values put in."""
+    if isinstance(model, System) and model.constraints:
+        from eqsolve.passes.rewrite.constraints import reduce_constraints
+
+        model = reduce_constraints(model).system
+    arguments = tuple(item for item in model.parameters if item not in put)
+    model = model.subs(dict(put)) if put else model
+    return Plan(model, arguments, find_facts(model))
+
+
+FORMS: dict[str, Callable[[Plan], Any]] = {}
+"""How a plan is compiled for each form of solver."""

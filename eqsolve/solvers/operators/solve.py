@@ -16,23 +16,20 @@ import math
 from typing import Any
 
 import numpy as np
-from sympy import Add, expand
 
 from eqsolve.language.binding import Binding
-from eqsolve.errors import ModelError, SolverError, UsageError
-from eqsolve.language.equations import Equation
-from eqsolve.language.nodes import Int
-from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
+from eqsolve.compile.lowering import at
+from eqsolve.compile.operators import OperatorsProgram, compile_operators
+from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.system import System
-from eqsolve.passes.forms.path_form import derive_path_form
-from eqsolve.passes.forms.sectors import ROW
 from eqsolve.results.result import Result
 from eqsolve.numerics.grids import Array, PanelGrid
-from eqsolve.numerics.operators import Closure, Evaluation, OperatorGrid
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 
-__all__ = ["is_composition", "solve_operators"]
+__all__ = ["solve_operators"]
 
 _GROWTH = 1.35
 _RATIO = math.sqrt(2.0)
@@ -40,74 +37,22 @@ _ROUNDS = 6
 _MOST_SWEEPS = 600
 
 
-def is_composition(system: System) -> bool:
-    """Whether every kernel enters linearly or through integrals of at most one other kernel."""
-    marker = Time("i")
-    for equation in system.equations:
-        head = equation.head
-        if isinstance(head, Correlation) and any(_on_diagonal(key) for key in system.init if _belongs(key, head)):
-            return False  # a value on the diagonal means a cusp there
-        for node in equation.rhs.atoms(Int):
-            kernels = [value for value in node.integrand.atoms(Value) if value.head.arity == 2]
-            if len(kernels) > 2 or not any(isinstance(value.head, Response) for value in kernels):
-                return False
-            if any(node.integrand.diff(value).has(value) for value in kernels):
-                return False
-        outside = equation.rhs.replace(lambda item: isinstance(item, Int), lambda item: marker)
-        values = [value for value in outside.atoms(Value) if value.head.arity == 2]
-        if any(outside.diff(value).atoms(Value) & set(values) for value in values):
-            return False
-        responses = {value for value in values if isinstance(value.head, Response)}
-        if isinstance(head, Correlation) and responses:
-            return False  # white noise: a cusp again
-        if isinstance(head, Response) and not all(
-            term.atoms(Value) & responses or marker in term.free_symbols for term in Add.make_args(expand(outside))
-        ):
-            return False  # a given kernel, which is no composition of others
-    return bool(system.kernels)
-
-
-def _belongs(key: Any, head: Any) -> bool:
-    return isinstance(key, Value) and key.head == head
-
-
-def _on_diagonal(key: Value) -> bool:
-    return isinstance(key.moments[0], Time) and key.moments[0] == key.moments[1]
-
-
 class _Sweeps:
     """The unknowns of a closed system, swept in turn on a grid."""
 
-    def __init__(self, system: System) -> None:
-        self.form = derive_path_form(system)
-        self.closure = Closure(self.form, cyclic=True)
-        self.starts = {eq.head: self._start(system, eq) for eq in self.closure.order if eq.is_differential}
-        self.sweeps = 0
+    def __init__(self, program: OperatorsProgram) -> None:
+        self.program, self.sweeps = program, 0
 
-    def _start(self, system: System, equation: Equation) -> Any:
-        head = equation.head
-        if isinstance(head, Function):
-            return system.init[head]
-        for key, value in system.init.items():
-            if _belongs(key, head):
-                return value.xreplace({key.moments[0]: ROW}) if _on_diagonal(key) else value
-        raise ModelError(f"{equation.label} has no initial value")
-
-    def solve(self, grid: OperatorGrid, tolerance: float) -> Evaluation:
+    def solve(self, grid: OperatorGrid, tolerance: float) -> Kernels:
         """Sweep from nothing to the fixed point; every sweep is causal and uses the newest values."""
-        state = Evaluation(self.closure, grid, {})
-        self._put(state, self._zeros(grid))
+        state = _nothing(self.program, grid)
         change = previous = np.inf
         for _ in range(_MOST_SWEEPS):
-            before = self._get(state)
-            for equation in self.closure.order:
-                if equation.is_differential:
-                    start = state.vector(self.starts[equation.head])
-                    state.define_differential(equation, start if isinstance(equation.head, Response) else start[0])
-                else:
-                    state.define(equation)
+            before = _unknowns(state)
+            for item in self.program.definitions:
+                state.define(item)
             self.sweeps += 1
-            after = self._get(state)
+            after = _unknowns(state)
             previous, change = change, max(_change(after[key], before[key]) for key in after)
             shrinks = min(change / previous, 0.999) if math.isfinite(previous) and previous > 0 else 0.999
             if change * shrinks / (1 - shrinks) <= tolerance:  # what all further sweeps together would still change
@@ -118,23 +63,22 @@ class _Sweeps:
             f"the kernels do not settle (last change {change:.2g}); try the two-time solver: solver='two_time'"
         )
 
-    def _zeros(self, grid: OperatorGrid) -> dict[Any, Array]:
-        return {
-            eq.head: np.zeros(grid.size) if isinstance(eq.head, Function) else np.zeros((grid.size, grid.size))
-            for eq in self.closure.order
-        }
+    def curves(self, state: Kernels) -> dict[str, Array]:
+        """Return every function of one time."""
+        return state.functions | {name: state.vector(item) for name, item in self.program.observables}
 
-    def _get(self, state: Evaluation) -> dict[Any, Array]:
-        return {**state.tables, **state.operators, **state.functions}
 
-    def _put(self, state: Evaluation, values: dict[Any, Array]) -> None:
-        for head, value in values.items():
-            if isinstance(head, Function):
-                state.functions[head] = value
-            elif isinstance(head, Response):
-                state.operators[head] = value
-            else:
-                state.tables[head] = value
+def _nothing(program: OperatorsProgram, grid: OperatorGrid) -> Kernels:
+    """Return kernels and functions that vanish."""
+    state = Kernels(grid, {})
+    homes = {"function": state.functions, "response": state.operators, "correlation": state.tables}
+    for item in program.definitions:
+        homes[item.kind][item.name] = np.zeros(grid.size if item.kind == "function" else (grid.size, grid.size))
+    return state
+
+
+def _unknowns(state: Kernels) -> dict[str, Array]:
+    return {**state.tables, **state.operators, **state.functions}
 
 
 def _change(after: Array, before: Array) -> float:
@@ -148,7 +92,8 @@ def solve_operators(binding: Binding, options: Options) -> Result:
     begin = binding.number(system.start)
     if options.t_max <= begin:
         raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
-    sweeps = _Sweeps(system.subs(dict(binding.values)))
+    numbers = {item.name: float(value) for item, value in binding.values.items()}
+    sweeps = _Sweeps(at(compile_operators(system, system.parameters), numbers))
     if options.step is not None:
         return _discrete(binding, sweeps, begin, options)
     order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
@@ -161,8 +106,7 @@ def solve_operators(binding: Binding, options: Options) -> Result:
     for _ in range(_ROUNDS):
         new = _geometric(begin, span, step, growth, order)
         state = sweeps.solve(OperatorGrid.from_panels(new), tolerance)
-        curves = {head.name: values for head, values in state.functions.items()}
-        curves |= {name: state.vector(expr) for name, expr in sweeps.form.observables}
+        curves = sweeps.curves(state)
         if old is not None and panels is not None:
             ratio = max(new.panels / panels.panels, 1.2)
             errors = {
@@ -183,11 +127,10 @@ def _discrete(binding: Binding, sweeps: _Sweeps, begin: float, options: Options)
     assert options.step is not None
     grid = OperatorGrid.discrete(options.step, begin, options.t_max)
     state = sweeps.solve(grid, 1e-14)
-    curves = {head.name: values for head, values in state.functions.items()}
-    curves |= {name: state.vector(expr) for name, expr in sweeps.form.observables}
+    curves = sweeps.curves(state)
     errors = {name: 1e-12 * np.maximum(np.abs(v), np.abs(v).max()) for name, v in curves.items()}
     panels = PanelGrid(grid.nodes, 1)
-    return _package(binding, sweeps.form.name, panels, curves, errors, 0.0, options, sweeps.sweeps)
+    return _package(binding, binding.model.name, panels, curves, errors, 0.0, options, sweeps.sweeps)
 
 
 def _geometric(begin: float, span: float, step: float, growth: float, order: int) -> PanelGrid:

@@ -1,0 +1,48 @@
+"""What a solver is.
+
+A solver is an object with a name and two methods. It never sees a symbol: a plan's ``facts`` tell it what the model is
+made of, ``plan.program(form)`` gives it array functions with parameters as arguments, and ``eqsolve.compile.at(program,
+values.numbers)`` binds these to numbers. Its docstring gives the order, the cost, the memory, a reference, and when it is
+chosen.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from eqsolve.compile.plan import Plan
+    from eqsolve.compile.values import Values
+    from eqsolve.results.result import Result
+    from eqsolve.solvers.options import Options
+
+__all__ = ["Solver"]
+
+
+class Solver(ABC):
+    """Base of all solvers, ours and users'."""
+
+    name: ClassVar[str]
+    """How it is asked for: ``solver="name"``."""
+
+    discrete: ClassVar[bool] = False
+    """Whether it can solve the discrete-time system of a given step."""
+
+    @abstractmethod
+    def why_not(self, plan: Plan) -> str:
+        """Return why a model cannot be solved, in words that follow "cannot solve model M:"; nothing when it can."""
+
+    @abstractmethod
+    def why(self, plan: Plan) -> str:
+        """Return what speaks for this solver, for a plan it can solve."""
+
+    @abstractmethod
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+        """Solve to the tolerance in the options, or as well as it goes with the reason in the result's status.
+
+        Raises
+        ------
+        SolverError
+            When there is no result; what there is up to a point is its attribute ``partial``.
+        """
