@@ -69,7 +69,7 @@ def _imports(node: ast.AST) -> Iterator[str]:
         if isinstance(child, ast.Import):
             yield from (item.name for item in child.names)
         elif isinstance(child, ast.ImportFrom):
-            assert child.level == 0 and child.module, "imports are absolute"
+            assert child.module, "imports are absolute"
             full = [f"{child.module}.{item.name}" for item in child.names]
             yield from (name if name in FILES else child.module for name in full)
         yield from _imports(child)

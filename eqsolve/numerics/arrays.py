@@ -8,4 +8,4 @@ import numpy as np
 
 __all__ = ["Array"]
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray[Any, np.dtype[Any]]

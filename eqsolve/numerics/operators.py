@@ -21,10 +21,11 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Correlation, Function, Response, Value
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.diagonal_blocks import recovery
+from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.passes.forms.path_form import PathForm
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
-from eqsolve.numerics.diagonal_blocks import recovery
-from eqsolve.numerics.grids import Array, PanelGrid, radau
 
 __all__ = ["Closure", "OperatorGrid"]
 

@@ -18,17 +18,18 @@ from typing import Any
 import numpy as np
 from sympy import Add, expand
 
-from eqsolve.language.binding import Binding
 from eqsolve.errors import ModelError, SolverError, UsageError
+from eqsolve.language.binding import Binding
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import Int
 from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
 from eqsolve.language.system import System
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import Closure, Evaluation, OperatorGrid
 from eqsolve.passes.forms.path_form import derive_path_form
 from eqsolve.passes.forms.sectors import ROW
 from eqsolve.results.result import Result
-from eqsolve.numerics.grids import Array, PanelGrid
-from eqsolve.numerics.operators import Closure, Evaluation, OperatorGrid
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 

@@ -8,11 +8,11 @@ import numpy as np
 from sympy import Abs, Add, Expr, Heaviside, Max, Min, Piecewise, sign
 
 from eqsolve.language.nodes import E
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.diagonal_blocks import recovered_degree
-from eqsolve.numerics.grids import Array
 from eqsolve.numerics.operators import Evaluation
-from eqsolve.solvers.options import Options
 from eqsolve.numerics.rows import RowStore
+from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.sweeps import Means, Solved, Sweeper, interpolation_matrix
 from eqsolve.solvers.tolerance import allowance, excess
 

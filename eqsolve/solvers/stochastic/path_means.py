@@ -9,9 +9,9 @@ from sympy import Expr, S
 
 from eqsolve.compile.paths import CompiledMean
 from eqsolve.language.nodes import E
-from eqsolve.passes.forms.path_form import Link
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.operators import Evaluation
+from eqsolve.passes.forms.path_form import Link
 from eqsolve.solvers.stochastic.path_responses import PathResponses
 
 __all__ = ["PathSolver"]

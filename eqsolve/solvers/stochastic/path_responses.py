@@ -12,7 +12,7 @@ import numpy as np
 
 from eqsolve.compile.paths import CompiledMean
 from eqsolve.language.nodes import E
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.arrays import Array
 from eqsolve.solvers.stochastic.paths import Paths
 
 __all__ = ["PathResponses"]

@@ -15,12 +15,12 @@ from sympy import Expr, S
 from eqsolve.compile.paths import CompiledEnsemble
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.language.nodes import E
-from eqsolve.numerics.memory import memory
-from eqsolve.passes.forms.path_form import Drive, Link
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points, rotate
-from eqsolve.numerics.grids import Array
 from eqsolve.numerics.laws import Law
+from eqsolve.numerics.memory import memory
 from eqsolve.numerics.operators import Evaluation
+from eqsolve.passes.forms.path_form import Drive, Link
 
 __all__ = ["Paths", "eliminate"]
 

@@ -19,21 +19,22 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import Binding
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.binding import Binding
 from eqsolve.language.system import System
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Level
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.levels import make_level, refine
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.rows import RowStore
 from eqsolve.passes.forms.path_form import derive_path_form
 from eqsolve.passes.rewrite.substitution import apply_substitutions
 from eqsolve.results.result import Result
-from eqsolve.numerics.gaussian import Level
-from eqsolve.numerics.grids import Array, PanelGrid
-from eqsolve.numerics.levels import make_level, refine
-from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stochastic.path_means import PathSolver
 from eqsolve.solvers.recording import recorded
-from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.stochastic.errors import KINKS, Curves, Judge
+from eqsolve.solvers.stochastic.path_means import PathSolver
 from eqsolve.solvers.stochastic.sweeps import Means, Solved, Sweeper
 from eqsolve.solvers.tolerance import allowance
 

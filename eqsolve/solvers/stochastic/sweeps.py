@@ -19,19 +19,20 @@ from typing import Any
 import numpy as np
 from sympy import MatrixBase
 
-from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.compile.paths import compile_ensemble
 from eqsolve.errors import SolverError
-from eqsolve.language.nodes import E
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.files.codec import Codec
-from eqsolve.passes.forms.path_form import PathForm
+from eqsolve.language.nodes import E
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Layout, Level, Points
-from eqsolve.numerics.grids import Array, PanelGrid
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.laws import Law
 from eqsolve.numerics.operators import Closure, Evaluation, OperatorGrid
-from eqsolve.solvers.stochastic.path_means import PathSolver
-from eqsolve.solvers.recording import recorded
 from eqsolve.numerics.secants import Secants, solve_krylov
+from eqsolve.passes.forms.path_form import PathForm
+from eqsolve.solvers.recording import recorded
+from eqsolve.solvers.stochastic.path_means import PathSolver
 
 __all__ = ["Solved", "Sweeper"]
 
