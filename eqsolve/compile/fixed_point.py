@@ -22,12 +22,12 @@ from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter
+from eqsolve.numerics.arrays import Array
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.reduction import Reduced, branch_key, reduce_fixed_point
 
 __all__ = ["Plan", "compile_fixed_point"]
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Lowered = Callable[..., list[Any]]
 
 _PLANS: dict[Any, Plan] = {}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["increasing_roots"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["first_grid", "table", "table_starts"]
 

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["Plateau", "Transition", "activation_times", "crossing", "find_phases", "grokking_time"]
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

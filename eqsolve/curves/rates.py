@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["FittedRate", "RateCurve", "fit_rate", "rate_curve"]
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

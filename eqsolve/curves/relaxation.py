@@ -17,10 +17,10 @@ from sympy import Dummy
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.laplace.bundle import Bundle
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["PathRates", "path_rates"]
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 _OFFSETS = np.array([0.16, 0.08, 0.04, 0.02])
 
 
@@ -100,8 +100,8 @@ def path_rates(
         Parameters and laws, as for ``solve``.
     """
     from eqsolve.language.loading import load
-    from eqsolve.solvers.singularity.solve import bind_singularity, compile_singularity
     from eqsolve.solvers.singularity.law import law_source
+    from eqsolve.solvers.singularity.solve import bind_singularity, compile_singularity
 
     chosen = load(model) if isinstance(model, str) else model
     if not isinstance(chosen, Singularity) or pole not in chosen.variables:

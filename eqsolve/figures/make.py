@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Agreement", "Analysis", "Made", "Run", "Unavailable", "find_analysis", "list_analyses", "make"]
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 _LIMIT = 4.0  # standard errors beyond which an explanation is due
 _OUTSIDE = ("cli", "plotting", "_models", "_analyses")  # parts of the package that no number depends on
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelFile", "find", "list_models", "load"]
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)

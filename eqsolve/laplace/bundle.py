@@ -10,7 +10,8 @@ from sympy import Basic, Dummy, Expr, Pow, cse, lambdify
 
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Random
-from eqsolve.laplace.expectation import Array, Rule
+from eqsolve.laplace.expectation import Rule
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["Bundle", "StaticParts"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
 
 __all__ = ["Part", "density_parts", "legendre_panels", "precise_rule_of", "split"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Coordinate = Callable[[Any, Any], Any]
 ORDER = 16
 DEPTH = 60

@@ -16,11 +16,11 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.laplace.densities import Part, density_parts, legendre_panels, precise_rule_of, split
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Law
 
 __all__ = ["LawSource", "PointSource", "Rule", "Source", "as_source"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Probe = Callable[[Mapping[str, Array]], Array]
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.laplace.expectation import Array
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, pole_limit, track_to
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["POLE", "Region", "Survey", "survey"]
 

@@ -14,7 +14,8 @@ from eqsolve.errors import UsageError
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Random
 from eqsolve.laplace.bundle import Bundle
-from eqsolve.laplace.expectation import Array, Rule, Source
+from eqsolve.laplace.expectation import Rule, Source
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["Derivatives", "ImplicitTransform", "Prepared"]
 

@@ -11,10 +11,9 @@ from sympy import Basic, lambdify
 from eqsolve.compile.increasing import increasing_roots
 from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.nodes import InverseValue
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["InverseFunction"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class InverseFunction:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["Inverted", "implicit_function", "invert"]
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Inverted(tuple):  # type: ignore[type-arg]

@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import Binding
 from eqsolve.compile.fixed_point import Plan
 from eqsolve.errors import UsageError
+from eqsolve.language.binding import Binding
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Point
 from eqsolve.language.proximal import proximal
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.microscopic.minimisers import declared
+from eqsolve.numerics.arrays import Array
 from eqsolve.passes.forms.reduction import reduce_fixed_point
 
 __all__ = ["MessagePassing", "pass_messages"]
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.laws import Law, Normal, Rademacher, StudentT
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["Features", "read_data"]
 

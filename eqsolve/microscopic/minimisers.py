@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 from sympy import Abs, Expr, S, sign
 
-from eqsolve.language.binding import Binding
 from eqsolve.compile.increasing import increasing_roots
 from eqsolve.compile.lowering import lower
-from eqsolve.results.distribution import Distribution
 from eqsolve.errors import MissingExtraError, SolverError, UsageError
+from eqsolve.language.binding import Binding
 from eqsolve.language.fixed_point import FixedPoint, Minimiser
+from eqsolve.numerics.arrays import Array
+from eqsolve.results.distribution import Distribution
 
 __all__ = ["FiniteSize", "draw", "finite_size", "measure", "minimise"]
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def declared(binding: Binding) -> Minimiser:

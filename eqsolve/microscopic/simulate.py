@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.language.binding import Binding, bind
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.symbols import Random
-from eqsolve.numerics.memory import memory
 from eqsolve.microscopic.data import Features, read_data
 from eqsolve.microscopic.integrators import descend, flow_through
 from eqsolve.microscopic.linearised import fastest
 from eqsolve.microscopic.lowered import LoweredFlow, Sample, lower_flow
 from eqsolve.microscopic.simulation import Simulation
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import HOW, draw_constants, draw_law
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.memory import memory
 
 __all__ = ["Simulation", "draw_sample", "simulate"]
 

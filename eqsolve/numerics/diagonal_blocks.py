@@ -9,16 +9,15 @@ the panel's start, which are known. It is good on the triangle t' ≤ t and cont
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
 
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import radau
 
 __all__ = ["recovered_degree", "recovery"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _TRUST = 0.1  # weight of a moment, per degree, in rows before the last one, which is as accurate as a Radau rule
 _RCOND = 1e-10
 

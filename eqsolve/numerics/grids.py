@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["PanelGrid", "Radau", "radau"]
 

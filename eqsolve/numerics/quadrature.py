@@ -16,9 +16,8 @@ import numpy as np
 from sympy import Basic
 
 from eqsolve.compile.fixed_point import Plan
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature_rows import Rows, node_arguments, stacked
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["Lines", "Mesh", "adapt", "coarse_mesh", "expectations", "gradients", "normal_density", "stacked"]
 

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.fixed_point import Plan
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature_laws import Branch
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["Rows", "make_rows", "node_arguments", "rows_along", "stacked"]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsolve.numerics.grids import Array, PanelGrid, lagrange, radau
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 
 __all__ = ["Record", "RowStore"]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from eqsolve.numerics.arrays import Array
 
 __all__ = ["Secants", "solve_krylov"]
 

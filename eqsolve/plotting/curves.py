@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.style import BAND, LINE, TITLE_SIZE, new_axes, plain, shades
-from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result

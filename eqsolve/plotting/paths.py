@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.curves import time_axis
 from eqsolve.plotting.style import COLOURS, LINE, new_axes, plain
-from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError
+from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.style import BAND, LINE, SEQUENTIAL, edges_between, is_geometric, new_axes, plain, shades
-from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
     import xarray as xr

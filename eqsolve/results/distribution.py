@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.numerics.arrays import Array
 from eqsolve.verbs import later
 
 __all__ = ["Distribution", "Histogram"]
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.arrays import Array
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result

@@ -11,13 +11,14 @@ import numpy as np
 from sympy import Basic, Expr, Float, SympifyError, sympify
 from sympy.core.function import Derivative
 
-from eqsolve.language.binding import moment, read_value
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import ParameterError, UsageError, did_you_mean
+from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
-from eqsolve.numerics.grids import Array, PanelGrid, lagrange, radau
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 
 if TYPE_CHECKING:
     import xarray as xr

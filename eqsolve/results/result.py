@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.numerics.grids import Array, PanelGrid
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
 from eqsolve.verbs import later
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 __all__ = ["Finding", "Trial", "examine", "run_trials"]
@@ -51,7 +52,7 @@ def examine() -> list[Finding]:
 def _versions() -> Iterator[Finding]:
     from eqsolve._version import __version__
 
-    yield Finding("eqsolve", f"{__version__} in {os.path.dirname(os.path.abspath(__file__))}")
+    yield Finding("eqsolve", f"{__version__} in {Path(__file__).resolve().parents[1]}")
     yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
     for name in _NEEDED:
         version = _version(name)

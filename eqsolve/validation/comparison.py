@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.numerics.arrays import Array
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
-from eqsolve.numerics.grids import Array
 
 __all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare"]
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import bind
-from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
-from eqsolve.results.distribution import Distribution
 from eqsolve.errors import UsageError
+from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
+from eqsolve.numerics.arrays import Array
+from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
-from eqsolve.numerics.grids import Array
+from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
 
 __all__ = ["Comparison", "Validation", "validate"]
 

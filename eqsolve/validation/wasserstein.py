@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve.numerics.arrays import Array
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
-from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.law import FixedPointLaw

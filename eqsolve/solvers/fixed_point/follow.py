@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import bind, read_value
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.binding import bind, read_value
 from eqsolve.language.fixed_point import Cases, FixedPoint
 from eqsolve.language.model import Model
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
 
 __all__ = ["follow"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def follow(

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.compile.increasing import increasing_roots
-from eqsolve.results.distribution import Distribution, Histogram, probabilities
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.quadrature import Lines, adapt, expectations, normal_density
 from eqsolve.numerics.quadrature_rows import Rows, rows_along, stacked
+from eqsolve.results.distribution import Distribution, Histogram, probabilities
 from eqsolve.solvers.fixed_point.problem import constant_laws
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FixedPointLaw", "known_variables"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _FAR, _SEGMENTS = 12.0, 320
 _JOINT = 16  # nodes across the direction of a variable in its joint law with the random constants
 _ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expectations settle

@@ -15,11 +15,10 @@ import numpy as np
 from sympy import Basic
 
 from eqsolve.compile.fixed_point import Plan
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt, gradients
 from eqsolve.numerics.quadrature_laws import Branch
 from eqsolve.numerics.quadrature_rows import make_rows
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["Linearised", "Point", "Problem", "interval_of", "linearise", "newton", "polish", "residuals", "sign_of"]
 

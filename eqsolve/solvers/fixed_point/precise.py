@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sympy import Basic, Expr, lambdify
 
-from eqsolve.results.distribution import Distribution
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.passes.forms.kinks import Root, Switch
-from eqsolve.solvers.fixed_point.newton import Problem
-from eqsolve.solvers.fixed_point.problem import constant_laws
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt
 from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.numerics.quadrature_rows import Rows, make_rows, stacked
+from eqsolve.passes.forms.kinks import Root, Switch
+from eqsolve.results.distribution import Distribution
+from eqsolve.solvers.fixed_point.newton import Problem
+from eqsolve.solvers.fixed_point.problem import constant_laws
 
 if TYPE_CHECKING:
     from eqsolve.compile.fixed_point import Plan
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PreciseSolution", "refine"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _GUARD = 12
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 from sympy import Basic
 
 from eqsolve.compile.fixed_point import Plan
-from eqsolve.solvers.fixed_point.newton import Point, Problem, interval_of, newton, polish, residuals, sign_of
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Mesh, coarse_mesh, expectations
 from eqsolve.numerics.quadrature_rows import make_rows
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from eqsolve.solvers.fixed_point.newton import Point, Problem, interval_of, newton, polish, residuals, sign_of
 
 __all__ = ["Near", "find_solutions", "searched"]
 

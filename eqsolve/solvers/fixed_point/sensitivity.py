@@ -14,17 +14,16 @@ from sympy import Basic, Symbol, sympify
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.quadrature import gradients
 from eqsolve.passes.forms.kinks import Switch
 from eqsolve.solvers.fixed_point.newton import Point, Problem, linearise
 from eqsolve.solvers.fixed_point.problem import make_problem
-from eqsolve.numerics.quadrature import gradients
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import Solution
 
 __all__ = ["derivative", "expectation", "sensitivity"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def sensitivity(solution: Solution, parameter: str) -> dict[str, float]:

@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sympy import Expr
 
-from eqsolve.language.binding import Binding
 from eqsolve.compile.fixed_point import Plan
 from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.language.binding import Binding
 from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.quadrature import Mesh, expectations
+from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.newton import Point, Problem, polish, residuals
 from eqsolve.solvers.fixed_point.problem import RULE, constant_laws, make_problem
 from eqsolve.solvers.fixed_point.search import find_solutions, searched
 from eqsolve.solvers.options import Options
-from eqsolve.numerics.quadrature import Mesh, expectations
-from eqsolve.numerics.quadrature_laws import branches
 
 if TYPE_CHECKING:
     from eqsolve.results.distribution import Distribution
 
 __all__ = ["Solution", "solve_fixed_point", "solve_problem"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 logger = logging.getLogger("eqsolve")
 
 

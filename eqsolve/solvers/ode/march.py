@@ -15,8 +15,8 @@ import numpy as np
 
 from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import Paths
-from eqsolve.numerics.grids import Array
 from eqsolve.solvers.options import Options
 
 __all__ = ["Integrator", "Run", "StoppedError"]

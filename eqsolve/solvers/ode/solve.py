@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import Binding
 from eqsolve.compile.ode import OdeProgram, compile_ode
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.binding import Binding
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.results.result import Result
-from eqsolve.numerics.grids import Array, PanelGrid, lagrange, radau
 from eqsolve.solvers.ode.march import Integrator, Run, StoppedError
 from eqsolve.solvers.ode.rules import Levels, choose_rules, first_levels, grow, quadrature_error
 from eqsolve.solvers.options import Options

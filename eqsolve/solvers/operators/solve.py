@@ -23,7 +23,8 @@ from eqsolve.compile.operators import OperatorsProgram, compile_operators
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.system import System
 from eqsolve.results.result import Result
-from eqsolve.numerics.grids import Array, PanelGrid
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.options import Options

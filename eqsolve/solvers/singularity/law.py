@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import Binding, bind
 from eqsolve.errors import ModelError, ParameterError, UsageError, did_you_mean
+from eqsolve.language.binding import Binding, bind
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.model import Model
-from eqsolve.laplace.expectation import Array, LawSource, Probe, Rule, Source
-from eqsolve.solvers.fixed_point.law import FixedPointLaw
+from eqsolve.laplace.expectation import LawSource, Probe, Rule, Source
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt
+from eqsolve.solvers.fixed_point.law import FixedPointLaw
 
 __all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
 

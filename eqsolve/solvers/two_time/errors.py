@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsolve.numerics.grids import Array, PanelGrid
-from eqsolve.solvers.options import Options
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
+from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 from eqsolve.solvers.two_time.history import SMALLEST_SIZE
 from eqsolve.solvers.two_time.march import March

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.numerics.grids import Array
+from eqsolve.numerics.arrays import Array
 
 if TYPE_CHECKING:
     from eqsolve.solvers.two_time.panel import Panel

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, Slot
-from eqsolve.numerics.grids import Array, radau
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import radau
 from eqsolve.solvers.two_time.history import padded
 
 if TYPE_CHECKING:

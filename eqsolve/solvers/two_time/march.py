@@ -15,14 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.numerics.grids import Array, PanelGrid, lagrange, radau
-from eqsolve.solvers.two_time.recording import solve_panel
+from eqsolve.files.checkpoint import Checkpoint
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
 from eqsolve.solvers.two_time.history import History
 from eqsolve.solvers.two_time.merge import Merger
 from eqsolve.solvers.two_time.panel import NoConvergenceError, NotFiniteError, Panel
+from eqsolve.solvers.two_time.recording import solve_panel
 
 __all__ = ["Guide", "March", "NoConvergenceError", "NotFiniteError"]
 

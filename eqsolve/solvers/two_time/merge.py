@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eqsolve.numerics.grids import Array, lagrange, radau
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import lagrange, radau
 from eqsolve.solvers.two_time.history import SMALLEST_SIZE, History
 from eqsolve.solvers.two_time.panel import Panel
 

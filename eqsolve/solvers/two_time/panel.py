@@ -18,7 +18,8 @@ import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
 from eqsolve.numerics.anderson import Anderson
-from eqsolve.numerics.grids import Array, lagrange, radau
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import lagrange, radau
 from eqsolve.solvers.two_time.history import SMALLEST_SIZE, History
 from eqsolve.solvers.two_time.integrals import Integrals
 

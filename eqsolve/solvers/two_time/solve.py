@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import Binding
 from eqsolve.compile.two_time import CompiledPlan, compile_system
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.binding import Binding
 from eqsolve.language.system import System
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.memory import memory
 from eqsolve.results.result import Result
-from eqsolve.numerics.grids import Array
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.two_time.errors import Accuracy, Solution, blame, compare
 from eqsolve.solvers.two_time.march import March, NoConvergenceError, NotFiniteError

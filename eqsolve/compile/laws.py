@@ -1,0 +1,114 @@
+"""Laws of random constants as data: what makes the numeric law, and its numbers as a function of the parameters.
+
+Moments of other constants inside a law, as in Normal(0, E(w_star**2)), are integrals over the laws of these constants,
+taken when the numbers are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Expr
+
+from eqsolve.compile.lowering import lower
+from eqsolve.errors import ParameterError
+from eqsolve.language.law import Law
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Parameter, Random
+from eqsolve.numerics import laws as numeric
+
+__all__ = ["LawPlan", "compile_law"]
+
+_ORDER = 200  # Gauss nodes of a law with a density, for moments inside other laws
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """The mean of a function of the parameters, by name, and of independent constants with given laws."""
+
+    integrand: Callable[..., list[Any]]
+    arguments: tuple[str, ...]
+    laws: tuple[LawPlan, ...]
+
+    def at(self, values: Mapping[str, float]) -> float:
+        given = [values[name] for name in self.arguments]
+        laws = [law.at(values) for law in self.laws]
+        return numeric.expectation(lambda *nodes: self.integrand(*given, *nodes)[0], laws, _ORDER)
+
+
+@dataclass(frozen=True)
+class LawPlan:
+    """A law whose numbers depend on parameters.
+
+    Attributes
+    ----------
+    make
+        What makes the numeric law, of its numbers and of the laws of its parts.
+    numbers
+        The numbers, as a function of the parameters named in ``arguments`` and of the ``moments``.
+    parts
+        The laws this one is made of.
+    usage
+        How the law is written, for messages.
+    """
+
+    make: Callable[..., numeric.Law]
+    numbers: Callable[..., list[Any]]
+    arguments: tuple[str, ...]
+    moments: tuple[_Moment, ...]
+    parts: tuple[LawPlan, ...]
+    usage: str
+
+    def at(self, values: Mapping[str, float]) -> numeric.Law:
+        """Return the law at values of the parameters; a ParameterError if it takes none of these numbers."""
+        given = [values[name] for name in self.arguments]
+        numbers = [float(item) for item in self.numbers(*given, *(moment.at(values) for moment in self.moments))]
+        law = self.make(*numbers, *(part.at(values) for part in self.parts))
+        odd = [item for item in numbers if not math.isfinite(item)]
+        problem = f"a parameter must be a finite real number, got {odd[0]}" if odd else law.problem()
+        if problem:
+            raise ParameterError(f"law {law}: {problem}; usage: {self.usage}")
+        return law
+
+
+def compile_law(law: Law, parameters: Sequence[Parameter], laws: Mapping[Random, Law] | None = None) -> LawPlan:
+    """Return a declared law as data.
+
+    Parameters
+    ----------
+    law
+        The law; its numbers are expressions in the parameters and in moments of other constants.
+    parameters
+        Those that get their values later; all others have been put in.
+    laws
+        The laws of the other constants, where moments of them are needed.
+    """
+    means = [node for item in law.numbers for node in item.atoms(E)]
+    used = sorted({item for item in parameters for number in law.numbers if number.has(item)}, key=lambda item: item.name)
+    inner = dict.fromkeys(means)
+    return LawPlan(
+        law.make(),
+        lower(list(law.numbers), [*used, *inner]),
+        tuple(item.name for item in used),
+        tuple(_compile_moment(mean.argument, parameters, laws or {}) for mean in inner),
+        tuple(compile_law(part, parameters, laws) for part in law.parts),
+        law.usage,
+    )
+
+
+def _compile_moment(integrand: Expr, parameters: Sequence[Parameter], laws: Mapping[Random, Law]) -> _Moment:
+    used = sorted((item for item in parameters if integrand.has(item)), key=lambda item: item.name)
+    constants = sorted(integrand.atoms(Random), key=lambda item: item.name)
+    by_name = {item.name: law for item, law in laws.items()}  # a law in parameters makes a new symbol
+    found = [by_name.get(item.name, item.law) for item in constants]
+    unknown = [item.name for item, law in zip(constants, found, strict=True) if law is None]
+    if unknown:
+        raise ParameterError(f"a law uses the moment `E({integrand})`, but `{unknown[0]}` has no law")
+    return _Moment(
+        lower([integrand], [*used, *constants]),
+        tuple(item.name for item in used),
+        tuple(compile_law(law, parameters, laws) for law in found if law is not None),
+    )
