@@ -291,16 +291,12 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
 
         return solve_two_time(binding, options)
     if name == "stochastic":
-        from eqsolve.compile.lowering import at
-        from eqsolve.compile.plan import stochastic_plan
-        from eqsolve.solvers.stochastic.solve import solve_stochastic
+        from eqsolve.compile.values import binder_of
+        from eqsolve.solvers.stochastic.solve import StochasticSolver
 
-        begin = binding.number(binding.model.start)
-        if options.t_max <= begin:
-            raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
-        plan, laws = stochastic_plan(binding, options.step is not None)
-        numbers = {item.name: float(value) for item, value in binding.values.items()}
-        return solve_stochastic(at(plan, numbers), laws, begin, options, binding.settings())
+        binder = binder_of(binding.model)
+        values = binder.read(binding.settings())
+        return StochasticSolver().solve(binder.plan(values), values, options)
     if name == "operators":
         from eqsolve.solvers.operators.solve import solve_operators
 

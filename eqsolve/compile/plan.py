@@ -104,5 +104,32 @@ def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
     return Plan(model, arguments, find_facts(model))
 
 
-FORMS: dict[str, Callable[[Plan], Any]] = {}
+def _stochastic(plan: Plan) -> Any:
+    from eqsolve.compile.stochastic import compile_stochastic
+    from eqsolve.passes.rewrite.substitution import apply_substitutions
+
+    assert isinstance(plan.model, System)
+    return compile_stochastic(apply_substitutions(plan.model), plan.parameters)
+
+
+def _discrete_stochastic(plan: Plan) -> Any:
+    """Changes of variable are exact in continuous time only."""
+    from eqsolve.compile.stochastic import compile_stochastic
+
+    assert isinstance(plan.model, System)
+    return compile_stochastic(plan.model, plan.parameters)
+
+
+def _operators(plan: Plan) -> Any:
+    from eqsolve.compile.operators import compile_operators
+
+    assert isinstance(plan.model, System)
+    return compile_operators(plan.model, plan.parameters)
+
+
+FORMS: dict[str, Callable[[Plan], Any]] = {
+    "stochastic": _stochastic,
+    "discrete stochastic": _discrete_stochastic,
+    "operators": _operators,
+}
 """How a plan is compiled for each form of solver."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, Symbol, cosh, exp
+from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, cosh, exp
 from sympy import powsimp, sign, sinh, tanh
 
+from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.relations import Relations, in_order
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Function, Value
+from eqsolve.language.symbols import Function, Parameter, Value
+from eqsolve.language.system import System
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms.derivatives import partial
-from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
+from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm, derive_path_form
 from eqsolve.passes.forms.sectors import ROW
 
 __all__ = ["Covariance", "Drive", "EnsemblePlan", "Link", "MeanPlan", "StochasticPlan", "compile_stochastic"]
@@ -124,7 +126,10 @@ class Covariance:
 
 @dataclass(frozen=True, eq=False)
 class StochasticPlan:
-    """Everything a stochastic solver runs; ``bent`` names the observables with a kink under an expectation."""
+    """Everything a stochastic solver runs.
+
+    ``bent`` names the observables with a kink under an expectation; ``laws`` are those of starts that are drawn.
+    """
 
     name: str
     ensembles: tuple[EnsemblePlan, ...]
@@ -132,10 +137,13 @@ class StochasticPlan:
     definitions: tuple[Definition, ...]
     observables: tuple[tuple[str, Sum], ...]
     bent: frozenset[str]
+    laws: tuple[tuple[str, LawPlan], ...]
+    start: Lowered
 
 
-def compile_stochastic(form: PathForm, parameters: Sequence[Symbol]) -> StochasticPlan:
-    """Return the plan of a system in path form."""
+def compile_stochastic(system: System, parameters: Sequence[Parameter]) -> StochasticPlan:
+    """Return the plan of a system, its parameters being arguments."""
+    form = derive_path_form(system)
     every = [mean for ensemble in form.ensembles for mean in ensemble.means]
     names = {mean.node: f"E{place}" for place, mean in enumerate(every)}
     relations = Relations(parameters, names, (mean.node for mean in every if mean.kind == "response"))
@@ -147,6 +155,8 @@ def compile_stochastic(form: PathForm, parameters: Sequence[Symbol]) -> Stochast
         tuple(relations.definition(equation) for equation in in_order([*form.kernels, *form.functions])),
         tuple((name, relations.sum(expr)) for name, expr in form.observables),
         frozenset(name for name, expr in form.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
+        tuple((item.name, compile_law(law, parameters)) for item, law in form.laws),
+        lower([system.start], [], parameters),
     )
 
 

@@ -79,6 +79,11 @@ class Options:
             last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint
         )
 
+    def demand_after(self, begin: float) -> None:
+        """Refuse a last time that does not lie after the start."""
+        if self.t_max <= begin:
+            raise UsageError(f"t_max = {self.t_max:g} does not lie after the start, {begin:g}")
+
     def report(self, done: float, text: str) -> None:
         """Tell the progress callback how far in time the solve is."""
         if self.progress is not None:

@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import StochasticPlan
+from eqsolve.compile.lowering import at
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level
@@ -28,6 +30,7 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level, refine
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.iterate import Solved, improve, iterate, pack, start, unpack, weigh
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge
@@ -39,7 +42,7 @@ from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, Shapes, Work
 from eqsolve.solvers.stochastic.sweep import variation
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
-__all__ = ["Control", "solve_stochastic"]
+__all__ = ["Control", "StochasticSolver"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -86,14 +89,33 @@ class Control:
     sets: int = 4
 
 
-def solve_stochastic(
-    plan: StochasticPlan, laws: Mapping[str, Any], begin: float, options: Options, params: Mapping[str, Any],
-    control: Control = Control(),
-) -> Result:  # fmt: skip
-    """Solve a system with stochastic processes to the tolerance asked for; an interruption returns what there is."""
-    engine = Engine(plan, laws, Work(checkpoint=options.checkpoint))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _Solve(engine, options, control, begin, params).run()
+class StochasticSolver(Solver):
+    __doc__ = __doc__
+    name = "stochastic"
+    discrete = True
+
+    def why_not(self, plan: Plan) -> str:
+        facts = plan.facts
+        if facts.kind != "System":
+            return f"it solves a System, and this is a {facts.kind}"
+        if facts.noises or (facts.processes and (facts.memory or facts.kernels)):
+            return ""
+        return "there is neither noise nor memory of paths in it"
+
+    def why(self, plan: Plan) -> str:
+        noises = plan.facts.noises
+        driven = f"driven by {', '.join(noises)}" if noises else "with memory"
+        return f"processes {driven}: sweeps over all paths on one grid, modes by quadrature"
+
+    def solve(self, plan: Plan, values: Values, options: Options, control: Control = Control()) -> Result:
+        """Solve to the tolerance asked for; an interruption returns what there is."""
+        program = at(plan.program("stochastic" if options.step is None else "discrete stochastic"), values.numbers)
+        begin = float(program.start()[0])
+        options.demand_after(begin)
+        laws = {**values.laws, **{name: law.at(values.numbers) for name, law in program.laws}}
+        engine = Engine(program, laws, Work(checkpoint=options.checkpoint))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return _Solve(engine, options, control, begin, values.settings).run()
 
 
 class _Solve:
