@@ -84,8 +84,8 @@ class EnsemblePlan:
     """Path equations that depend on each other, ready to run.
 
     All functions take the time, unknowns, noises, constants and one-time functions; those of ``means``, ``processes`` and
-    ``targets`` also the ``memories``, integrals along the path that nothing but averages needs. ``slopes`` are the
-    derivatives of the signals by the unknowns, ``noise_slopes`` by the noises (None if all vanish). ``targets`` are what
+    ``targets`` also the ``memories``, integrals along the path that nothing but averages needs. ``signals`` gives the signals,
+    ``count`` of them, then their derivatives by the unknowns; ``noise_slopes`` those by the noises (None if all vanish). ``targets`` are what
     is averaged, what responds, and what memory acts on: their mean responses tell how the means react to the kernels, and
     how much they vary which modes need points. ``degree`` is that of what is averaged, as a polynomial in the noises and
     constants, when the unknowns are affine in them; else None.
@@ -98,7 +98,6 @@ class EnsemblePlan:
     functions: tuple[str, ...]
     starts: Lowered
     signals: Lowered
-    slopes: Lowered
     noise_slopes: Lowered | None
     count: int
     links: tuple[Link, ...]
@@ -222,8 +221,7 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
         constants=tuple(item.name for item in ensemble.randoms),
         functions=tuple(head.name for head in functions),
         starts=make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
-        signals=make(list(signals), inputs),
-        slopes=make(slopes(list(signals), unknowns), inputs),
+        signals=make([*signals, *slopes(list(signals), unknowns)], inputs),
         noise_slopes=make(by_noise, inputs) if any(expr != 0 for expr in by_noise) else None,
         count=len(signals),
         links=tuple(

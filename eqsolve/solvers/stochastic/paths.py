@@ -7,6 +7,7 @@ method with elimination vectorised over paths. Cost: nodes² × paths.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +26,7 @@ from eqsolve.solvers.stochastic.modes import Drawn
 __all__ = ["Actions", "Paths", "act", "follow"]
 
 _STEPS = 100  # of Newton's method in one block
-_SETTLED = 1e-7  # relative change of the last step: what a further one would change is the square of this
-_ACCEPTED = 1e-6
+_ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
 _SHORTER = 0.2  # factor of a step that made a residual larger
 _SHORTEST = 1e-8
 
@@ -139,9 +139,14 @@ def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
 
 
 def follow(
-    plan: EnsemblePlan, kernels: Kernels, actions: Actions, points: Points, drawn: Drawn, before: Array | None = None
-) -> Paths:
-    """Solve the path equations for given kernels and noises; ``before`` is a guess of the unknowns."""
+    plan: EnsemblePlan, kernels: Kernels, actions: Actions, points: Points, drawn: Drawn, accuracy: float,
+    before: Array | None = None,
+) -> Paths:  # fmt: skip
+    """Solve the path equations for given kernels and noises to a relative accuracy; ``before`` is a guess of the unknowns.
+
+    Newton's method ends when a step changes the unknowns by less than the root of the accuracy: a further one would change
+    them by the square of this.
+    """
     grid, count, paths = kernels.grid, len(plan.unknowns), len(points.weights)
     check_memory(plan, paths, grid.size)
     base = np.zeros((count, grid.size, paths))
@@ -155,7 +160,7 @@ def follow(
         np.zeros((plan.count, grid.size, paths)), np.zeros((plan.count, count, grid.size, paths)),
     )  # fmt: skip
     for part in grid.blocks:
-        _solve_block(made, part, base, guess)
+        _solve_block(made, part, base, guess, math.sqrt(accuracy))
     return made
 
 
@@ -163,15 +168,13 @@ def _evaluate(paths: Paths, part: slice, unknowns: Array) -> tuple[Array, Array]
     """Return the signals and their slopes on a block."""
     plan, shape = paths.plan, unknowns.shape[1:]
     inputs = _inputs(plan, paths.kernels, paths.points, paths.drawn, part, unknowns)
-    signals, slopes = np.empty((plan.count, *shape)), np.empty((plan.count * len(unknowns), *shape))
+    made = np.empty((plan.count * (1 + len(unknowns)), *shape))
     for place, value in enumerate(plan.signals(*inputs)):
-        signals[place] = value
-    for place, value in enumerate(plan.slopes(*inputs)):
-        slopes[place] = value
-    return signals, slopes.reshape(plan.count, len(unknowns), *shape)
+        made[place] = value
+    return made[: plan.count], made[plan.count :].reshape(plan.count, len(unknowns), *shape)
 
 
-def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None) -> None:
+def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None, settled_at: float) -> None:
     """Solve one block by Newton's method, path by path; a step that makes a path's residual larger is shortened."""
     count, size = len(base), part.stop - part.start
     operators = paths.actions.operators
@@ -193,7 +196,7 @@ def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None) ->
         for (unknown, signal), matrix in own.items():
             residual[unknown] -= matrix @ signals[signal]
         norm = np.abs(residual / scale).max(axis=(0, 1))
-        if change < _SETTLED and np.isfinite(norm).all():
+        if change < settled_at and np.isfinite(norm).all():
             break
         worse = ~(norm <= np.maximum(before, 1e-9))
         if worse.any():  # the step was too long for these paths

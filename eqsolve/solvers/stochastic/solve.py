@@ -63,6 +63,8 @@ class Control:
         Of the tolerance, for panels, and for points.
     stop
         Of the tolerance: what the iteration may leave.
+    paths_to
+        Of what the iteration may leave: the accuracy to which paths are followed.
     few
         When more points change the solution by so many tolerances, panels are looked at again.
     trust
@@ -81,6 +83,7 @@ class Control:
     rounds: int = 8
     share: float = 0.45
     stop: float = 1e-2
+    paths_to: float = 1e-3
     few: float = 10.0
     trust: float = 0.05
     remains: tuple[float, float] = (0.2, 0.5)
@@ -113,7 +116,7 @@ class StochasticSolver(Solver):
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers) for name, law in program.laws}}
-        engine = Engine(program, laws, Work(checkpoint=options.checkpoint))
+        engine = Engine(program, laws, Work(checkpoint=options.checkpoint), control.paths_to * control.stop * options.rtol)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return _Solve(engine, options, control, begin, values.settings).run()
 

@@ -6,6 +6,7 @@ responses, and averages. What it is told, and what it finds, are values; only ``
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -48,13 +49,14 @@ class Engine:
     plan: StochasticPlan
     laws: Mapping[str, Any]
     work: Work
+    accuracy: float = 1e-10  # of the paths, relative
 
-    @property
+    @functools.cached_property
     def fed(self) -> frozenset[str]:
         """The means that act back; the others are only reported."""
         return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.acts)
 
-    @property
+    @functools.cached_property
     def responses(self) -> frozenset[str]:
         return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.kind == "response")
 
@@ -111,7 +113,7 @@ def _followed(
                 design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
             ), None  # fmt: skip
         drawn = draw(plan, groups, choice, aligned=previous is not None)
-        made.append((follow(plan, kernels, actions, choice.points, drawn, before), choice))
+        made.append((follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before), choice))
     return made
 
 
@@ -124,7 +126,7 @@ def sample(
         choice, values = item.choice, item.choice.points.constants
         combinations = len({*zip(*values.values(), strict=True)}) if values else 1
         level = replace(choice.level, most=max(64, 2 * round(count / combinations / 2)), seed=seed)
-        alone = Engine(replace(engine.plan, ensembles=(item.paths.plan,)), engine.laws, engine.work)
+        alone = replace(engine, plan=replace(engine.plan, ensembles=(item.paths.plan,)))
         design = Design(level, (Layout("sample"),), None if choice.shapes is None else (list(choice.shapes),))
         made.append(_followed(alone, kernels, design, None)[0][0])
     return tuple(made)
