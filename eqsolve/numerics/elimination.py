@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["eliminate"]
+__all__ = ["eliminate", "invert"]
 
 
 def eliminate(matrix: Array, right: Array) -> Array:
@@ -24,3 +24,17 @@ def eliminate(matrix: Array, right: Array) -> Array:
             right[pivot] -= (matrix[pivot, pivot + 1 :] * right[pivot + 1 :]).sum(axis=0)
         right[pivot] /= matrix[pivot, pivot]
     return right
+
+
+def invert(matrix: Array) -> Array:
+    """Return the inverses of matrices, one per entry of the last axes, by elimination without pivoting; overwritten."""
+    size = matrix.shape[0]
+    for pivot in range(size):
+        row = matrix[pivot] / matrix[pivot, pivot]
+        column = matrix[:, pivot].copy()
+        row[pivot] = 1.0 / column[pivot]
+        column[pivot] = 0.0
+        matrix[:, pivot] = 0.0
+        matrix -= column[:, None] * row
+        matrix[pivot] = row
+    return matrix

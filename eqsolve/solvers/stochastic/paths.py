@@ -7,8 +7,9 @@ method with elimination vectorised over paths. Cost: nodes² × paths.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +18,18 @@ import numpy as np
 from eqsolve.compile.stochastic import EnsemblePlan
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.elimination import eliminate
+from eqsolve.numerics.elimination import eliminate, invert
 from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.memory import memory
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.stochastic.modes import Drawn
 
+Operators = Mapping[tuple[int, int], Array]
+
 __all__ = ["Actions", "Paths", "act", "follow"]
 
+_CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
+_CONTRACTION = 0.3  # the least that each of them has to reach
 _STEPS = 100  # of Newton's method in one block
 _ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
 _SHORTER = 0.2  # factor of a step that made a residual larger
@@ -159,8 +164,9 @@ def follow(
         plan, kernels, actions, points, drawn, np.zeros((count, grid.size, paths)),
         np.zeros((plan.count, grid.size, paths)), np.zeros((plan.count, count, grid.size, paths)),
     )  # fmt: skip
-    for part in grid.blocks:
-        _solve_block(made, part, base, guess, math.sqrt(accuracy))
+    if guess is None or not _correct(made, base, guess, accuracy):
+        for part in grid.blocks:
+            _solve_block(made, part, base, guess, math.sqrt(accuracy))
     return made
 
 
@@ -172,6 +178,77 @@ def _evaluate(paths: Paths, part: slice, unknowns: Array) -> tuple[Array, Array]
     for place, value in enumerate(plan.signals(*inputs)):
         made[place] = value
     return made[: plan.count], made[plan.count :].reshape(plan.count, len(unknowns), *shape)
+
+
+def _correct(paths: Paths, base: Array, guess: Array, accuracy: float) -> bool:
+    """Bring paths from a good guess to the solution, all blocks at once; False if that does not converge quickly.
+
+    Simplified Newton: the linear equation of the guess is solved again and again, block after block, with what is left.
+    """
+    grid, operators = paths.kernels.grid, paths.actions.operators
+    whole = slice(0, grid.size)
+    unknowns, inverses = guess, None
+    scale = 1.0 + np.abs(base).max(axis=(1, 2), keepdims=True)
+    last = np.inf
+    for _ in range(_CORRECTIONS):
+        signals, slopes = _evaluate(paths, whole, unknowns)
+        residual = base - unknowns
+        for (unknown, signal), matrix in operators.items():
+            residual[unknown] += matrix @ signals[signal]
+        if inverses is None:
+            first, inverses = slopes, _block_inverses(operators, grid.blocks, slopes)
+        step = _substitute(operators, grid.blocks, inverses, first, residual)
+        change = float((np.abs(step) / (scale + np.abs(unknowns))).max())
+        if not change < _CONTRACTION * last:  # not finite, or not falling
+            return False
+        unknowns = unknowns + step
+        left = change * min(change / last, 1.0) if math.isfinite(last) else change
+        last = change
+        if left <= accuracy:
+            break
+    else:
+        return False
+    paths.signals[:], paths.slopes[:] = _evaluate(paths, whole, unknowns)
+    paths.unknowns[:] = unknowns
+    return True
+
+
+def _block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array) -> list[Array]:
+    """Return the inverses of 1 − O diag(slopes) within the blocks, each (rows, columns, paths); equal sizes together."""
+    count, paths = slopes.shape[1], slopes.shape[3]
+    made: list[Array] = []
+    for size, group in itertools.groupby(blocks, key=lambda block: block.stop - block.start):
+        members = list(group)
+        span = slice(members[0].start, members[-1].stop)
+        local = slopes[:, :, span].reshape(len(slopes), count, len(members), size, paths)
+        matrix = np.zeros((count * size, count * size, len(members), paths))
+        matrix[range(count * size), range(count * size)] = 1.0
+        for (unknown, signal), operator in operators.items():
+            own = np.stack([operator[block, block] for block in members], axis=2)
+            for other in range(count):
+                rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
+                matrix[rows, columns] -= own[:, :, :, None] * local[signal, other].swapaxes(0, 1)
+        inverse = invert(matrix.reshape(count * size, count * size, -1)).reshape(matrix.shape)
+        made += [inverse[:, :, place] for place in range(len(members))]
+    return made
+
+
+def _substitute(
+    operators: Operators, blocks: Sequence[slice], inverses: Sequence[Array], slopes: Array, right: Array
+) -> Array:
+    """Solve x = right + O diag(slopes) x for vectors, block after block."""
+    count, paths = len(right), right.shape[2]
+    made = np.empty_like(right)
+    effects = np.empty((len(slopes), *right.shape[1:]))
+    for block, inverse in zip(blocks, inverses, strict=True):
+        local = right[:, block].copy()
+        if block.start:
+            for (unknown, signal), matrix in operators.items():
+                local[unknown] += matrix[block, : block.start] @ effects[signal, : block.start]
+        flat = local.reshape(-1, paths)
+        made[:, block] = np.einsum("ijp,jp->ip", inverse, flat).reshape(count, -1, paths)
+        effects[:, block] = np.einsum("konp,onp->knp", slopes[:, :, block], made[:, block])
+    return made
 
 
 def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None, settled_at: float) -> None:
