@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sympy import Expr
 
-from eqsolve.compile.lowering import lower
+from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.errors import ParameterError
 from eqsolve.language.law import Law
 from eqsolve.language.nodes import E
@@ -29,7 +28,7 @@ _ORDER = 200  # Gauss nodes of a law with a density, for moments inside other la
 class _Moment:
     """The mean of a function of the parameters, by name, and of independent constants with given laws."""
 
-    integrand: Callable[..., list[Any]]
+    integrand: Lowered
     arguments: tuple[str, ...]
     laws: tuple[LawPlan, ...]
 
@@ -56,7 +55,7 @@ class LawPlan:
     """
 
     make: Callable[..., numeric.Law]
-    numbers: Callable[..., list[Any]]
+    numbers: Lowered
     arguments: tuple[str, ...]
     moments: tuple[_Moment, ...]
     parts: tuple[LawPlan, ...]
