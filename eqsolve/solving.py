@@ -286,21 +286,16 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         from eqsolve.solvers.ode.solve import solve_ode
 
         return solve_ode(binding, options)
-    if name == "two_time":
-        from eqsolve.solvers.two_time.solve import solve_two_time
-
-        return solve_two_time(binding, options)
-    if name == "stochastic":
+    if name in ("two_time", "operators", "stochastic"):
         from eqsolve.compile.values import binder_of
+        from eqsolve.solvers.operators.solve import OperatorsSolver
         from eqsolve.solvers.stochastic.solve import StochasticSolver
+        from eqsolve.solvers.two_time.solve import TwoTimeSolver
 
         binder = binder_of(binding.model)
         values = binder.read(binding.settings())
-        return StochasticSolver().solve(binder.plan(values), values, options)
-    if name == "operators":
-        from eqsolve.solvers.operators.solve import solve_operators
-
-        return solve_operators(binding, options)
+        solver = {"two_time": TwoTimeSolver, "operators": OperatorsSolver, "stochastic": StochasticSolver}[name]()
+        return solver.solve(binder.plan(values), values, options)
     if name == "fixed_point":
         from eqsolve.solvers.fixed_point.solve import solve_fixed_point
 

@@ -19,7 +19,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.numerics import laws as numeric
 
-__all__ = ["LawPlan", "compile_law"]
+__all__ = ["LawPlan", "Moment", "compile_law", "compile_moment"]
 
 _ORDER = 200  # Gauss nodes of a law with a density, for moments inside other laws
 
@@ -96,6 +96,25 @@ def compile_law(law: Law, parameters: Sequence[Parameter], laws: Mapping[Random,
         tuple(compile_law(part, parameters, laws) for part in law.parts),
         law.usage,
     )
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The mean of a function of independent random constants, given by name, and of parameters."""
+
+    integrand: Lowered
+    constants: tuple[str, ...]
+
+    def at(self, numbers: Mapping[str, float], laws: Mapping[str, numeric.Law]) -> float:
+        """Return the mean for numbers of the parameters and laws of the constants."""
+        function = self.integrand.at(numbers)
+        return numeric.expectation(lambda *nodes: function(*nodes)[0], [laws[name] for name in self.constants], _ORDER)
+
+
+def compile_moment(integrand: Expr, parameters: Sequence[Parameter]) -> Moment:
+    """Return the mean of an expression in random constants whose laws are known when it runs."""
+    constants = sorted(integrand.atoms(Random), key=lambda item: item.name)
+    return Moment(lower([integrand], constants, parameters), tuple(item.name for item in constants))
 
 
 def _compile_moment(integrand: Expr, parameters: Sequence[Parameter], laws: Mapping[Random, Law]) -> _Moment:

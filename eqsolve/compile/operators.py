@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sympy import Expr, Symbol
 
+from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.relations import Relations
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
@@ -22,10 +23,11 @@ __all__ = ["OperatorsProgram", "compile_operators"]
 
 @dataclass(frozen=True, eq=False)
 class OperatorsProgram:
-    """Definitions of all unknowns, and the observables."""
+    """Definitions of all unknowns, the observables, and the first time."""
 
     definitions: tuple[Definition, ...]
     observables: tuple[tuple[str, Sum], ...]
+    begin: Lowered
 
 
 def compile_operators(system: System, parameters: Sequence[Symbol]) -> OperatorsProgram:
@@ -35,7 +37,8 @@ def compile_operators(system: System, parameters: Sequence[Symbol]) -> Operators
         relations.definition(equation, _start(system, equation) if equation.is_differential else None)
         for equation in (*form.kernels, *form.functions)
     )
-    return OperatorsProgram(definitions, tuple((name, relations.sum(expr)) for name, expr in form.observables))
+    observables = tuple((name, relations.sum(expr)) for name, expr in form.observables)
+    return OperatorsProgram(definitions, observables, lower([system.start], [], parameters))
 
 
 def _start(system: System, equation: Equation) -> Expr:

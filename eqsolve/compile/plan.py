@@ -127,9 +127,17 @@ def _operators(plan: Plan) -> Any:
     return compile_operators(plan.model, plan.parameters)
 
 
+def _two_time(plan: Plan) -> Any:
+    from eqsolve.compile.two_time import compile_system
+
+    assert isinstance(plan.model, System)
+    return compile_system(plan.model, plan.parameters)
+
+
 FORMS: dict[str, Callable[[Plan], Any]] = {
     "stochastic": _stochastic,
     "discrete stochastic": _discrete_stochastic,
     "operators": _operators,
+    "two_time": _two_time,
 }
 """How a plan is compiled for each form of solver."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Float
+from sympy import Basic, Dummy, Expr
 
-from eqsolve.language.binding import Binding
-from eqsolve.compile.lowering import lower
+from eqsolve.compile.laws import Moment, compile_moment
+from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import leaves, transform
 from eqsolve.language.nodes import E
-from eqsolve.language.source import Location
 from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial
@@ -27,8 +26,6 @@ __all__ = [
     "Pointwise",
     "Slot",
     "compile_system",
-    "compile_two_time",
-    "pointwise",
 ]
 
 
@@ -44,10 +41,10 @@ class Pointwise:
     """
 
     slots: tuple[Slot, ...]
-    integrals: tuple[Dummy, ...]
+    integrals: tuple[str, ...]
     function: Callable[..., list[Any]]
 
-    def __call__(self, read: Callable[[Slot], Any], integrals: Mapping[Dummy, Any] = {}) -> Any:
+    def __call__(self, read: Callable[[Slot], Any], integrals: Mapping[str, Any] = {}) -> Any:
         return self.function(*map(read, self.slots), *[integrals[item] for item in self.integrals])[0]
 
     @property
@@ -76,7 +73,7 @@ class CompiledContraction:
         Derivative of the left factor by the own function, over (row, middle as column).
     """
 
-    symbol: Dummy
+    symbol: str
     span: str
     left: int
     right: int | None
@@ -87,28 +84,42 @@ class CompiledContraction:
 
 @dataclass(frozen=True, eq=False)
 class CompiledEquation:
-    """A right-hand side, its integrals, its derivative by the unknown itself at the same times, and its diagonal."""
+    """A right-hand side, its integrals, its derivative by the unknown itself at the same times, and its diagonal.
 
-    source: SectorEquation
+    Attributes
+    ----------
+    name, key, label
+        Of the unknown or observable; as declared; and as messages name the equation.
+    symmetric, differential, hidden
+        Whether the unknown is a correlation, is given by its derivative, and is made by a pass, not declared.
+    start
+        The value at the start, if one is given.
+    """
+
+    name: str
+    key: str
+    label: str
+    symmetric: bool
+    differential: bool
+    hidden: bool
+    start: Lowered | None
     body: Pointwise
     slope: Pointwise | None
     slope_by_row: bool
     contractions: tuple[CompiledContraction, ...]
     diagonal: Pointwise | None
 
-    @property
-    def name(self) -> str:
-        return self.source.name
-
 
 @dataclass(frozen=True, eq=False)
 class CompiledPlan:
     """Everything a solver runs: equations, and the shared factors of (row, column) they integrate.
 
-    ``aliases[i]`` names the kernel a factor is equal to, if it is one; ``stored`` are the right factors.
+    ``aliases[i]`` names the kernel a factor is equal to, if it is one; ``stored`` are the right factors. ``moments`` are
+    means of random constants, which enter as further parameters.
     """
 
-    plan: TwoTimePlan
+    begin: Lowered
+    moments: tuple[tuple[str, Moment], ...]
     kernels: tuple[CompiledEquation, ...]
     functions: tuple[CompiledEquation, ...]
     observables: tuple[CompiledEquation, ...]
@@ -163,38 +174,29 @@ class CompiledPlan:
         return all(entry.joint is None for equation in equations for entry in equation.contractions)
 
 
-def compile_system(binding: Binding) -> CompiledPlan:
-    """Return the array functions of a closed system with its parameters; the last few are remembered."""
-    places = tuple(equation.location for equation in binding.model.equations)
-    assert isinstance(binding.model, System)
-    return _compile(_evaluate_means(binding.model, binding), tuple(binding.values.items()), places)
-
-
-def _evaluate_means(system: System, binding: Binding) -> System:
-    """Return the system with numbers for the means of random constants."""
+def compile_system(system: System, parameters: Sequence[Parameter]) -> CompiledPlan:
+    """Return the array functions of a closed system; parameters, and means of random constants, are arguments."""
     parts = {field: getattr(system, field) for field in ("equations", "init", "observables")}
-    nodes = {node for leaf in leaves(tuple(parts.values())) for node in leaf.atoms(E) if not node.has(Value, Time)}
-    numbers = {node: Float(binding.mean(node.argument)) for node in nodes}
-    if not numbers:
-        return system
+    nodes = sorted(
+        {node for leaf in leaves(tuple(parts.values())) for node in leaf.atoms(E) if not node.has(Value, Time)}, key=str
+    )
+    numbers = {node: Parameter(f"moment {place}") for place, node in enumerate(nodes)}
+    if numbers:
 
-    def change(item: Any) -> Any:
-        return item.map(numbers) if isinstance(item, Equation) else item.xreplace(numbers)
+        def change(item: Any) -> Any:
+            return item.map(numbers) if isinstance(item, Equation) else item.xreplace(numbers)
 
-    return system._with(**{field: transform(value, change) for field, value in parts.items()})
+        system = system._with(**{field: transform(value, change) for field, value in parts.items()})
+    moments = tuple((item.name, compile_moment(node.argument, parameters)) for node, item in numbers.items())
+    return compile_two_time(split_sectors(system), lower([system.start], [], parameters), moments,
+                            (*parameters, *numbers.values()))  # fmt: skip
 
 
-@functools.lru_cache(maxsize=64)
-def _compile(
-    system: System,
-    values: tuple[tuple[Parameter, Expr], ...],
-    places: tuple[Location | None, ...],  # equal models in different files have their own messages
+def compile_two_time(
+    plan: TwoTimePlan, begin: Lowered, moments: tuple[tuple[str, Moment], ...], parameters: Sequence[Parameter]
 ) -> CompiledPlan:
-    return compile_two_time(split_sectors(system.subs(dict(values))))
-
-
-def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
     """Return the plan's expressions as functions of arrays; shared factors are compiled once."""
+    pointwise = functools.partial(_pointwise, parameters)
     table: dict[Expr, int] = {}
     stored: set[int] = set()
 
@@ -209,7 +211,8 @@ def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
             right = factor(item.right.xreplace(places))
             stored.add(right)
         joint = None if item.joint == 1 else pointwise(item.joint)
-        return CompiledContraction(item.symbol, item.span, left, right, joint, *_feedback(item, equation))
+        feedback = (None if expr is None else pointwise(expr) for expr in _feedback(item, equation))
+        return CompiledContraction(item.symbol.name, item.span, left, right, joint, *feedback)
 
     def equation(item: SectorEquation) -> CompiledEquation:
         contractions = tuple(contraction(entry, item) for entry in item.contractions)
@@ -220,7 +223,13 @@ def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
             slope = pointwise(derivative, _symbols(item))
         diagonal = None if item.diagonal is None else pointwise(item.diagonal)
         body = pointwise(item.body, _symbols(item))
-        return CompiledEquation(item, body, slope, by_row, contractions, diagonal)
+        source = item.equation
+        key, label = (item.name, f"observable `{item.name}`") if source is None else (source.key, source.label)
+        start = None if item.start is None else lower([item.start], [], parameters)
+        return CompiledEquation(
+            item.name, key, label, item.symmetric, item.differential, item.hidden, start, body, slope, by_row,
+            contractions, diagonal,
+        )  # fmt: skip
 
     kernels = tuple(equation(item) for item in plan.kernels)
     functions = tuple(equation(item) for item in plan.functions)
@@ -229,10 +238,10 @@ def compile_two_time(plan: TwoTimePlan) -> CompiledPlan:
     aliases = tuple(
         expr.head.name if isinstance(expr, Value) and expr.moments == (ROW, COLUMN) else None for expr in table
     )
-    return CompiledPlan(plan, kernels, functions, observables, factors, aliases, frozenset(stored))
+    return CompiledPlan(begin, moments, kernels, functions, observables, factors, aliases, frozenset(stored))
 
 
-def _feedback(item: Contraction, equation: SectorEquation) -> tuple[Pointwise | None, Pointwise | None]:
+def _feedback(item: Contraction, equation: SectorEquation) -> tuple[Expr | None, Expr | None]:
     """Return how an integral feeds the equation's own unknown back into it, where that is simple (see the attributes)."""
     head = equation.head
     if head is None or item.joint != 1:
@@ -242,23 +251,24 @@ def _feedback(item: Contraction, equation: SectorEquation) -> tuple[Pointwise | 
         return None, None
     if head.arity == 2:
         own = item.span == "high" and item.right == head(MIDDLE, COLUMN)
-        return (pointwise(gain), None) if own else (None, None)
+        return (gain, None) if own else (None, None)
     inner = partial(item.left, head(MIDDLE)).xreplace({MIDDLE: COLUMN})
-    return (pointwise(gain), pointwise(inner)) if inner != 0 else (None, None)
+    return (gain, inner) if inner != 0 else (None, None)
 
 
 def _symbols(item: SectorEquation) -> tuple[Dummy, ...]:
     return tuple(entry.symbol for entry in item.contractions)
 
 
-def pointwise(expr: Expr, integrals: tuple[Dummy, ...] = ()) -> Pointwise:
+def _pointwise(parameters: Sequence[Parameter], expr: Expr, integrals: tuple[Dummy, ...] = ()) -> Pointwise:
     """Lower one expression in ROW, COLUMN (and MIDDLE) and the values read there."""
     values = tuple(sorted(expr.atoms(Value), key=str))
     moments = tuple(item for item in _LETTERS if item in expr.free_symbols)
     needed = tuple(item for item in integrals if item in expr.free_symbols)
     slots = [(value.head.name, "".join(_LETTERS.get(moment, "0") for moment in value.moments)) for value in values]
     slots += [("", _LETTERS[moment]) for moment in moments]
-    return Pointwise(tuple(slots), needed, lower([expr], [*values, *moments, *needed]))
+    function = lower([expr], [*values, *moments, *needed], parameters)
+    return Pointwise(tuple(slots), tuple(item.name for item in needed), function)
 
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c", MIDDLE: "m"}

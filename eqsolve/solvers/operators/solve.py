@@ -17,20 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import Binding
 from eqsolve.compile.lowering import at
-from eqsolve.compile.operators import OperatorsProgram, compile_operators
+from eqsolve.compile.operators import OperatorsProgram
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.system import System
 from eqsolve.results.result import Result
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
+from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 
-__all__ = ["solve_operators"]
+__all__ = ["OperatorsSolver"]
 
 _GROWTH = 1.35
 _RATIO = math.sqrt(2.0)
@@ -86,17 +87,33 @@ def _change(after: Array, before: Array) -> float:
     return float(np.abs(after - before).max()) / max(float(np.abs(after).max()), 1e-30)
 
 
-def solve_operators(binding: Binding, options: Options) -> Result:
-    """Solve for functions of one time to the tolerance asked for, with nodes that grow like the logarithm of time."""
-    system = binding.model
-    assert isinstance(system, System)
-    begin = binding.number(system.start)
-    if options.t_max <= begin:
-        raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
-    numbers = {item.name: float(value) for item, value in binding.values.items()}
-    sweeps = _Sweeps(at(compile_operators(system, system.parameters), numbers))
+class OperatorsSolver(Solver):
+    __doc__ = __doc__
+    name = "operators"
+    discrete = True
+
+    def why_not(self, plan: Plan) -> str:
+        facts = plan.facts
+        if facts.kind != "System":
+            return f"it solves a System, and this is a {facts.kind}"
+        if facts.processes:
+            return f"it has the process `{facts.processes[0]}`"
+        return "" if facts.composition else "its kernels do not enter through compositions only"
+
+    def why(self, plan: Plan) -> str:
+        return "kernels that enter through compositions, only functions of one time asked for"
+
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+        """Solve for functions of one time to the tolerance asked for, with nodes that grow like the logarithm of time."""
+        program: OperatorsProgram = at(plan.program("operators"), values.numbers)
+        begin = float(program.begin()[0])
+        options.demand_after(begin)
+        return _solve(_Sweeps(program), begin, options, plan.name, values)
+
+
+def _solve(sweeps: _Sweeps, begin: float, options: Options, name: str, values: Values) -> Result:
     if options.step is not None:
-        return _discrete(binding, sweeps, begin, options)
+        return _discrete(sweeps, begin, options, name, values)
     order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
     tolerance = max(3e-5 * options.rtol, 1e-13)
     span = options.t_max - begin
@@ -113,25 +130,25 @@ def solve_operators(binding: Binding, options: Options) -> Result:
             errors = {
                 n: _error(v, panels.interpolate(old[n], new.nodes), ratio, order, tolerance) for n, v in curves.items()
             }
-            watched = list(system.observables) or list(curves)
-            worst = max(excess(curves[name], errors[name], options) for name in watched)
+            watched = [key for key, _ in sweeps.program.observables] or list(curves)
+            worst = max(excess(curves[key], errors[key], options) for key in watched)
             options.report(options.t_max, f"{new.size} nodes")
             if worst <= 1.0:
                 break
         old, panels = curves, new
         step, growth = step / _RATIO, growth ** (1 / _RATIO)
-    return _package(binding, system.name, new, curves, errors, worst, options, sweeps.sweeps)
+    return _package(values, name, new, curves, errors, worst, options, sweeps.sweeps)
 
 
-def _discrete(binding: Binding, sweeps: _Sweeps, begin: float, options: Options) -> Result:
+def _discrete(sweeps: _Sweeps, begin: float, options: Options, name: str, values: Values) -> Result:
     """Solve the discrete-time system of a given step: exact up to the iteration and rounding."""
     assert options.step is not None
     grid = OperatorGrid.discrete(options.step, begin, options.t_max)
     state = sweeps.solve(grid, 1e-14)
     curves = sweeps.curves(state)
-    errors = {name: 1e-12 * np.maximum(np.abs(v), np.abs(v).max()) for name, v in curves.items()}
+    errors = {key: 1e-12 * np.maximum(np.abs(v), np.abs(v).max()) for key, v in curves.items()}
     panels = PanelGrid(grid.nodes, 1)
-    return _package(binding, binding.model.name, panels, curves, errors, 0.0, options, sweeps.sweeps)
+    return _package(values, name, panels, curves, errors, 0.0, options, sweeps.sweeps)
 
 
 def _geometric(begin: float, span: float, step: float, growth: float, order: int) -> PanelGrid:
@@ -160,18 +177,18 @@ def _not_met(grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array]
 
 
 def _package(
-    binding: Binding, name: str, grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float,
+    values: Values, name: str, grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float,
     options: Options, sweeps: int,
 ) -> Result:  # fmt: skip
     import xarray as xr
 
     data: dict[str, Any] = {}
-    for key, values in curves.items():
-        data[key] = ("t", values)
+    for key, curve in curves.items():
+        data[key] = ("t", curve)
         data[key + "_error"] = ("t", errors[key])
     status = "ok" if worst <= 1.0 else "tolerance not met"
     message = "" if status == "ok" else _not_met(grid, curves, errors, worst, options)
     return Result(
         xr.Dataset(data, coords={"t": grid.nodes}), model=name, kind="dynamics", status=status, message=message,
-        params=binding.settings(), stats={"panels": grid.panels, "nodes": grid.size, "sweeps": sweeps}, grid=grid,
+        params=dict(values.settings), stats={"panels": grid.panels, "nodes": grid.size, "sweeps": sweeps}, grid=grid,
     )  # fmt: skip

@@ -97,7 +97,7 @@ def compare(
             change = _spread(np.abs(here[name] - there[name]))
             unseen = _ROUNDING * np.abs(tables[name]).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0)
             table_errors[name] = change * _SAFETY / (ratio ** min(m, 8) - 1) + unseen
-            if equation.source.symmetric:
+            if equation.symmetric:
                 tables[name], table_errors[name] = _folded(tables[name]), _folded(table_errors[name])
         if options.kernels:
             worst = max([worst, *(excess(tables[n], table_errors[n], options, _KERNEL_FLOOR) for n in tables)])

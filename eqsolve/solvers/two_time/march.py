@@ -200,7 +200,7 @@ class March:
         worst, panel, history = 0.0, self.panel, self.history
         for equation in (*self.plan.kernels, *self.plan.functions):
             head, values = equation.name, panel.values(equation.name).reshape(self.m, -1)
-            if equation.source.differential:
+            if equation.differential:
                 before = history.last_row[head] if head in panel.kernels else history.functions[head][-1:]
                 joined = np.vstack([before, values[:, : len(before)]])
                 tail = max(
@@ -237,7 +237,7 @@ class March:
         declared = {
             equation.name: self._functions[equation.name]
             for equation in self.plan.functions
-            if not equation.source.hidden
+            if not equation.hidden
         }
         return {name: np.concatenate(parts) for name, parts in {**declared, **self._observables}.items()}
 

@@ -136,7 +136,7 @@ class Merger:
         slopes = {
             equation.name
             for equation in (*history.plan.kernels, *history.plan.functions)
-            if equation.source.differential
+            if equation.differential
         }
         worst = 0.0
         for head, values in probed.items():

@@ -95,14 +95,14 @@ class Panel:
     def at_start(cls, plan: CompiledPlan, history: History, start: float) -> Panel:
         """Return the start as a panel of one node: initial values, and definitions evaluated with empty integrals."""
         panel = cls(plan, history, np.array([start]), 0.0, np.zeros((1, 1)))
-        differential = [eq for eq in (*plan.kernels, *plan.functions) if eq.source.differential]
-        definitions = [eq for eq in (*plan.kernels, *plan.functions) if not eq.source.differential]
+        differential = [eq for eq in (*plan.kernels, *plan.functions) if eq.differential]
+        definitions = [eq for eq in (*plan.kernels, *plan.functions) if not eq.differential]
         for equation in differential:
-            if equation.source.start is not None:
-                panel.values(equation.name).fill(float(equation.source.start))
+            if equation.start is not None:
+                panel.values(equation.name).fill(float(equation.start()[0]))
         for equation in definitions:  # a first guess of what Newton's method finds
-            if equation.source.start is not None:
-                panel.values(equation.name).fill(float(equation.source.start))
+            if equation.start is not None:
+                panel.values(equation.name).fill(float(equation.start()[0]))
         for sweep in range(_MOST_AT_START):
             before = panel.state.copy()
             panel.refresh()
@@ -306,7 +306,7 @@ class Panel:
         if head not in self._inverses:
             self._inverses[head] = self._invert_function(equation, integrals)
         current, inverse = self.functions[head], self._inverses[head][0]
-        if equation.source.differential:
+        if equation.differential:
             right = self.history.functions[head][-1] + self.matrix @ right
         current += right - current if inverse is None else inverse @ (right - current)
         self.refresh((head,))
@@ -319,7 +319,7 @@ class Panel:
             self._inverses[head] = self._invert_kernel(equation, integrals)
         current, (inverse, own_inverse) = self.kernels[head], self._inverses[head]
         before, own = right[:, :past], right[:, past:].T
-        if equation.source.differential:
+        if equation.differential:
             self.rights[head] = own
             before = self.history.last_row[head] + self.matrix @ before
             own = self.diagonal(equation)[:, None] + (self._from_diagonal @ own[:, :, None])[:, :, 0]
@@ -351,7 +351,7 @@ class Panel:
             if entry.gain is not None and entry.feedback is not None:
                 inner = self.shaped(np.asarray(entry.feedback(self.read), float), self.total)
                 feedback += self._gain(entry) * self.matrix * inner[:, self.past :]
-        if equation.source.differential:
+        if equation.differential:
             feedback = self.matrix @ (feedback + np.diag(self._slope(equation, integrals, 1)[:, 0]))
         elif not feedback.any():
             return None, None
@@ -361,11 +361,11 @@ class Panel:
         """Return such inverses for past columns (one for all, or each its own) and for each of the panel's own."""
         past, count = self.past, self.count
         linear = [entry for entry in equation.contractions if entry.gain is not None]
-        if not (equation.source.differential or linear):
+        if not (equation.differential or linear):
             return None, None
         weights = sum((self._gain(e) * self.integrals.left(e.left)[:, past:] for e in linear), np.zeros((count, count)))
         feedback, own = (self.matrix * weights)[None], self._from_diagonal * weights
-        if equation.source.differential:
+        if equation.differential:
             slope = self._slope(equation, integrals, 1 if equation.slope_by_row else self.total)
             before = slope if equation.slope_by_row else slope[:, :past]
             after = np.broadcast_to(slope, (count, count)) if equation.slope_by_row else slope[:, past:]

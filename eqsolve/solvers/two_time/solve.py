@@ -14,18 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.two_time import CompiledPlan, compile_system
+from eqsolve.compile.lowering import at
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.two_time import CompiledPlan
+from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.binding import Binding
-from eqsolve.language.system import System
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.memory import memory
 from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.two_time.errors import Accuracy, Solution, blame, compare
 from eqsolve.solvers.two_time.march import March, NoConvergenceError, NotFiniteError
 
-__all__ = ["solve_two_time"]
+__all__ = ["TwoTimeSolver"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -51,31 +53,43 @@ def nodes_per_panel(rtol: float) -> int:
     return 8 if rtol > 1e-4 else 10 if rtol > 1e-7 else 12
 
 
-def solve_two_time(binding: Binding, options: Options) -> Result:
-    """Solve a closed system of one- and two-time functions to the tolerance asked for."""
-    system = binding.model
-    assert isinstance(system, System)
-    compiled = compile_system(binding)
-    begin = binding.number(system.start)
-    if options.t_max <= begin:
-        raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
-    order = options.order or nodes_per_panel(options.rtol)
-    if order < 2:
-        raise UsageError(f"order={order} is too low to control the error of a system with memory; use 2 to 12")
-    accuracy = Accuracy(max(0.3 * options.rtol, 1e-12), rough=True)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
-        if not coarse.panels:
-            assert stop is not None
-            raise SolverError(stop.message)
-        solution, later = _refine(compiled, coarse, options, accuracy)
-        stop = later or stop
-    result = _package(binding, compiled, solution, options, stop)
-    if stop is not None:
-        error = SolverError(stop.message)
-        error.partial = result  # type: ignore[attr-defined]
-        raise error
-    return result
+class TwoTimeSolver(Solver):
+    __doc__ = __doc__
+    name = "two_time"
+
+    def why_not(self, plan: Plan) -> str:
+        facts = plan.facts
+        if facts.kind != "System":
+            return f"it solves a System, and this is a {facts.kind}"
+        return f"it has the process `{facts.processes[0]}`" if facts.processes else ""
+
+    def why(self, plan: Plan) -> str:
+        return "closed equations of one and two times with memory: collocation on panels"
+
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+        """Solve a closed system of one- and two-time functions to the tolerance asked for."""
+        program: CompiledPlan = plan.program("two_time")
+        moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
+        compiled = at(program, {**values.numbers, **moments})
+        begin = float(compiled.begin()[0])
+        options.demand_after(begin)
+        order = options.order or nodes_per_panel(options.rtol)
+        if order < 2:
+            raise UsageError(f"order={order} is too low to control the error of a system with memory; use 2 to 12")
+        accuracy = Accuracy(max(0.3 * options.rtol, 1e-12), rough=True)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
+            if not coarse.panels:
+                assert stop is not None
+                raise SolverError(stop.message)
+            solution, later = _refine(compiled, coarse, options, accuracy)
+            stop = later or stop
+        result = _package(plan.name, values, compiled, solution, options, stop)
+        if stop is not None:
+            error = SolverError(stop.message)
+            error.partial = result  # type: ignore[attr-defined]
+            raise error
+        return result
 
 
 def _place_panels(
@@ -130,10 +144,8 @@ def _adaptive(
 
 
 def _not_finite(failure: NotFiniteError) -> str:
-    source = failure.equation.source.equation
-    label = source.label if source is not None else f"observable `{failure.equation.name}`"
     return (
-        f"the {label} is not finite at t = {failure.time:.6g}; a function in it is not defined there "
+        f"the {failure.equation.label} is not finite at t = {failure.time:.6g}; a function in it is not defined there "
         "or the solution blows up"
     )
 
@@ -141,11 +153,10 @@ def _not_finite(failure: NotFiniteError) -> str:
 def _blow_up(march: March, reason: str) -> str:
     sizes = march.history.largest
     largest = max(sizes, key=lambda name: sizes[name])
-    source = next(eq for eq in (*march.plan.kernels, *march.plan.functions) if eq.name == largest).source
-    assert source.equation is not None
+    equation = next(eq for eq in (*march.plan.kernels, *march.plan.functions) if eq.name == largest)
     return (
         f"the solution cannot be continued past t = {march.end:.8g}: {reason}. "
-        f"Largest unknown there: `{source.equation.key}`, of size {sizes[largest]:.3g} ({source.equation.label}). "
+        f"Largest unknown there: `{equation.key}`, of size {sizes[largest]:.3g} ({equation.label}). "
         "If it blows up, end before that time"
     )
 
@@ -234,8 +245,8 @@ def _watch_memory(march: March, left: int) -> None:
 def _not_met(compiled: CompiledPlan, solution: Solution, options: Options) -> str:
     name, where = blame(solution, options)
     every = (*compiled.kernels, *compiled.functions, *compiled.observables)
-    source = next(equation for equation in every if equation.name == name).source.equation
-    what = f"`{name}` ({source.label})" if source is not None else f"the observable `{name}`"
+    label = next(equation for equation in every if equation.name == name).label
+    what = f"the {label}" if label.startswith("observable") else f"`{name}` ({label})"
     return (
         f"the error estimate of {what} at {where} is {solution.worst:.3g} times the tolerance rtol={options.rtol:g} on "
         f"{solution.panels[-1]} panels, and finer ones do not improve it; "
@@ -244,23 +255,22 @@ def _not_met(compiled: CompiledPlan, solution: Solution, options: Options) -> st
 
 
 def _package(
-    binding: Binding, compiled: CompiledPlan, solution: Solution, options: Options, stop: Stop | None
+    name: str, values: Values, compiled: CompiledPlan, solution: Solution, options: Options, stop: Stop | None
 ) -> Result:
     import xarray as xr
 
     data: dict[str, Any] = {}
     grid = solution.march.grid()
-    for name, values in solution.curves.items():
-        data[name] = ("t", values)
-        data[name + "_error"] = ("t", solution.curve_errors[name])
+    for key, curve in solution.curves.items():
+        data[key] = ("t", curve)
+        data[key + "_error"] = ("t", solution.curve_errors[key])
     coordinates: dict[str, Any] = {"t": grid.nodes}
     if solution.store is not None:
         coordinates |= {"row": solution.times, "column": solution.times}
-        for equation in (item for item in compiled.kernels if not item.source.hidden):
-            name = equation.name
-            marks = {"symmetric": int(equation.source.symmetric)}
-            data[name] = (("row", "column"), solution.tables[name], marks)
-            data[name + "_error"] = (("row", "column"), solution.table_errors[name])
+        for equation in (item for item in compiled.kernels if not item.hidden):
+            key, marks = equation.name, {"symmetric": int(equation.symmetric)}
+            data[key] = (("row", "column"), solution.tables[key], marks)
+            data[key + "_error"] = (("row", "column"), solution.table_errors[key])
     status, message = "ok", ""
     if stop is not None:
         status, message = f"stopped at t = {stop.time:.8g}", stop.message
@@ -275,6 +285,6 @@ def _package(
         "refinements": len(solution.panels) - 1,
     }
     return Result(
-        xr.Dataset(data, coords=coordinates), model=compiled.plan.name, kind="dynamics", status=status, message=message,
-        params=binding.settings(), stats=stats, grid=grid, rows=solution.store,
+        xr.Dataset(data, coords=coordinates), model=name, kind="dynamics", status=status, message=message,
+        params=dict(values.settings), stats=stats, grid=grid, rows=solution.store,
     )  # fmt: skip
