@@ -38,10 +38,8 @@ KNOWN = {  # still to be mended
     "eqsolve.solvers.fixed_point.sensitivity",
     "eqsolve.solvers.fixed_point.solve",
     "eqsolve.solvers.ode.solve",
-    "eqsolve.solvers.operators.solve",
     "eqsolve.solvers.singularity.law",
     "eqsolve.solvers.singularity.solve",
-    "eqsolve.solvers.two_time.solve",
 }
 
 
