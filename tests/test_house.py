@@ -15,9 +15,8 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
     ["language", "laws"],
     ["passes"],
     ["compile"],
-    ["laplace"],
+    ["laplace", "results"],  # a result is what every solver fills in
     ["solvers"],
-    ["results"],
     ["microscopic", "plotting", "curves", "phases"],
     ["solving"],
     ["sweeping", "validation"],
@@ -28,12 +27,10 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
 RANK = {room: place for place, row in enumerate(ORDER) for room in row}
 SYMBOLIC = ("sympy", "eqsolve.language", "eqsolve.passes")
 KNOWN = {  # still to be mended
-    "eqsolve.numerics.operators",
     "eqsolve.numerics.quadrature",
     "eqsolve.numerics.quadrature_rows",
     "eqsolve.solvers.fixed_point.follow",
     "eqsolve.solvers.fixed_point.iterate",
-    "eqsolve.solvers.fixed_point.law",
     "eqsolve.solvers.fixed_point.newton",
     "eqsolve.solvers.fixed_point.precise",
     "eqsolve.solvers.fixed_point.problem",
@@ -41,16 +38,8 @@ KNOWN = {  # still to be mended
     "eqsolve.solvers.fixed_point.sensitivity",
     "eqsolve.solvers.fixed_point.solve",
     "eqsolve.solvers.ode.solve",
-    "eqsolve.solvers.operators.solve",
     "eqsolve.solvers.singularity.law",
     "eqsolve.solvers.singularity.solve",
-    "eqsolve.solvers.stochastic.errors",
-    "eqsolve.solvers.stochastic.path_means",
-    "eqsolve.solvers.stochastic.path_responses",
-    "eqsolve.solvers.stochastic.paths",
-    "eqsolve.solvers.stochastic.solve",
-    "eqsolve.solvers.stochastic.sweeps",
-    "eqsolve.solvers.two_time.solve",
 }
 
 

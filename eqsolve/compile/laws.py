@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sympy import Expr
 
@@ -29,7 +28,7 @@ _ORDER = 200  # Gauss nodes of a law with a density, for moments inside other la
 class _Moment:
     """The mean of a function of the parameters, by name, and of independent constants with given laws."""
 
-    integrand: Callable[..., list[Any]]
+    integrand: Lowered
     arguments: tuple[str, ...]
     laws: tuple[LawPlan, ...]
 
@@ -56,7 +55,7 @@ class LawPlan:
     """
 
     make: Callable[..., numeric.Law]
-    numbers: Callable[..., list[Any]]
+    numbers: Lowered
     arguments: tuple[str, ...]
     moments: tuple[_Moment, ...]
     parts: tuple[LawPlan, ...]

@@ -67,7 +67,9 @@ class Law(Basic):
         return f"a parameter must be a finite real number, got {odd[0]}" if odd else None
 
     def _problem(self) -> str | None:
-        return None if self.free_symbols or self.has(E) else self.numeric().problem()
+        if any(item.free_symbols or item.has(E) for item in self.numbers):
+            return None
+        return self.make()(*map(float, self.numbers), *self.parts).problem()  # the parts have been looked at themselves
 
     def _sympystr(self, printer: Any) -> str:
         return f"{type(self).__name__}({', '.join(printer._print(arg) for arg in self.args)})"

@@ -79,13 +79,13 @@ def _gaussian(mass: Any, mean: Any, variance: Any, reach: int) -> Part:
 
 
 def _student(freedom: Any, top: Any) -> Part:
-    def density(y: Any, lib: Any) -> Any:
-        norm = poch(float(freedom) / 2, 0.5) if lib is np else lib.rf(freedom / 2, lib.mpf(1) / 2)
-        return norm / lib.sqrt(lib.pi) * (1 + lib.sinh(y) ** 2) ** (-freedom / 2)
+    import mpmath
 
-    from scipy.special import poch
-
-    return Part(1, lambda y, lib: freedom**0.5 * lib.sinh(y), density, -top, top)
+    norm = type(freedom)(1 / mpmath.beta(freedom / 2, 0.5))
+    return Part(
+        1, lambda y, lib: freedom**0.5 * lib.sinh(y), lambda y, lib: norm * (1 + lib.sinh(y) ** 2) ** (-freedom / 2),
+        -top, top,
+    )  # fmt: skip
 
 
 def _marchenko_pastur(delta: Any) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ LAWS = {
 def test_a_compiled_law_is_the_bound_one(name: str) -> None:
     law = LAWS[name]
     bound: Any = law.xreplace({a: Point(VALUES["a"]).args[0], b: Point(VALUES["b"]).args[0]})
-    made = compile_law(law, (a, b)).at(VALUES)
+    made = pickle.loads(pickle.dumps(compile_law(law, (a, b)))).at(VALUES)
     for one, other in zip(made.rule(12), bound.rule(12), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-14)
     rngs = [np.random.default_rng(0) for _ in range(2)]
