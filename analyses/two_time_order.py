@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 import eqsolve
-from eqsolve.language.binding import bind
 from eqsolve.compile.two_time import compile_system
+from eqsolve.language.binding import bind
 from eqsolve.solvers.two_time.march import March
 from eqsolve.spectra import MarchenkoPastur
 

@@ -35,13 +35,9 @@ _WHERE = {name: module for module, names in _HOMES.items() for name in names.spl
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
-    from eqsolve.results.archive import open
+    from eqsolve.curves.rates import fit_rate, rate_curve
+    from eqsolve.curves.relaxation import path_rates
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
-    from eqsolve.language.equations import Eq, Equation
-    from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
-    from eqsolve.language.flow import Flow
-    from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
-    from eqsolve.language.proximal import proximal
     from eqsolve.language.declare import (
         correlation,
         field,
@@ -57,12 +53,16 @@ if TYPE_CHECKING:
         times,
         unknown,
     )
-    from eqsolve.language.system import System
+    from eqsolve.language.equations import Eq, Equation
+    from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
+    from eqsolve.language.flow import Flow
     from eqsolve.language.loading import load
+    from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
+    from eqsolve.language.proximal import proximal
+    from eqsolve.language.system import System
     from eqsolve.passes.check.check import check
     from eqsolve.passes.explain.explain import explain
-    from eqsolve.curves.rates import fit_rate, rate_curve
-    from eqsolve.curves.relaxation import path_rates
+    from eqsolve.results.archive import open
     from eqsolve.results.result import Result
     from eqsolve.solvers.fixed_point.follow import follow
     from eqsolve.solvers.fixed_point.iterate import iterate

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from eqsolve.language.binding import Binding, bind
-from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.files.checkpoint import Checkpoint
+from eqsolve.language.binding import Binding, bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model

@@ -115,10 +115,10 @@ def _at(item: Any, values: Mapping[str, float], known: dict[int, Any]) -> Any:
             made = tuple(parts)
     elif isinstance(item, dict):
         made = {key: _at(part, values, known) for key, part in item.items()}
-    elif dataclasses.is_dataclass(item):
+    elif dataclasses.is_dataclass(item) and not isinstance(item, type):
         fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
         changed = {name: _at(part, values, known) for name, part in fields.items()}
         if any(changed[name] is not part for name, part in fields.items()):
-            made = type(item)(**changed)
+            made = dataclasses.replace(item, **changed)
     known[id(item)] = made
     return made

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from sympy import Abs, Basic, Dummy, Expr
 
-from eqsolve.language.binding import Binding
 from eqsolve.compile.lowering import lower
 from eqsolve.compile.ode_parts import Parts, find_parts
 from eqsolve.errors import UsageError
+from eqsolve.language.binding import Binding
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E

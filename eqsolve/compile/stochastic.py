@@ -9,14 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, cosh, exp
-from sympy import powsimp, sign, sinh, tanh
+from sympy import (
+    Abs,
+    Basic,
+    Dummy,
+    Expr,
+    Heaviside,
+    MatrixBase,
+    Max,
+    Min,
+    Mul,
+    Piecewise,
+    Poly,
+    cosh,
+    exp,
+    powsimp,
+    sign,
+    sinh,
+    tanh,
+)
 
 from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.relations import Relations, in_order
-from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Function, Parameter, Value
+from eqsolve.language.nodes import GP, E
+from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.language.system import System
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms.derivatives import partial
@@ -168,13 +185,13 @@ def _fed(form: PathForm) -> frozenset[E]:
     return frozenset(node for expr in closed for node in expr.atoms(E))
 
 
-def _covariance(members: Sequence[Basic], law: object, relations: Relations) -> Covariance:
-    kernel, mean = law.covariance, law.mean  # type: ignore[attr-defined]
+def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Covariance:
+    kernel, mean = law.covariance, law.mean
     count = range(len(members))
     entries = [[kernel[i, j] if isinstance(kernel, MatrixBase) else kernel for j in count] for i in count]
     centres = list(mean) if isinstance(mean, MatrixBase) else [mean] * len(members)
     return Covariance(
-        tuple(noise.name for noise in members),  # type: ignore[attr-defined]
+        tuple(noise.name for noise in members),
         tuple(tuple(relations.pointwise(entry) for entry in row) for row in entries),
         tuple(relations.pointwise(centre) for centre in centres),
     )

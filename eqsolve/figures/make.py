@@ -236,8 +236,8 @@ def make(
 def _make(
     analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float
 ) -> Made:
-    from eqsolve.plotting.files import save_figure
     from eqsolve.files.atomic import atomic_path
+    from eqsolve.plotting.files import save_figure
 
     module = load_module(analysis)
     key = content_key(analysis, quick, data)

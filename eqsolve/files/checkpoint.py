@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.files.codec import Buffer, Codec, PackingError, TooLargeError
 from eqsolve.files.atomic import cannot_write, lock
+from eqsolve.files.codec import Buffer, Codec, PackingError, TooLargeError
 
 __all__ = ["Checkpoint"]
 

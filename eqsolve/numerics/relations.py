@@ -213,8 +213,6 @@ class Kernels:
     # --- definitions --------------------------------------------------------------------------------------------------
     def define(self, item: Definition) -> None:
         """Evaluate one kernel or function and keep it; what is known of it from before is replaced."""
-        if self._values.pop(item.name, None) is not None or item.name in self.operators or item.name in self.tables:
-            self._known.clear()
         size = self.grid.size
         left = self._left(item.own) if item.own else None
         if item.differential:
@@ -230,6 +228,9 @@ class Kernels:
         self._keep(item, right if left is None else np.linalg.solve(np.eye(size) - left, right))
 
     def _keep(self, item: Definition, value: Array) -> None:
+        if item.name in self.operators or item.name in self.tables or item.name in self.functions:
+            self._known.clear()  # what was made of the old one
+            self._values.pop(item.name, None)
         if item.kind == "function":
             self.functions[item.name] = value
         elif item.kind == "response":

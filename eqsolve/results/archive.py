@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.results.result import Result
 from eqsolve.files.atomic import atomic_path
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
+from eqsolve.results.result import Result
 
 if TYPE_CHECKING:
     import xarray as xr

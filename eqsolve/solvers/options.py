@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.errors import UsageError
+from eqsolve.files.checkpoint import Checkpoint
 
 __all__ = ["Options"]
 

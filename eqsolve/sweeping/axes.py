@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import bind_some, read_value
 from eqsolve.errors import UsageError, quote
+from eqsolve.language.binding import bind_some, read_value
 from eqsolve.language.law import Law
 from eqsolve.language.model import Model
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import bind
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
+from eqsolve.language.binding import bind
 from eqsolve.language.model import Model
 from eqsolve.results.result import Result
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes

@@ -131,8 +131,8 @@ def _compare(model: Any, name: str, exact: Callable[[float], float], **options: 
 
 def _decay() -> tuple[float, float]:
     """y' = −y."""
-    from eqsolve.language.equations import Eq
     from eqsolve.language.declare import function, times
+    from eqsolve.language.equations import Eq
     from eqsolve.language.system import System
 
     t, y = times("t"), function("y")
@@ -142,10 +142,10 @@ def _decay() -> tuple[float, float]:
 
 def _average() -> tuple[float, float]:
     """E exp(−kt) with k uniform on [0, 1]."""
+    from eqsolve.language.declare import process, random, times
     from eqsolve.language.equations import Eq
     from eqsolve.language.laws import Uniform
     from eqsolve.language.nodes import E
-    from eqsolve.language.declare import process, random, times
     from eqsolve.language.system import System
 
     t, w, k = times("t"), process("w"), random("k", Uniform(0, 1))
@@ -155,9 +155,9 @@ def _average() -> tuple[float, float]:
 
 def _memory() -> tuple[float, float]:
     """y' = −∫y, solved by the cosine."""
+    from eqsolve.language.declare import function, times
     from eqsolve.language.equations import Eq
     from eqsolve.language.nodes import Int
-    from eqsolve.language.declare import function, times
     from eqsolve.language.system import System
 
     t, s = times("t s")
@@ -170,9 +170,9 @@ def _noise() -> tuple[float, float]:
     """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
     import numpy as np
 
+    from eqsolve.language.declare import correlation, process, times
     from eqsolve.language.equations import Eq
     from eqsolve.language.nodes import GP, E
-    from eqsolve.language.declare import correlation, process, times
     from eqsolve.language.system import System
 
     t, other = times("t t'")
@@ -189,10 +189,10 @@ def _fixed_point() -> tuple[float, float]:
     """v = E[(a + z √v / 2)²] with a standard normal z: v = 4a²/3."""
     from sympy import sqrt
 
+    from eqsolve.language.declare import normal, param, unknown
     from eqsolve.language.equations import Eq
     from eqsolve.language.fixed_point import FixedPoint
     from eqsolve.language.nodes import E
-    from eqsolve.language.declare import normal, param, unknown
     from eqsolve.solving import solve
 
     a, v, z = param("a", positive=True), unknown("v", positive=True), normal("z")

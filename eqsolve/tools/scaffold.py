@@ -19,13 +19,13 @@ from eqsolve.errors import EqsolveError, UsageError
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
+from eqsolve.language.loading import find, folders, list_models, load
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.printing import TextPrinter, decimal_text
 from eqsolve.language.source import Order
 from eqsolve.language.symbols import Head, Named, Plain, Value
 from eqsolve.language.system import System
-from eqsolve.language.loading import find, folders, list_models, load
 
 __all__ = ["expression_source", "tests_source", "variant_source", "write_variant"]
 

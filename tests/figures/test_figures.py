@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from eqsolve.errors import ModelError, UsageError
-from eqsolve.figures.page import write_page
 from eqsolve.figures.make import Run, find_analysis, list_analyses, load_module, make
+from eqsolve.figures.page import write_page
 
 SOURCE = '''"""A parabola.
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import eqsolve
-from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.errors import MemoryLimitError
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.files.codec import Codec
 
 RUNS = {  # small ones: a stochastic system, and one of two times

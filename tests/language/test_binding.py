@@ -9,8 +9,8 @@ from sympy import Rational
 
 import eqsolve
 from eqsolve import Eq, System, param, process, random, times
-from eqsolve.language.binding import bind, read_value
 from eqsolve.errors import ParameterError
+from eqsolve.language.binding import bind, read_value
 from eqsolve.laws import Bernoulli, Mixture, Normal, Point
 
 t = times("t")

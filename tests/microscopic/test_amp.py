@@ -6,8 +6,8 @@ from sympy import asinh, sqrt
 
 import eqsolve
 from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, proximal, random, symbol, unknown
-from eqsolve.language.binding import bind
 from eqsolve.errors import UsageError
+from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli
 from eqsolve.microscopic.amp import pass_messages
 from eqsolve.microscopic.minimisers import draw, minimise

@@ -6,8 +6,8 @@ from sympy import Abs, symbols
 
 import eqsolve
 from eqsolve import FixedPoint, Minimiser, param, random, symbol
-from eqsolve.language.binding import bind
 from eqsolve.errors import ModelError, UsageError
+from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli
 from eqsolve.microscopic.minimisers import draw, finite_size, minimise
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import eqsolve
-from eqsolve.language.binding import bind
 from eqsolve.errors import ParameterError
+from eqsolve.language.binding import bind
 from eqsolve.language.loading import list_models
 from eqsolve.passes.forms.signature import sign
 

@@ -25,7 +25,7 @@ ROW, COLUMN = Leaf("time", "", "r"), Leaf("time", "", "c")
 
 @pytest.fixture
 def grid() -> OperatorGrid:
-    return OperatorGrid.from_panels(PanelGrid(np.array([0.0, 0.3, 0.9, 2.0]), 8))
+    return OperatorGrid.from_panels(PanelGrid(np.array([0.0, 0.2, 0.5, 0.9, 1.4, 2.0]), 8))
 
 
 def of_times(function):

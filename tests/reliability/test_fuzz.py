@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import eqsolve
-from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.cli import main
 from eqsolve.cli.options import OPTIONS, read_settings
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import EqsolveError
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.sweeping.axes import check_settings, read_axes
 
 from . import inputs

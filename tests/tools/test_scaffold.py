@@ -22,8 +22,8 @@ from eqsolve import (
     symbol,
     times,
 )
-from eqsolve.laws import Normal
 from eqsolve.language.loading import list_models, load
+from eqsolve.laws import Normal
 from eqsolve.tools.scaffold import expression_source, python_names, variant_source, write_variant
 
 t, tp, s = times("t t' s")

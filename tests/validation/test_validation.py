@@ -8,8 +8,8 @@ import pytest
 
 import eqsolve
 from eqsolve import Eq, Int, UsageError
-from eqsolve.validation.comparison import compare
 from eqsolve.results.distribution import Distribution
+from eqsolve.validation.comparison import compare
 from eqsolve.validation.wasserstein import distance, distances_at_rest
 
 ROOT = Path(__file__).resolve().parents[2]

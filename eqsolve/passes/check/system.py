@@ -23,11 +23,11 @@ from eqsolve.language.symbols import (
     Value,
 )
 from eqsolve.language.system import System
-from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.check.symmetry import is_asymmetric
-from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
+from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.forms.reads import free_times
+from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
 __all__ = ["system_problems"]

@@ -15,13 +15,13 @@ from eqsolve.language.model import Model
 from eqsolve.language.printing import equation_text, expression_text
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
-from eqsolve.passes.forms.causality import Causality, analyse_causality
-from eqsolve.passes.rewrite.constraints import reduce_constraints
 from eqsolve.passes.explain.fixed_point import describe_reduction
+from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.operator_form import OperatorForm, derive_operator_form
 from eqsolve.passes.forms.signature import sign
-from eqsolve.passes.rewrite.substitution import derive_substitutions
 from eqsolve.passes.forms.tangents import derive_tangents
+from eqsolve.passes.rewrite.constraints import reduce_constraints
+from eqsolve.passes.rewrite.substitution import derive_substitutions
 
 __all__ = ["Explanation", "Reads", "explain"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eqsolve.language.binding import read_value
 from eqsolve.errors import ParameterError, did_you_mean
+from eqsolve.language.binding import read_value
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter

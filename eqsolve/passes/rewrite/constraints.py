@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from sympy import Add, Dummy, Expr, ImmutableMatrix, S, expand, powsimp
 
-from eqsolve.language.binding import Binding
 from eqsolve.errors import ModelError, ParameterError, UsageError
+from eqsolve.language.binding import Binding
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, Resp

@@ -37,8 +37,8 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, InverseValue, Node, Resp
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.rewrite.exponentials import cancel_exponentials
 from eqsolve.passes.forms.reads import reads
+from eqsolve.passes.rewrite.exponentials import cancel_exponentials
 
 __all__ = ["Substitution", "apply_substitutions", "derive_substitutions"]
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.language.binding import bind
 from eqsolve.errors import UsageError
+from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Unknown
+from eqsolve.numerics.quadrature import expectations
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.problem import make_problem
 from eqsolve.solvers.fixed_point.solve import settings
-from eqsolve.numerics.quadrature import expectations
 
 __all__ = ["iterate"]
 

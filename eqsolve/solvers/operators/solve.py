@@ -21,12 +21,12 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.operators import OperatorsProgram
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
-from eqsolve.errors import SolverError, UsageError
-from eqsolve.results.result import Result
+from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
+from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess

@@ -38,8 +38,19 @@ from eqsolve.solvers.stochastic.means import Averages, average_single
 from eqsolve.solvers.stochastic.package import package
 from eqsolve.solvers.stochastic.paths import Paths
 from eqsolve.solvers.stochastic.recording import recorded
-from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, Shapes, Work, collect, rate, report, sample, sweep
-from eqsolve.solvers.stochastic.sweep import variation
+from eqsolve.solvers.stochastic.sweep import (
+    Design,
+    Engine,
+    Means,
+    Shapes,
+    Work,
+    collect,
+    rate,
+    report,
+    sample,
+    sweep,
+    variation,
+)
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
 __all__ = ["Control", "StochasticSolver"]
@@ -163,7 +174,7 @@ class _Solve:
         solved = iterate(engine, grid, begun.means, Design(few, None, shapes), self.tolerance)
         by_panels = self.judge.nothing(solved)
         if options.step is None:
-            solved, by_panels, shapes = self._settle_panels(solved, Design(few, None, shapes))
+            solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))
         self.stage = "points"
         if wanted != few:
             shapes = variation(engine, solved.averages)
@@ -193,8 +204,8 @@ class _Solve:
 
     def _settle_panels(
         self, base: Solved, design: Design, ratios: Array | None = None
-    ) -> tuple[Solved, Errors, Shapes | None]:
-        """Return the solution with few points on panels that are dense enough, the error of the panels, and shapes."""
+    ) -> tuple[Solved, Errors]:
+        """Return the solution with few points on panels that are dense enough, and the error of the panels."""
         assert base.grid.panels is not None
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
         for _ in range(self.control.rounds):
@@ -208,7 +219,7 @@ class _Solve:
             if worst <= self.control.share:
                 break
             base, ratios = dense, self._ratios(curves, errors, dense)
-        return dense, errors, design.shapes
+        return dense, errors
 
     def _check_panels(self, solved: Solved, design: Design) -> tuple[Solved, Errors]:
         """Compare with wider panels, now that there are more points; have denser ones where that shows too large an error."""
@@ -222,7 +233,7 @@ class _Solve:
         logger.info("panels: %d nodes with %d paths, error %.2g", solved.grid.size, solved.paths, worst)
         if worst <= self.control.share:
             return solved, errors
-        return self._settle_panels(solved, design, self._ratios(curves, errors, solved))[:2]
+        return self._settle_panels(solved, design, self._ratios(curves, errors, solved))
 
     def _ratios(self, curves: Curves, errors: Errors, solved: Solved) -> Array:
         """Return how much denser each panel and its neighbours should be."""

@@ -9,8 +9,8 @@ from scipy.special import ndtr
 from sympy import Symbol, sqrt
 
 import eqsolve
-from eqsolve.results.distribution import Distribution
 from eqsolve.errors import UsageError
+from eqsolve.results.distribution import Distribution
 
 
 @pytest.fixture(scope="module")

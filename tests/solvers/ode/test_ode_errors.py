@@ -11,10 +11,10 @@ from sympy import Abs, cos, sin, tanh
 
 import eqsolve
 from eqsolve import E, Eq, System, function, process, random, times
-from eqsolve.language.binding import bind
 from eqsolve.compile.ode import compile_ode
-from eqsolve.numerics.constants import make_paths
+from eqsolve.language.binding import bind
 from eqsolve.laws import Normal
+from eqsolve.numerics.constants import make_paths
 from eqsolve.solvers.ode import march as ode_march
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
