@@ -36,6 +36,7 @@ from eqsolve.language.nodes import GP, E
 from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.language.system import System
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
+from eqsolve.passes.forms import path_form as form
 from eqsolve.passes.forms.derivatives import partial
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm, derive_path_form
 from eqsolve.passes.forms.sectors import ROW
@@ -47,7 +48,10 @@ KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """unknown += [J] diag(coefficient) [kernel] signal; ``target`` is the signal's place among the targets if a kernel acts."""
+    """unknown += [J] diag(coefficient) [kernel] signal.
+
+    ``target`` is the signal's place among the targets, if a kernel acts on it.
+    """
 
     unknown: int
     signal: int
@@ -101,11 +105,19 @@ class EnsemblePlan:
     """Path equations that depend on each other, ready to run.
 
     All functions take the time, unknowns, noises, constants and one-time functions; those of ``means``, ``processes`` and
-    ``targets`` also the ``memories``, integrals along the path that nothing but averages needs. ``signals`` gives the signals,
-    ``count`` of them, then their derivatives by the unknowns; ``noise_slopes`` those by the noises (None if all vanish). ``targets`` are what
-    is averaged, what responds, and what memory acts on: their mean responses tell how the means react to the kernels, and
-    how much they vary which modes need points. ``degree`` is that of what is averaged, as a polynomial in the noises and
-    constants, when the unknowns are affine in them; else None.
+    ``targets`` also the ``memories``, integrals along the path that nothing but averages needs.
+
+    Attributes
+    ----------
+    signals, count
+        The signals, ``count`` of them, then their derivatives by the unknowns.
+    noise_slopes
+        Derivatives of the signals by the noises; None if all vanish.
+    targets
+        How many things are averaged, respond, or are acted on by memory: their mean responses tell how the means react to
+        the kernels, and how much they vary which modes need points.
+    degree
+        That of what is averaged, as a polynomial in the noises and constants, when the unknowns are affine in them.
     """
 
     unknowns: tuple[str, ...]
@@ -159,19 +171,19 @@ class StochasticPlan:
 
 def compile_stochastic(system: System, parameters: Sequence[Parameter]) -> StochasticPlan:
     """Return the plan of a system, its parameters being arguments."""
-    form = derive_path_form(system)
-    every = [mean for ensemble in form.ensembles for mean in ensemble.means]
+    made = derive_path_form(system)
+    every = [mean for ensemble in made.ensembles for mean in ensemble.means]
     names = {mean.node: f"E{place}" for place, mean in enumerate(every)}
     relations = Relations(parameters, names, (mean.node for mean in every if mean.kind == "response"))
-    fed = _fed(form)
+    fed = _fed(made)
     return StochasticPlan(
-        form.name,
-        tuple(_ensemble(item, relations, names, fed) for item in form.ensembles),
-        tuple(_covariance(members, law, relations) for members, law in form.covariances),
-        tuple(relations.definition(equation) for equation in in_order([*form.kernels, *form.functions])),
-        tuple((name, relations.sum(expr)) for name, expr in form.observables),
-        frozenset(name for name, expr in form.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
-        tuple((item.name, compile_law(law, parameters)) for item, law in form.laws),
+        made.name,
+        tuple(_ensemble(item, relations, names, fed) for item in made.ensembles),
+        tuple(_covariance(members, law, relations) for members, law in made.covariances),
+        tuple(relations.definition(equation) for equation in in_order([*made.kernels, *made.functions])),
+        tuple((name, relations.sum(expr)) for name, expr in made.observables),
+        frozenset(name for name, expr in made.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
+        tuple((item.name, compile_law(law, parameters)) for item, law in made.laws),
         lower([system.start], [], parameters),
     )
 
@@ -219,6 +231,9 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
 
     by_noise = slopes(list(signals), noises)
 
+    def memory(link: form.Link) -> tuple[KernelOperator | None, int | None]:
+        return (None, None) if link.memory is None else (relations.kernel(link.memory.kernel), targets[link.signal])
+
     def mean(item: Mean) -> MeanPlan:
         respond = item.kind == "response"
         factors = [piece for term in item.terms for piece in term[1:]]
@@ -242,12 +257,8 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
         noise_slopes=make(by_noise, inputs) if any(expr != 0 for expr in by_noise) else None,
         count=len(signals),
         links=tuple(
-            Link(
-                link.unknown, signals[link.signal], relations.factor(link.coefficient),
-                None if link.memory is None else relations.kernel(link.memory.kernel),
-                None if link.memory is None else targets[link.signal],
-            )  # fmt: skip
-            for link in ensemble.links
+            Link(item.unknown, signals[item.signal], relations.factor(item.coefficient), *memory(item))
+            for item in ensemble.links
         ),
         drives=tuple(Drive(item.unknown, item.noise.name, relations.factor(item.coefficient)) for item in ensemble.drives),
         memories=tuple(relations.kernel(memory.kernel) for memory in ensemble.memories),

@@ -68,6 +68,9 @@ class Iteration:
     back: float = 0.2
 
 
+USUAL = Iteration()
+
+
 @dataclass(frozen=True, eq=False)
 class Solved:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
@@ -121,7 +124,7 @@ def weigh(engine: Engine, means: Means) -> Array:
 
 def improve(
     engine: Engine, means: Means, residual: Array, averages: tuple[Averages, ...], weights: Array,
-    how: Iteration = Iteration(),
+    how: Iteration = USUAL,
 ) -> Array:  # fmt: skip
     """Return the change of the means that a residual asks for, the paths' responses replaced by their means."""
     reacting = [item for item in averages if item.reacts]
@@ -148,7 +151,7 @@ def improve(
 
 @recorded(Solved)
 def iterate(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = Iteration()
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL
 ) -> Solved:
     """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here."""
     averages: tuple[Averages, ...] | None = None

@@ -121,8 +121,9 @@ class StochasticSolver(Solver):
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
         return f"processes {driven}: sweeps over all paths on one grid, modes by quadrature"
 
-    def solve(self, plan: Plan, values: Values, options: Options, control: Control = Control()) -> Result:
+    def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for; an interruption returns what there is."""
+        control = control or Control()
         program = at(plan.program("stochastic" if options.step is None else "discrete stochastic"), values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
@@ -344,15 +345,16 @@ class _Solve:
     def _average_kinks(self, solved: Solved, samples: list[tuple[Paths, ...]]) -> tuple[Solved, Errors]:
         """Average functions with a kink over samples of paths; return the error that the samples' differences show."""
         plan = self.engine.plan
-        bent = [mean.name for item in plan.ensembles for mean in item.means if mean.bent and not mean.acts and mean.kind == "one"]
+        means = [mean for item in plan.ensembles for mean in item.means]
+        bent = [mean.name for mean in means if mean.bent and not mean.acts and mean.kind == "one"]
         if not bent:
             return solved, {}
         found = [{name: v for paths in sets for name, v in average_single(paths)[0].items()} for sets in samples]
         table = {name: np.array([entry[name] for entry in found]) for name in bent}
-        means = solved.means | {name: values.mean(axis=0) for name, values in table.items()}
+        centre = solved.means | {name: values.mean(axis=0) for name, values in table.items()}
         spread = {name: 2 * values.std(axis=0, ddof=1) / math.sqrt(len(samples)) for name, values in table.items()}
-        made = replace(solved, means=means, kernels=self.engine.kernels(solved.grid, means))
-        moved = {**means, **{name: means[name] + spread[name] for name in bent}}
+        made = replace(solved, means=centre, kernels=self.engine.kernels(solved.grid, centre))
+        moved = {**centre, **{name: centre[name] + spread[name] for name in bent}}
         changes = self.judge.change(self.judge.curves(made), made.grid, moved)
         return made, {name: changes[name] for name in plan.bent}
 
@@ -370,7 +372,8 @@ class _Solve:
 
     def _package(self, solved: Solved, errors: Errors, samples: list[tuple[Paths, ...]]) -> Result:
         curves = self.judge.curves(solved)
-        return package(self.engine, solved, curves, errors, self.judge.worst(curves, errors), samples, self.options, self.params)
+        worst = self.judge.worst(curves, errors)
+        return package(self.engine, solved, curves, errors, worst, samples, self.options, self.params)
 
 
 @recorded()
