@@ -13,7 +13,6 @@ through compositions; kernels themselves, or pointwise nonlinear ones, need the 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
+from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
@@ -180,15 +180,8 @@ def _package(
     values: Values, name: str, grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float,
     options: Options, sweeps: int,
 ) -> Result:  # fmt: skip
-    import xarray as xr
-
-    data: dict[str, Any] = {}
-    for key, curve in curves.items():
-        data[key] = ("t", curve)
-        data[key + "_error"] = ("t", errors[key])
-    status = "ok" if worst <= 1.0 else "tolerance not met"
-    message = "" if status == "ok" else _not_met(grid, curves, errors, worst, options)
-    return Result(
-        xr.Dataset(data, coords={"t": grid.nodes}), model=name, kind="dynamics", status=status, message=message,
-        params=dict(values.settings), stats={"panels": grid.panels, "nodes": grid.size, "sweeps": sweeps}, grid=grid,
-    )  # fmt: skip
+    failure = None if worst <= 1.0 else ("tolerance not met", _not_met(grid, curves, errors, worst, options))
+    stats = {"panels": grid.panels, "nodes": grid.size, "sweeps": sweeps}
+    return dynamics_result(
+        model=name, params=values.settings, grid=grid, curves=curves, errors=errors, stats=stats, failure=failure
+    )

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
+from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.iterate import Solved
@@ -25,41 +25,27 @@ def package(
     options: Options, params: Mapping[str, Any],
 ) -> Result:  # fmt: skip
     """Return the result; ``worst`` is its largest error in units of the tolerance."""
-    import xarray as xr
-
     grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
-    data: dict[str, Any] = {}
-    coordinates: dict[str, Any] = {"t": grid.nodes, "row": grid.nodes, "column": grid.nodes}
-    for name, values in curves.single.items():
-        data[name] = ("t", values)
-        data[name + "_error"] = ("t", errors[name])
-    for name, table in curves.tables.items():
-        data[name] = (("row", "column"), table, {"symmetric": 1})
-        data[name + "_error"] = (("row", "column"), errors[name])
-    for name, table in curves.values.items():
-        data[name] = (("row", "column"), np.tril(table), {"symmetric": 0})
-        data[name + "_error"] = (("row", "column"), np.tril(errors[name]))
-    _add_paths(samples, data, coordinates)
-    met = worst <= 1.0
-    message = "" if met else f"the error estimate is {worst:.3g} times the tolerance rtol={options.rtol:g}"
-    stats = {
-        "panels": grid.panels, "nodes": grid.size, "paths": solved.paths, "sweeps": engine.work.sweeps, "left": solved.left,
-    }  # fmt: skip
-    extended: dict[str, Array] = {**curves.tables, **curves.values}
-    return Result(
-        xr.Dataset(data, coords=coordinates), model=engine.plan.name, kind="dynamics",
-        status="ok" if met else "tolerance not met", message=message, params=dict(params), stats=stats, grid=grid,
-        rows=RowStore.from_tables(grid, extended) if extended else None,
+    kernels = {name: Kernel(table, errors[name], True) for name, table in curves.tables.items()}
+    kernels |= {name: Kernel(np.tril(v), np.tril(errors[name]), False) for name, v in curves.values.items()}
+    reason = f"the error estimate is {worst:.3g} times the tolerance rtol={options.rtol:g}"
+    return dynamics_result(
+        model=engine.plan.name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
+        rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}) if kernels else None,
+        paths=[_path_set(sets) for sets in zip(*samples, strict=True)],
+        stats={
+            "panels": grid.panels, "nodes": grid.size, "paths": solved.paths, "sweeps": engine.work.sweeps,
+            "left": solved.left,
+        },
+        failure=None if worst <= 1.0 else ("tolerance not met", reason),
     )  # fmt: skip
 
 
-def _add_paths(samples: list[tuple[Paths, ...]], data: dict[str, Any], coordinates: dict[str, Any]) -> None:
-    """Keep a sample of the paths with their weights, so that laws can be looked at; one set per ensemble."""
-    for place, sets in enumerate(zip(*samples, strict=True)):
-        suffix = "" if place == 0 else f"_{place + 1}"
-        points, path = [paths.points for paths in sets], "path" + suffix
-        coordinates["weight" + suffix] = (path, np.concatenate([item.weights for item in points]) / len(points))
-        for name in points[0].constants:
-            coordinates[name] = (path, np.concatenate([item.constants[name] for item in points]))
-        values = [paths.processes() for paths in sets]
-        data |= {name: ((path, "t"), np.concatenate([entry[name] for entry in values])) for name in values[0]}
+def _path_set(sets: tuple[Paths, ...]) -> PathSet:
+    """Return samples of one ensemble as one, so that laws can be looked at."""
+    points, values = [paths.points for paths in sets], [paths.processes() for paths in sets]
+    return PathSet(
+        np.concatenate([item.weights for item in points]) / len(points),
+        {name: np.concatenate([item.constants[name] for item in points]) for name in points[0].constants},
+        {name: np.concatenate([entry[name] for entry in values]) for name in values[0]},
+    )

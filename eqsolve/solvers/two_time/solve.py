@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.memory import memory
+from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
@@ -257,25 +257,16 @@ def _not_met(compiled: CompiledPlan, solution: Solution, options: Options) -> st
 def _package(
     name: str, values: Values, compiled: CompiledPlan, solution: Solution, options: Options, stop: Stop | None
 ) -> Result:
-    import xarray as xr
-
-    data: dict[str, Any] = {}
-    grid = solution.march.grid()
-    for key, curve in solution.curves.items():
-        data[key] = ("t", curve)
-        data[key + "_error"] = ("t", solution.curve_errors[key])
-    coordinates: dict[str, Any] = {"t": grid.nodes}
-    if solution.store is not None:
-        coordinates |= {"row": solution.times, "column": solution.times}
-        for equation in (item for item in compiled.kernels if not item.hidden):
-            key, marks = equation.name, {"symmetric": int(equation.symmetric)}
-            data[key] = (("row", "column"), solution.tables[key], marks)
-            data[key + "_error"] = (("row", "column"), solution.table_errors[key])
-    status, message = "ok", ""
+    failure = None
     if stop is not None:
-        status, message = f"stopped at t = {stop.time:.8g}", stop.message
+        failure = (f"stopped at t = {stop.time:.8g}", stop.message)
     elif solution.worst > 1.0:
-        status, message = "tolerance not met", _not_met(compiled, solution, options)
+        failure = ("tolerance not met", _not_met(compiled, solution, options))
+    grid = solution.march.grid()
+    shown = [item for item in compiled.kernels if not item.hidden] if solution.store is not None else []
+    kernels = {
+        item.name: Kernel(solution.tables[item.name], solution.table_errors[item.name], item.symmetric) for item in shown
+    }
     stats = {
         "panels": solution.panels[-1],
         "nodes per panel": solution.march.m,
@@ -284,7 +275,7 @@ def _package(
         "iterations": solution.march.iterations,
         "refinements": len(solution.panels) - 1,
     }
-    return Result(
-        xr.Dataset(data, coords=coordinates), model=name, kind="dynamics", status=status, message=message,
-        params=dict(values.settings), stats=stats, grid=grid, rows=solution.store,
+    return dynamics_result(
+        model=name, params=values.settings, grid=grid, curves=solution.curves, errors=solution.curve_errors, stats=stats,
+        kernels=kernels, times=solution.times if kernels else None, rows=solution.store, failure=failure,
     )  # fmt: skip

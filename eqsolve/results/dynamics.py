@@ -1,0 +1,78 @@
+"""Curves, kernels and paths, each with its error, as the result of a solve in time: one packaging for all solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.rows import RowStore
+from eqsolve.results.result import Result
+
+__all__ = ["Kernel", "PathSet", "dynamics_result"]
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A function of two times on the pairs of the result's times; zero above the diagonal unless symmetric."""
+
+    values: Array
+    errors: Array
+    symmetric: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PathSet:
+    """Paths that belong together: their weights, their constants, and processes on (paths, times)."""
+
+    weights: Array
+    constants: Mapping[str, Array]
+    values: Mapping[str, Array]
+    errors: Mapping[str, Array] = field(default_factory=dict)
+
+
+def dynamics_result(
+    *,
+    model: str,
+    params: Mapping[str, Any],
+    grid: PanelGrid,
+    curves: Mapping[str, Array],
+    errors: Mapping[str, Array],
+    stats: Mapping[str, Any],
+    kernels: Mapping[str, Kernel] | None = None,
+    times: Array | None = None,
+    rows: RowStore | None = None,
+    paths: Sequence[PathSet] = (),
+    failure: tuple[str, str] | None = None,
+) -> Result:
+    """Return the result of a solve in time.
+
+    ``times`` are those of the kernels, the grid's by default; ``failure`` is a status and its reason.
+    """
+    import xarray as xr
+
+    data: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {"t": grid.nodes}
+    for name, values in curves.items():
+        data[name] = ("t", values)
+        data[name + "_error"] = ("t", errors[name])
+    if kernels:
+        nodes = grid.nodes if times is None else times
+        coordinates |= {"row": nodes, "column": nodes}
+        for name, kernel in kernels.items():
+            data[name] = (("row", "column"), kernel.values, {"symmetric": int(kernel.symmetric)})
+            data[name + "_error"] = (("row", "column"), kernel.errors)
+    for place, item in enumerate(paths):
+        suffix = "" if place == 0 else f"_{place + 1}"
+        path = "path" + suffix
+        coordinates["weight" + suffix] = (path, item.weights)
+        coordinates |= {name: (path, values) for name, values in item.constants.items()}
+        data |= {name: ((path, "t"), values) for name, values in item.values.items()}
+        data |= {name + "_error": ((path, "t"), values) for name, values in item.errors.items()}
+    status, message = failure or ("ok", "")
+    return Result(
+        xr.Dataset(data, coords=coordinates), model=model, kind="dynamics", status=status, message=message,
+        params=dict(params), stats=dict(stats), grid=grid, rows=rows,
+    )  # fmt: skip
