@@ -81,6 +81,7 @@ def solve(
     solver: str | None = None,
     precision: int | None = None,
     start: Mapping[str, float] | None = None,
+    region: tuple[float, float] | None = None,
     progress: Any = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     resume: bool = False,
@@ -115,6 +116,9 @@ def solve(
         Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
     start
         Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter.
+    region
+        (LOW, HEIGHT): where a `Singularity` is searched for singularities, Re p ≥ LOW and |Im p| ≤ HEIGHT. By default as
+        far as the transform's own scale reaches.
     progress
         Called with (done, total, text) while solving.
     checkpoint, resume
@@ -136,7 +140,7 @@ def solve(
         return _solve_case(model, {**(params or {}), **parameters}, {
             "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order,
             "step": step, "seed": seed, "solver": solver, "precision": precision, "start": start, "progress": progress,
-            "checkpoint": checkpoint, "resume": resume,
+            "checkpoint": checkpoint, "resume": resume, "region": region,
         })  # fmt: skip
     for word in parameters if not isinstance(model, Singularity) else ():  # whose law may know further names
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
@@ -170,7 +174,10 @@ def solve(
         step=step,
         precision=precision,
         start=start,
+        region=region,
     )
+    if region is not None and not isinstance(model, Singularity):
+        raise UsageError(f"region= is where a Singularity is searched, and model `{model.name}` is a {model.kind}; leave it out")
     choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
     if step is not None and solver is None and choice.name != "stochastic":

@@ -18,6 +18,7 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.result import Result
+from eqsolve.routing import bind_routed, check_routed, settable
 from eqsolve.solvers.grids import Array
 
 __all__ = ["Comparison", "Validation", "validate"]
@@ -36,6 +37,7 @@ def validate(
     constants: str = "exact",
     step: float | None = None,
     flow: Flow | str | None = None,
+    region: tuple[float, float] | None = None,
     observables: Iterable[str] | None = None,
     workers: int | None = None,
     progress: Any = None,
@@ -59,6 +61,8 @@ def validate(
         As in ``simulate``.
     flow
         The microscopic model, instead of the one that ``model`` names.
+    region
+        Where the transform of a ``Singularity`` is searched, as in ``solve``.
     observables
         Compare these only; all that both sides have by default.
     params, **parameters
@@ -77,13 +81,15 @@ def validate(
         model, settings = chosen.model, dict(chosen.settings)
     if seeds < 2:
         raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
+    if region is not None and not isinstance(model, Singularity):
+        raise UsageError(f"region= is where a Singularity is searched, and model `{model.name}` is a {model.kind}; leave it out")
     wanted = None if observables is None else tuple(observables)
     estimator = (
         isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None
-        and data == "gaussian" and set(settings) <= set(model.names)
+        and data == "gaussian" and set(settings) <= settable(model)
     )  # fmt: skip
     below: Any = None if estimator else _flow_of(model, flow, settings)
-    task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted)
+    task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted, region)
     if isinstance(model, System | Flow):
         made = task.dynamics(at, t_max)
     elif isinstance(model, FixedPoint):
@@ -96,15 +102,15 @@ def validate(
 
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
     from eqsolve.loading import load
+    from eqsolve.solvers.singularity_law import bind_singularity
 
     if given is None and isinstance(model, Flow):
         return model
     name: Any = given or getattr(model, "flow", None)
     if name is None and isinstance(model, Singularity):
-        values = bind(model, {key: value for key, value in settings.items() if key in model.names}).values
-        for condition, source in model.law_of:
-            if condition.subs(values) == True:  # noqa: E712
-                name = getattr(load(source), "flow", None)
+        known = settable(model)
+        law = bind_singularity(model, {key: value for key, value in settings.items() if key in known}).law
+        name = getattr(law.model, "flow", None) if law is not None else None
     if name is None:
         raise UsageError(
             f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
@@ -131,17 +137,22 @@ class _Task:
     workers: int | None
     progress: Any
     wanted: tuple[str, ...] | None
+    region: tuple[float, float] | None = None
 
     def _shared(self) -> dict[str, Any]:
         """Return the settings of the flow: what the theory is solved with, so that defaults cannot differ."""
         if self.model is self.flow:
             return self.settings
-        odd = [name for name in self.settings if name not in self.flow.names and name not in self.model.names]
+        takes = settable(self.model)
+        odd = [name for name in self.settings if name not in self.flow.names and name not in takes]
         if odd:
-            bind(self.model, {odd[0]: self.settings[odd[0]]})  # raises with the nearest name
-        binding = bind(self.model, {key: value for key, value in self.settings.items() if key in self.model.names})
-        known: dict[str, Any] = {item.name: value for item, value in binding.values.items()}
-        known |= {item.name: law for item, law in binding.laws.items()}
+            check_routed(self.model, {odd[0]: self.settings[odd[0]]})  # raises with the nearest name
+        binding = bind_routed(self.model, self._own())
+        known: dict[str, Any] = {}
+        for part in (getattr(binding, "law", None), binding):  # the model behind a rate, then the model itself
+            if part is not None:
+                known |= {item.name: value for item, value in part.values.items()}
+                known |= {item.name: law for item, law in part.laws.items()}
         randoms = {item.name for item in self.flow.randoms}
         parameters = {item.name for item in self.flow.parameters}
         return {
@@ -150,7 +161,9 @@ class _Task:
         }
 
     def _own(self) -> dict[str, Any]:
-        return {key: value for key, value in self.settings.items() if key in self.model.names}
+        """Return the settings of the theory, those of the model its law comes from included."""
+        takes = settable(self.model)
+        return {key: value for key, value in self.settings.items() if key in takes}
 
     def _names(self, theory: Iterable[str]) -> list[str]:
         known = set(theory)
@@ -269,7 +282,7 @@ class _Task:
         from eqsolve.microscopic.rest import decay_rates
         from eqsolve.solving import solve
 
-        theory = solve(self.model, params=self._own())
+        theory = solve(self.model, region=self.region, params=self._own())
         name = (self.wanted or ("gamma",))[0]
         if name not in theory.names:
             raise UsageError(f"model `{self.model.name}` has no observable `{name}`, the decay rate to compare")

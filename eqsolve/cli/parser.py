@@ -55,7 +55,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         raise UsageError(
             f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})"
         )
-    options, rest = parser.parse_known_args(arguments)
+    options, rest = parser.parse_known_args(_with_negative_numbers(arguments))
     if options.verb is None:
         raise UsageError(f"name a command: {', '.join(VERBS)} (see `eqsolve --help`)")
     if rest:
@@ -67,6 +67,17 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             f"(see `eqsolve {options.verb} --help`)"
         )
     return options
+
+
+def _with_negative_numbers(arguments: list[str]) -> list[str]:
+    """Join ``--region -3,20`` into one word: argparse takes what begins with a minus for an option."""
+    made: list[str] = []
+    for word in arguments:
+        if re.match(r"-\.?\d", word) and made and re.fullmatch(r"--[a-z][a-z0-9-]*", made[-1]):
+            made[-1] += f"={word}"
+        else:
+            made.append(word)
+    return made
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:

@@ -111,6 +111,7 @@ _OPTIONS = {
     "rtol": "relative tolerance of the theory; 1e-3 by default",
     "observables": "compare these only",
     "flow": "the microscopic model, instead of the one the model names",
+    "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
     "workers": "draws run at once; one per core by default",
 }
 

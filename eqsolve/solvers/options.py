@@ -10,7 +10,7 @@ from typing import Any
 from eqsolve.checkpoint import Checkpoint
 from eqsolve.errors import UsageError
 
-__all__ = ["Options"]
+__all__ = ["Options", "read_region"]
 
 Progress = Callable[[float, float, str], None]
 
@@ -32,6 +32,7 @@ class Options:
     precision: int | None = None
     start: Mapping[str, float] | None = None
     checkpoint: Checkpoint | None = None
+    region: tuple[float, float] | None = None
 
     @classmethod
     def make(
@@ -50,6 +51,7 @@ class Options:
         precision: Any = None,
         start: Mapping[str, float] | None = None,
         checkpoint: Checkpoint | None = None,
+        region: Any = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
@@ -76,13 +78,28 @@ class Options:
         if precision is not None and not (isinstance(precision, int) and 16 <= precision <= 1000):
             raise UsageError(f"precision must be a whole number of digits from 16 to 1000, got {precision!r}")
         return cls(
-            last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint
-        )
+            last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint,
+            read_region(region),
+        )  # fmt: skip
 
     def report(self, done: float, text: str) -> None:
         """Tell the progress callback how far in time the solve is."""
         if self.progress is not None:
             self.progress(done, self.t_max, text)
+
+
+def read_region(value: Any) -> tuple[float, float] | None:
+    """Return (low, height) of the part Re p ≥ low, |Im p| ≤ height of the plane in which a transform is searched."""
+    if value is None:
+        return None
+    try:
+        low, height = value
+    except (TypeError, ValueError):
+        raise UsageError(f"region takes two numbers (LOW, HEIGHT): Re p >= LOW and |Im p| <= HEIGHT; got {value!r}") from None
+    low, height = _number(low, "LOW of region"), _number(height, "HEIGHT of region")
+    if height <= 0:
+        raise UsageError(f"region=(LOW, HEIGHT) searches |Im p| <= HEIGHT: HEIGHT must be positive, got {height:g}")
+    return low, height
 
 
 def _number(value: Any, what: str) -> float:

@@ -149,7 +149,7 @@ class SingularitySolution:
 
 def solve_singularity(binding: SingularityBinding, options: Options, certify: bool = True) -> Result:
     """Find the rightmost singularity of a bound model and report its observables with their errors."""
-    return to_result(find(binding, options.precision, certify, options.start), options.precision)
+    return to_result(find(binding, options.precision, certify, options.start, region=options.region), options.precision)
 
 
 def find(
@@ -158,10 +158,12 @@ def find(
     certify: bool = True,
     start: Mapping[str, float] | None = None,
     near: SingularPoint | None = None,
+    region: tuple[float, float] | None = None,
 ) -> SingularitySolution:
     """Return the singular point of a bound model.
 
-    ``start`` are values of the fixed point's unknowns nearby, ``near`` the singular point of a neighbouring problem.
+    ``start`` are values of the fixed point's unknowns nearby, ``near`` the singular point of a neighbouring problem,
+    ``region`` where to search.
     """
     model = binding.model
     assert isinstance(model, Singularity)
@@ -171,7 +173,7 @@ def find(
     source, fixed_point = law_source(binding, names, precision, start)
     prepared = compiled.transform.prepare(source, binding.values)
     try:
-        point = find_singularity(prepared, precision=precision, certify=certify, near=near)
+        point = find_singularity(prepared, region=region, precision=precision, certify=certify, near=near)
     except SolverError as error:
         raise SolverError(f"model `{model.name}`: {model.equations[0].label}: {error}") from None
     values, errors = _observables(compiled, prepared, point, fixed_point, precision)

@@ -22,7 +22,7 @@ from eqsolve.laplace.expectation import Array, LawSource, Probe, Rule, Source
 from eqsolve.solvers.fixed_point_law import FixedPointLaw
 from eqsolve.solvers.quadrature import Lines, Mesh, adapt
 
-__all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
+__all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_models", "law_source"]
 
 _OUTER = 64  # nodes across, for transforms of several variables
 _LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
@@ -53,7 +53,7 @@ def _moves(model: Model, item: Any) -> bool:
 def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:
     """Return a singularity with its own settings bound and the others routed to the model that gives its laws."""
     own = {item.name for item in (*model.parameters, *model.randoms)}
-    sources = [(condition, _load(model, name)) for condition, name in model.law_of]
+    sources = law_models(model)
     known = own.union(*({item.name for item in (*m.parameters, *m.randoms)} for _, m in sources)) if sources else own
     for name in settings:
         if name not in known:
@@ -74,6 +74,11 @@ def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> Singula
     wanted = {item.name for item in (*chosen.parameters, *chosen.randoms)}
     routed = {key: value for key, value in {**shared, **settings}.items() if key in wanted}
     return SingularityBinding(model, binding.values, binding.laws, bind(chosen, routed))
+
+
+def law_models(model: Singularity) -> list[tuple[Any, Model]]:
+    """Return the models that may give the laws, each with its condition."""
+    return [(condition, _load(model, name)) for condition, name in model.law_of]
 
 
 def _load(model: Singularity, name: str) -> Model:

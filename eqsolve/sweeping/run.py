@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.binding import bind
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
+from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.model import Model
 from eqsolve.result import Result
+from eqsolve.routing import bind_routed, models_behind, settable
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
 from eqsolve.sweeping.points import Point, Record, lay_out_points, solve_point, takes_start
@@ -46,6 +47,7 @@ def sweep(
     step: float | None = None,
     seed: int = 0,
     solver: str | None = None,
+    region: tuple[float, float] | None = None,
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -67,7 +69,7 @@ def sweep(
         a crash without solving anything twice.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
-    rtol, atol, order, step, seed, solver
+    rtol, atol, order, step, seed, solver, region
         As in ``solve``, at every point.
     progress
         Called with (done, total, text) after each point.
@@ -88,8 +90,9 @@ def sweep(
     if isinstance(model, str):
         model = load(model)
     check(model)
+    known = settable(model)
     for word in parameters:
-        if word not in model.names and (near := did_you_mean(word, [*RESERVED, "axes", "executor", "workers", "out"])):
+        if word not in known and (near := did_you_mean(word, [*RESERVED, "axes", "executor", "workers", "out"])):
             raise UsageError(f"sweep has no option `{word}`, and model `{model.name}` no such parameter{near}")
     if not (isinstance(workers, int) and 1 <= workers <= 1024):
         raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
@@ -97,8 +100,10 @@ def sweep(
     grid = read_axes(model, axes)
     check_settings(model, grid, fixed)
     options: dict[str, Any] = {
-        "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver,
+        "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver, "region": region,
     }  # fmt: skip
+    if region is not None and not any(isinstance(item, Singularity) for item in (model, *models_behind(model))):
+        raise UsageError(f"region= is where a Singularity is searched, and model `{model.name}` is a {model.kind}; leave it out")
     if model.kind in ("System", "Flow"):
         options |= _times(model, t_max, at)
     elif t_max is not None or at is not None:
@@ -144,7 +149,7 @@ def _settings(
     for point in (point for chain in chains[:64] for point in chain[:1]):
         try:
             names = {axis.name for axis in axes}
-            settings = bind(model, {**fixed, **point.settings}).settings()
+            settings = bind_routed(model, {**fixed, **point.settings}).settings()
             return {name: value for name, value in settings.items() if name not in names}
         except ParameterError as error:
             problem = problem or error
