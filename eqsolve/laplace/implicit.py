@@ -164,6 +164,11 @@ class Prepared:
             whole = {key: np.concatenate([column, ends[key]]) for key, column in rule.values.items()} if ends else rule.values
             self._distance_columns = self._with_extremes(self._distance_statics(whole))
 
+    @property
+    def has_density(self) -> bool:
+        """Whether a law behind has more than atoms, so that its rule is good away from its support only."""
+        return bool(self.rule.ends) or hasattr(self.source, "first_rule")
+
     def _with_extremes(self, columns: list[Array]) -> list[Array]:
         """Add the ends of the law's support to the random parts of denominators, once they are known."""
         known = self._extremes.get("statics")

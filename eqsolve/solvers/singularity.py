@@ -79,8 +79,9 @@ class SingularitySolution:
         """
         model, point = self.binding.model, self.point
         assert isinstance(model, Singularity)
-        if point.kind != "branch point":
-            raise UsageError(f"derivatives are known at a branch point, and this singularity is a {point.kind}")
+        if point.kind != "branch point" or self.compiled.transform.is_linear or not np.isfinite(complex(point.R)):
+            what = point.kind if point.kind != "branch point" else "branch point of the equation's own coefficients"
+            raise UsageError(f"derivatives are known where h = 0 and dh/dR = 0, and this singularity is a {what}")
         symbol = next((item for item in self.compiled.transform.parameters if item.name == parameter), None)
         if symbol is None and fixed_law is False and self._law_has(parameter):
             symbol = Parameter(parameter)  # a parameter of the fixed point only
