@@ -34,6 +34,7 @@ _SHAKE, _NOISE = 1e-15, 30  # relative change of p that shows the rounding of R,
 _TAKEN = 1e-11  # relative accuracy with which poles are taken out
 _RANK, _HANKEL = 1e-7, 5
 _HIGHEST = 6  # order of a pole
+_CLOSER = 12  # how often a way around a branch point is made four times smaller
 
 
 @dataclass(frozen=True)
@@ -229,16 +230,26 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
 
     The jump J behind a way around it has the size r^μ, and A = c/Γ(−μ) = −Γ(1 + μ) J/(2πi r^μ), for a logarithm (μ = 0) too.
     """
-    radii = radius * np.array([1.0, 1e-2, 1e-4])
-    values = function.around(np.full(3, p), radii, known).values
-    ends = [np.polyval(np.polyfit(_ANGLES[part], values[:, part].T, 5)[:, row], end)
-            for row in range(3) for part, end in ((slice(-6, None), np.pi), (slice(0, 6), -np.pi))]  # fmt: skip
-    jumps = np.array(ends[::2]) - np.array(ends[1::2])
-    if not np.isfinite(jumps).all() or (np.abs(jumps) <= 1e-7 * np.abs(values).max(axis=1)).any():
+    best = None
+    for _ in range(_CLOSER):
+        radii = radius * np.array([1.0, 0.5, 0.25])
+        values = function.around(np.full(3, p), radii, known).values
+        fits = [(np.polyfit(_ANGLES[part], values[:, part].T, 5), end) for part, end in ((slice(-6, None), np.pi), (slice(6), -np.pi))]
+        jumps = np.subtract(*([np.polyval(fit[:, row], end) for row in range(3)] for fit, end in fits))
+        spread = np.abs(values - values.mean(axis=1, keepdims=True)).max(axis=1)
+        if not np.isfinite(jumps).all() or (np.abs(jumps) <= 1e-7 * spread + 1e-12 * np.abs(values).max(axis=1)).any():
+            break
+        powers = np.log(np.abs(jumps[:-1] / jumps[1:])) / np.log(2)
+        best = float(2 * powers[1] - powers[0]), jumps, radii
+        if abs(powers[1] - powers[0]) < 1e-3:
+            break
+        radius /= 4
+    if best is None:
         return None
-    power = float(np.log(abs(jumps[1] / jumps[2])) / np.log(1e2))
+    power, jumps, radii = best
     near = round(12 * power) / 12
     power = near if abs(power - near) < 5e-3 else power
-    if abs(power - round(power)) < 1e-12 and power < 0:
+    if power < 0 and power == round(power):  # it comes back
         return None
-    return power, complex(-math.gamma(1 + power) * jumps[2] / (2j * np.pi * radii[2] ** power))
+    first, second, third = -math.gamma(1 + power) * jumps / (2j * np.pi * radii**power)
+    return power, complex((4 * (2 * third - second) - (2 * second - first)) / 3)

@@ -86,7 +86,7 @@ class _Search:
         return at.real >= self.region.low and at.imag <= self.region.height and not (self.axis_only and at.imag != 0)
 
     def _smallest(self, at: Any) -> Any:
-        return _SMALLEST * np.maximum(np.abs(at), 1e-3 * self.scale)
+        return _SMALLEST * np.maximum(np.abs(at), 1e-9 * self.scale)
 
     def _settled(self, cells: Array) -> Array:
         """Return which squares lie right at a branch point, or, of those off the axis, do not matter."""
@@ -122,7 +122,7 @@ class _Search:
         return np.concatenate(left) if left else batch[:0]
 
     def _take_poles(self, modes: Array, centre: complex, radius: float) -> bool:
-        places = poles_inside(modes, centre, radius)
+        places = [p for p in poles_inside(modes, centre, radius) if p.real > self._stop()]  # the others do not matter
         taken = False
         while places:
             first = places.pop()
@@ -165,7 +165,8 @@ class _Search:
     def _alone(self, at: complex, side: float) -> float:
         """Return a radius within which no other singularity is known."""
         others = [abs(at - pole.p) for pole in self.poles] + [abs(at - item) for item, *_ in self.branches if item != at]
-        return 1e-3 * min([side, *others])
+        others += [2 * at.imag] if at.imag > 0 else []
+        return 1e-2 * min([side, *others])
 
     def _take_rest(self, centre: complex, side: float) -> None:
         """Take note of a singularity of which nothing is known but its place."""
