@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sympy import Expr, S, Symbol, cos, exp, gamma, lambdify, pi, sin, sinh, sqrt
+from sympy import Expr, S, Symbol, cos, exp, gamma, lambdify, oo, pi, sin, sinh, sqrt
 
 from eqsolve.errors import UsageError
 from eqsolve.language.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
@@ -26,13 +26,17 @@ _Y = Symbol("y", real=True)
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a law with a density: x = point(y), with the density in y, for low < y < high."""
+    """A part of a law with a density: x = point(y), with the density in y, for low < y < high.
+
+    The ends leave out what has no weight in double precision; ``support`` are the true ends, of x.
+    """
 
     mass: Expr
     point: Expr
     density: Expr
     low: Expr
     high: Expr
+    support: tuple[Expr, Expr]
 
 
 def density_parts(law: Law, digits: int | None = None) -> list[Part]:
@@ -47,29 +51,29 @@ def density_parts(law: Law, digits: int | None = None) -> list[Part]:
             return [_gaussian(p, S.Zero, variance, reach)] if variance != 0 and p != 0 else []
         case Uniform():
             low, high = law.args
-            return [Part(S.One, _Y, 1 / (high - low), low, high)]
+            return [Part(S.One, _Y, 1 / (high - low), low, high, (low, high))]
         case Laplace():
             (scale,) = law.args
             wide = scale * (S(40) if digits is None else S(3 * digits))
-            halves = ((-wide, S.Zero, _Y), (S.Zero, wide, -_Y))
-            return [Part(S.Half, _Y, exp(sign / scale) / scale, low, high) for low, high, sign in halves]
+            halves = ((-wide, S.Zero, _Y, (-oo, S.Zero)), (S.Zero, wide, -_Y, (S.Zero, oo)))
+            return [Part(S.Half, _Y, exp(sign / scale) / scale, low, high, ends) for low, high, sign, ends in halves]
         case StudentT():
             (df,) = law.args
             top = S(40 if digits is None else 3 * digits) / df + 2
             norm = gamma((df + 1) / 2) / (sqrt(pi) * gamma(df / 2))
             density = norm * (1 + sinh(_Y) ** 2) ** (-df / 2)
-            return [Part(S.One, sqrt(df) * sinh(_Y), density, -top, top)]
+            return [Part(S.One, sqrt(df) * sinh(_Y), density, -top, top, (-oo, oo))]
         case MarchenkoPastur():
             (delta,) = law.args
             if delta == 1:  # the lower edge is the hard wall at 0
-                return [Part(S.One, 2 - 2 * cos(_Y), (1 + cos(_Y)) / pi, S.Zero, pi)]
+                return [Part(S.One, 2 - 2 * cos(_Y), (1 + cos(_Y)) / pi, S.Zero, pi, (S.Zero, S(4)))]
             middle, half = 1 + 1 / delta, 2 / sqrt(delta)
             point = middle - half * cos(_Y)
             inside = delta * half**2 * sin(_Y) ** 2 / (2 * pi * point)
-            return [Part(S.One, point, inside, S.Zero, pi)]
+            return [Part(S.One, point, inside, S.Zero, pi, (middle - half, middle + half))]
         case Mixture():
             return [
-                Part(weight * part.mass, part.point, part.density, part.low, part.high)
+                Part(weight * part.mass, part.point, part.density, part.low, part.high, part.support)
                 for weight, component in law.args
                 for part in density_parts(component, digits)
             ]
@@ -80,7 +84,7 @@ def density_parts(law: Law, digits: int | None = None) -> list[Part]:
 
 def _gaussian(mass: Expr, mean: Expr, variance: Expr, reach: Expr) -> Part:
     width = sqrt(variance)
-    return Part(mass, mean + width * _Y, exp(-(_Y**2) / 2) / sqrt(2 * pi), -reach, reach)
+    return Part(mass, mean + width * _Y, exp(-(_Y**2) / 2) / sqrt(2 * pi), -reach, reach, (-oo, oo))
 
 
 @functools.lru_cache(maxsize=128)

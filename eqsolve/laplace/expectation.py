@@ -115,6 +115,32 @@ class LawSource:
         )
 
 
+    def ladders(self) -> list[dict[str, Array]]:
+        """Return values that go out to the ends of the support of each variable, with the others at some place of theirs."""
+        from eqsolve.laplace.support import law_ladders
+
+        usual = {name: self._usual(name) for name in self.laws}
+        return [
+            {key: ladder if key == name else np.full(len(ladder), usual[key]) for key in self.laws}
+            for name in self.laws
+            for ladder in law_ladders(self.laws[name])
+        ]
+
+    def _usual(self, name: str) -> float:
+        points, weights = _join(_atoms(self.laws[name], None), self._continuous(name))
+        return float(points[int(np.argmax(weights))])
+
+    def _continuous(self, name: str) -> tuple[Array, Array]:
+        law = self.laws[name]
+        return _resolved(law, None, None)[:2] if density_parts(law) else (np.zeros(0), np.zeros(0))
+
+    def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
+        """Return where functions of the variables are smallest and largest over the whole support."""
+        from eqsolve.laplace.support import law_extremes
+
+        return law_extremes(self.laws, function)
+
+
 def _atoms(law: Law, digits: int | None) -> tuple[Array, Array]:
     pairs = law.atoms_of()
     if digits is None:

@@ -34,6 +34,7 @@ _SHAKE, _NOISE = 1e-15, 30  # relative change of p that shows the rounding of R,
 _TAKEN = 1e-11  # relative accuracy with which poles are taken out
 _RANK, _HANKEL = 1e-7, 5
 _HIGHEST = 6  # order of a pole
+_DEEPER = 25  # how often the circle around a pole is halved to see that it is one
 _CLOSER = 12  # how often a way around a branch point is made four times smaller
 
 
@@ -60,6 +61,7 @@ class Circles:
     values: Array
     modes: Array
     singular: Array
+    noise: Array
 
 
 class Explicit:
@@ -140,7 +142,7 @@ class Explicit:
         modes = values @ _MODES.T
         size = np.abs(values).max(axis=1)
         clean = np.abs(modes).max(axis=1) <= _VISIBLE * size + _NOISE * noise + _TAKEN * np.abs(known).max(axis=1)
-        return Circles(values, modes, ~(clean & np.isfinite(size)))
+        return Circles(values, modes, ~(clean & np.isfinite(size)), noise / (size + 1e-300))
 
     @np.errstate(all="ignore")
     def reach(self, far: float) -> float:
@@ -196,14 +198,16 @@ def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]
 def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]) -> Pole | None:
     """Return the pole near a point, alone within a radius, with its order and coefficients; None if it is none."""
     found = []
-    for share in (1.0, 0.5, 0.25):
-        r = share * radius
-        for _ in range(6):
+    for halving in range(_DEEPER):  # poles that are close to each other look like one from afar
+        r = radius / 2**halving
+        for _ in range(6 if halving < 3 else 2):
             circle = function.around(np.array([p]), np.array([r]), known)
             modes = circle.modes[0]
             sizes = np.abs(modes)
             if not np.isfinite(sizes).all() or not circle.singular[0]:
                 return None
+            if halving >= 3 and circle.noise[0] > 1e-4:
+                break
             seen = np.flatnonzero(sizes > 1e-3 * sizes.max())
             order = 1 + int(seen[-1])
             if order > _HIGHEST:
@@ -214,10 +218,13 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
             p = p + step
             if abs(step) <= 1e-14 * abs(p) + 1e-16 * r:
                 break
-        noise = np.abs(modes[order + 1 :]).max()
-        if noise > 1e-6 * sizes.max():
+        if halving >= 3 and circle.noise[0] > 1e-4:
+            break
+        if np.abs(modes[order + 1 :]).max() > 1e-6 * sizes.max() + _NOISE * circle.noise[0] * np.abs(circle.values).max():
             return None
         found.append((p, order, [complex(modes[k] * r ** (k + 1)) for k in range(order)]))
+        if halving >= 3 and r <= 1e-5 * abs(p):
+            break
     place, order, parts = found[1]
     if any(item[1] != order for item in found):
         return None
