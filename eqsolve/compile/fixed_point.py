@@ -11,12 +11,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, S, lambdify
+from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, S
 from sympy.core.function import Function as SympyFunction
 from sympy.core.power import Pow
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.increasing import increasing_roots
+from eqsolve.compile.lowering import as_function
 from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
@@ -98,7 +99,7 @@ class Plan:
     def lowered(self, key: Any, make: Callable[[], Sequence[Expr]], arguments: Sequence[Basic] | None = None) -> Lowered:
         """Return a numpy function of the plan's arguments (or others) for expressions, made once per key."""
         if key not in self._cache:
-            self._cache[key] = _lower(arguments if arguments is not None else self.arguments, list(make()))
+            self._cache[key] = as_function(arguments if arguments is not None else self.arguments, list(make()))
         return self._cache[key]
 
     def integrand_values(self) -> Lowered:
@@ -351,9 +352,3 @@ def _degree(expr: Basic, randoms: frozenset[Basic]) -> int:
 
 def _symbols(items: Sequence[Expr]) -> set[Basic]:
     return set().union(*(item.free_symbols for item in items))
-
-
-def _lower(arguments: Sequence[Basic], expressions: list[Expr]) -> Lowered:
-    stand_ins = [Dummy(f"x{place}", real=True) for place in range(len(arguments))]
-    mapping = dict(zip(arguments, stand_ins, strict=True))
-    return lambdify(stand_ins, [expr.xreplace(mapping) for expr in expressions], modules=["scipy", "numpy"], cse=True)
