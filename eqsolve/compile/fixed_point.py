@@ -22,9 +22,9 @@ from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Parameter
+from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.passes.kinks import Root, Switch, take_apart
-from eqsolve.passes.reduction import Reduced, branch_key, reduce_fixed_point
+from eqsolve.passes.reduction import Reduced, branch_key, hold, reduce_fixed_point
 
 __all__ = ["Plan", "compile_fixed_point"]
 
@@ -43,21 +43,24 @@ def compile_fixed_point(
     symbols: tuple[Parameter, ...] = (),
     *,
     eliminate: bool = True,
+    held: tuple[Unknown, ...] = (),
+    dropped: tuple[int, ...] = (),
 ) -> Plan:
     """Return the plan of a model for the branches its parameters select, made once.
 
     ``given`` names random constants whose law the user replaced; ``extra`` are further integrands, which may
-    contain further ``symbols``, to be given as parameters. Without ``eliminate`` every unknown stays one.
+    contain further ``symbols``, to be given as parameters. Without ``eliminate`` every unknown stays one. Unknowns that
+    are ``held`` are parameters too, given last, and as many of the reduced equations are ``dropped``.
     """
     declared = frozenset(
         item.name for item in model.randoms if isinstance(item.law, Normal) and item.name not in given
     )
-    key = (model, branch_key(model, values), declared, extra, symbols, eliminate)
+    key = (model, branch_key(model, values), declared, extra, symbols, eliminate, held, dropped)
     if key not in _PLANS:
         while len(_PLANS) >= _KEPT:
             _PLANS.pop(next(iter(_PLANS)))
         reduced = reduce_fixed_point(model, values, declared, eliminate=eliminate)
-        _PLANS[key] = Plan(model, reduced, extra, symbols)
+        _PLANS[key] = Plan(model, hold(reduced, held, dropped), extra, (*symbols, *held))
     return _PLANS[key]
 
 
@@ -65,7 +68,7 @@ class Plan:
     """The compiled form of a fixed point; data and functions only, no numbers of a particular solve."""
 
     def __init__(
-        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...], symbols: tuple[Parameter, ...]
+        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...], symbols: tuple[Parameter | Unknown, ...]
     ) -> None:
         self.model = model
         self.reduced = reduced
@@ -86,7 +89,8 @@ class Plan:
         exchange = dict(zip(nodes, self.means, strict=False))
         self.sides = [(left.xreplace(exchange), right.xreplace(exchange)) for left, right in sides]
         self.outputs = {name: expr.xreplace(exchange) for name, expr in self.outputs.items()}
-        self.logarithmic = [bool(left.is_positive) for left, _ in self.sides]
+        inner = {item: Dummy(item.name, positive=True) for item in self.unknowns if item.bounds[0] == 0}
+        self.logarithmic = [bool(left.xreplace(inner).is_positive) for left, _ in self.sides]
         self.arguments = (
             *self.parameters, *self.unknowns, *self.normals, *self.constants, *(s.symbol for s in self.stages),
         )  # fmt: skip

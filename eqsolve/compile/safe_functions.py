@@ -6,6 +6,7 @@ those that a complex-valued model meets compare real parts.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,7 @@ class xlogy(Function):
     nargs = 2
 
 
+@functools.cache
 def on_arrays() -> dict[str, Any]:
     """Return the functions by name for numpy's numbers and arrays."""
     from scipy import special
@@ -259,6 +261,7 @@ def on_arrays() -> dict[str, Any]:
     )  # fmt: skip
 
 
+@functools.cache
 def on_mpmath() -> dict[str, Any]:
     """Return the functions by name for mpmath's numbers, whose exponents are unlimited."""
     import mpmath as mp

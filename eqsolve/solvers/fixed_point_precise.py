@@ -163,6 +163,7 @@ class _Evaluator:
             values = solution.binding.values
             self.parameters = [mpf(str(values[item].evalf(digits))) for item in self.plan.model.parameters]
             self.parameters += [mpf(value) for value in more]
+            self.parameters += [mpf(str(end.evalf(digits))) for _, end in self.problem.held]
             self.rows = self._rows(solution)
         self._functions: dict[Any, Callable[..., Any]] = {}
 
