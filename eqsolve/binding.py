@@ -65,7 +65,8 @@ class Binding:
 def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
     """Return E[expr] over independent random constants, by the product of their rules."""
     import numpy as np
-    from sympy import lambdify
+
+    from eqsolve.compile.lowering import as_function
 
     variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=lambda item: item.name)
     if not variables:
@@ -75,7 +76,7 @@ def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
     weights = rules[0][1]
     for _, more in rules[1:]:
         weights = np.multiply.outer(weights, more)
-    return float(np.sum(weights * lambdify(variables, expr, "numpy")(*grids)))
+    return float(np.sum(weights * as_function(variables, [expr])(*grids)[0]))
 
 
 def bind(model: Model, settings: Mapping[str, Any]) -> Binding:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sympy import Basic, Dummy, Expr, lambdify
 from sympy.core.function import AppliedUndef, Derivative
 
+from eqsolve.compile.safe import safe
+from eqsolve.compile.safe_functions import on_arrays, on_mpmath
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 
-__all__ = ["lower"]
+__all__ = ["Module", "as_function", "lower"]
+
+Module = Literal["numpy", "mpmath"]
 
 _LEFT_OVER = (E, Int, Resp, InverseValue, Derivative, AppliedUndef)
 
@@ -28,8 +32,26 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Callable[.
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
-    function = lambdify(stand_ins, bodies, modules=["scipy", "numpy"], cse=True)
-    return function
+    return as_function(stand_ins, bodies)
+
+
+def as_function(
+    arguments: Sequence[Basic],
+    expressions: Sequence[Expr],
+    module: Module = "numpy",
+    *,
+    real: bool = True,
+    shared: Any = True,
+) -> Callable[..., list[Any]]:
+    """Return a function of arrays or of mpmath's numbers that evaluates expressions in symbols, written safely.
+
+    All lowering ends here. ``real=False`` says that complex values may come; ``shared`` is how common parts are found.
+    """
+    stand_ins = [Dummy(f"x{index}", real=True if real else None) for index in range(len(arguments))]
+    mapping = dict(zip(arguments, stand_ins, strict=True))
+    bodies = [safe(expr.xreplace(mapping), real=real) for expr in expressions]
+    modules = [on_arrays(), "scipy", "numpy"] if module == "numpy" else [on_mpmath(), "mpmath"]
+    return lambdify(stand_ins, bodies, modules=modules, cse=shared)
 
 
 def _replace(expr: Any, mapping: dict[Basic, Dummy]) -> Any:

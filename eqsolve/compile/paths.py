@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Mul, Poly, cosh, exp, powsimp, sinh, tanh
+from sympy import Basic, Dummy, Expr, Mul, Poly
 
 from eqsolve.compile.lowering import lower
 from eqsolve.language.symbols import Function, Value
@@ -60,15 +60,6 @@ class CompiledEnsemble:
     degree: int | None
 
 
-def stable(expr: Expr) -> Expr:
-    """Write products of exponentials and hyperbolic functions so that they do not overflow before they cancel."""
-    if expr.has(sinh, cosh) and expr.has(exp) and not expr.has(tanh):
-        values = {value: Dummy("v", real=True) for value in expr.atoms(Value)}
-        plain = powsimp(expr.xreplace(values).rewrite(exp).expand(), combine="exp", deep=True)
-        return plain.xreplace({dummy: value for value, dummy in values.items()})
-    return expr
-
-
 def partial(expr: Expr, symbol: Basic) -> Expr:
     """Return the derivative by a symbol or function value."""
     stand_in = Dummy("x", real=True)
@@ -91,24 +82,21 @@ def compile_ensemble(ensemble: Ensemble) -> CompiledEnsemble:
     derived = [memory.symbol for memory in ensemble.memories]
     full = [*inputs, *derived]
 
-    def make(expressions: list[Expr], arguments: list[Basic]) -> Lowered:
-        return lower([stable(expr) for expr in expressions], arguments)
-
     slopes = [partial(signal, symbol) for signal in signals for symbol in unknowns]
     by_noise = [partial(signal, symbol) for signal in signals for symbol in noises]
     memory_signals = [memory.signal for memory in ensemble.memories]
     memory_slopes = [partial(signal, symbol) for signal in memory_signals for symbol in unknowns]
-    means = tuple(_mean(mean, unknowns, full, make) for mean in ensemble.means)
+    means = tuple(_mean(mean, unknowns, full) for mean in ensemble.means)
     targets = _targets(ensemble)
     target_slopes = [partial(target, symbol) for target in targets for symbol in unknowns]
     target_noise_slopes = [partial(target, symbol) for target in targets for symbol in noises]
     return CompiledEnsemble(
-        ensemble, tuple(full), tuple(functions), make(list(signals), inputs), index, len(signals),
-        make(slopes, inputs), make(by_noise, inputs), all(expr == 0 for expr in by_noise),
-        make(memory_signals, inputs), make(memory_slopes, inputs), means,
-        make([expr for _, expr in ensemble.processes], full),
-        make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
-        targets, make(list(targets), full), make(target_slopes, full), make(target_noise_slopes, full),
+        ensemble, tuple(full), tuple(functions), lower(list(signals), inputs), index, len(signals),
+        lower(slopes, inputs), lower(by_noise, inputs), all(expr == 0 for expr in by_noise),
+        lower(memory_signals, inputs), lower(memory_slopes, inputs), means,
+        lower([expr for _, expr in ensemble.processes], full),
+        lower([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
+        targets, lower(list(targets), full), lower(target_slopes, full), lower(target_noise_slopes, full),
         _degree(ensemble, list(signals)),
     )  # fmt: skip
 
@@ -147,9 +135,9 @@ def _targets(ensemble: Ensemble) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def _mean(mean: Mean, unknowns: list[Basic], full: list[Basic], make: Any) -> CompiledMean:
+def _mean(mean: Mean, unknowns: list[Basic], full: list[Basic]) -> CompiledMean:
     factors = [piece for term in mean.terms for piece in term[1:]]
     if mean.kind != "response":
-        return CompiledMean(mean, make(factors, full), len(mean.terms), None)
+        return CompiledMean(mean, lower(factors, full), len(mean.terms), None)
     by_unknown = [partial(mean.output, symbol) for symbol in unknowns]
-    return CompiledMean(mean, make(factors, full), 1, make(by_unknown, full))
+    return CompiledMean(mean, lower(factors, full), 1, lower(by_unknown, full))

@@ -198,7 +198,7 @@ class Random(Named):
 
 
 class Unknown(Named):
-    """A scalar unknown of a fixed point or of a transform equation (``extra`` holds an open interval, if declared)."""
+    """A scalar unknown of a fixed point or of a transform equation (``extra`` holds a closed interval, if declared)."""
 
     kind_name = "unknown"
 
@@ -445,7 +445,7 @@ def response(names: str, *, latex: str | None = None) -> Any:
 def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assumptions: bool) -> Any:
     """Declare the scalar unknowns of a fixed point or of a transform equation.
 
-    ``domain`` is an open interval ``(lowest, highest)`` of two numbers in which a solution is looked for.
+    ``domain`` is a closed interval ``(lowest, highest)`` of two numbers in which a solution is looked for, ends included.
     """
     if domain is None:
         return _declare(Unknown, names, latex, **assumptions)
@@ -455,7 +455,7 @@ def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assum
     if not all(end.is_Number and end.is_finite for end in ends) or not ends[0] < ends[1]:
         raise ModelError(f"{_here()}domain= of `{names}` takes two increasing numbers, got {domain!r}")
     if ends[0] >= 0:
-        assumptions.setdefault("positive", True)
+        assumptions.setdefault("positive" if ends[0] > 0 else "nonnegative", True)
     return _declare(Unknown, names, latex, extra=ends, **assumptions)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from eqsolve.binding import Binding
 from eqsolve.compile.fixed_point import Plan, compile_fixed_point
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.symbols import Parameter
+from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.result import Result
-from eqsolve.solvers.fixed_point_newton import Point, Problem, polish, residuals
+from eqsolve.solvers.fixed_point_edges import edge_solutions
+from eqsolve.solvers.fixed_point_newton import Point, Problem, interval_of, polish, residuals
 from eqsolve.solvers.fixed_point_search import find_solutions, searched
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.quadrature import Mesh, expectations
@@ -96,8 +98,13 @@ def make_problem(
     symbols: Mapping[Parameter, float] | None = None,
     *,
     eliminate: bool = True,
+    held: tuple[tuple[Unknown, Expr], ...] = (),
+    dropped: tuple[int, ...] = (),
 ) -> Problem:
-    """Return a bound model in compiled form, with the numbers it is to be solved at."""
+    """Return a bound model in compiled form, with the numbers it is to be solved at.
+
+    Unknowns that are ``held`` have the numbers given, and the equations ``dropped`` are left out.
+    """
     model = binding.model
     assert isinstance(model, FixedPoint)
     given = frozenset(
@@ -106,12 +113,17 @@ def make_problem(
         if item.law is None or (law != item.law and law != item.law.xreplace(dict(binding.values)))
     )
     more = dict(symbols or {})
-    plan = compile_fixed_point(model, binding.values, given, extra, tuple(more), eliminate=eliminate)
+    plan = compile_fixed_point(
+        model, binding.values, given, extra, tuple(more), eliminate=eliminate,
+        held=tuple(item for item, _ in held), dropped=dropped,
+    )  # fmt: skip
     for item in plan.constants:
         demand_second_moment(item.name, binding.laws[item])
     parameters = tuple(float(binding.values[item]) for item in model.parameters)
     parameters += tuple(float(value) for value in more.values())
-    return Problem(plan, parameters, tuple(branches(plan.constants, binding.laws, _RULE)))
+    parameters += tuple(float(end) for _, end in held)
+    parts = tuple(branches(plan.constants, binding.laws, _RULE))
+    return Problem(plan, parameters, parts, held=held, dropped=dropped)
 
 
 def solve_problem(
@@ -123,25 +135,27 @@ def solve_problem(
     """
     problem = make_problem(binding)
     plan = problem.plan
-    points: list[Point] = []
+    points: list[tuple[Problem, Point]] = []
     if start is not None and neighbour is not None:
         quick = _beside(binding, problem, start, neighbour)
         if quick is not None:
             return quick
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
+        points = edge_solutions(problem, partial(make_problem, binding), start)
         point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
-        points = [point] if point.converged else []
+        points += [(problem, point)] if point.converged and not points else []
     if not points:
         for near in find_solutions(problem):
             point = polish(problem, near.values, like=near.mesh)
-            if point.converged and not any(_close(problem, point, other) for other in points):
-                points.append(point)
+            if point.converged and not any(_close(problem, point, other) for _, other in points):
+                points.append((problem, point))
+        points += edge_solutions(problem, partial(make_problem, binding))
     if not points:
         raise SolverError(
             f"model `{plan.model.name}` ({plan.model.location}): no solution found; searched {searched(plan)}. "
             f"The equations may have none for {_said(binding, plan)}"
         )
-    tables = [_table(binding, problem, point) for point in points]
+    points, tables = _apart(problem, points, [_table(binding, *found) for found in points])
     chosen = next((k for k, (values, _) in enumerate(tables) if _allowed(plan.model, values)), None)
     if chosen is None:
         found = ", ".join(f"{name} = {value:.6g}" for name, value in tables[0][0].items())
@@ -153,7 +167,21 @@ def solve_problem(
     others = tuple(table for k, (table, _) in enumerate(tables) if k != chosen and _allowed(plan.model, table))
     if others:
         logger.warning("%s: %d further solutions; see stats['other_solutions']", plan.model.name, len(others))
-    return Solution(binding, problem, points[chosen], values, errors, others)
+    return Solution(binding, *points[chosen], values, errors, others)
+
+
+def _apart(
+    problem: Problem, points: list[tuple[Problem, Point]], tables: list[tuple[dict[str, float], dict[str, float]]]
+) -> tuple[list[tuple[Problem, Point]], list[tuple[dict[str, float], dict[str, float]]]]:
+    """Return solutions without those inside a domain that are one on its edge, to within their errors."""
+    names = [item.name for item in problem.plan.unknowns]
+    on_edges = [values for (values, _), (found, _) in zip(tables, points, strict=True) if found is not problem]
+
+    def same(values: Mapping[str, float], errors: Mapping[str, float]) -> bool:
+        return any(all(abs(values[n] - edge[n]) <= 3 * errors[n] for n in names) for edge in on_edges)
+
+    kept = [k for k, (found, _) in enumerate(points) if found is not problem or not same(*tables[k])]
+    return [points[k] for k in kept], [tables[k] for k in kept]
 
 
 def _beside(binding: Binding, problem: Problem, start: Mapping[str, float], neighbour: Solution) -> Solution | None:
@@ -189,6 +217,9 @@ def _allowed(model: FixedPoint, values: Mapping[str, float]) -> bool:
     for item in model.unknowns:
         value = values[item.name]
         if not np.isfinite(value) or (item.is_nonnegative and value < 0) or (item.is_nonpositive and value > 0):
+            return False
+        interval = interval_of(item)
+        if interval is not None and not interval[0] <= value <= interval[1]:
             return False
     return True
 
@@ -233,7 +264,7 @@ def _finer(binding: Binding, problem: Problem, point: Point) -> tuple[Problem, M
         return problem, point.mesh.moved(lines.kinks(point.mesh.rows)).halved()
     plan = problem.plan
     parts = tuple(branches(plan.constants, binding.laws, _RULE * 3 // 2))
-    finer = Problem(plan, problem.parameters, parts, problem.outer * 3 // 2)
+    finer = replace(problem, parts=parts, outer=problem.outer * 3 // 2)
     return finer, finer.adapted(point.values)
 
 
