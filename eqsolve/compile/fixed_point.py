@@ -18,6 +18,7 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.increasing import increasing_roots
 from eqsolve.compile.root_tables import first_grid, table, table_starts
+from eqsolve.compile.special import with_evaluators
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
@@ -356,4 +357,5 @@ def _symbols(items: Sequence[Expr]) -> set[Basic]:
 def _lower(arguments: Sequence[Basic], expressions: list[Expr]) -> Lowered:
     stand_ins = [Dummy(f"x{place}", real=True) for place in range(len(arguments))]
     mapping = dict(zip(arguments, stand_ins, strict=True))
-    return lambdify(stand_ins, [expr.xreplace(mapping) for expr in expressions], modules=["scipy", "numpy"], cse=True)
+    bodies = with_evaluators([expr.xreplace(mapping) for expr in expressions])
+    return lambdify(stand_ins, bodies, modules=["scipy", "numpy"], cse=True)

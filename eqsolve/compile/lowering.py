@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sympy import Basic, Dummy, Expr, lambdify
-from sympy.core.function import AppliedUndef, Derivative
+from sympy.core.function import AppliedUndef
 
+from eqsolve.compile.special import with_evaluators
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 
 __all__ = ["lower"]
 
-_LEFT_OVER = (E, Int, Resp, InverseValue, Derivative, AppliedUndef)
+_LEFT_OVER = (E, Int, Resp, InverseValue, AppliedUndef)
 
 
 def lower(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Callable[..., list[Any]]:
@@ -28,7 +29,7 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Callable[.
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
-    function = lambdify(stand_ins, bodies, modules=["scipy", "numpy"], cse=True)
+    function = lambdify(stand_ins, with_evaluators(bodies), modules=["scipy", "numpy"], cse=True)
     return function
 
 

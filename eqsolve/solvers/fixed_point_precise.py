@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sympy import Basic, Expr, lambdify
 
+from eqsolve.compile.special import with_evaluators
 from eqsolve.distribution import Distribution
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.passes.kinks import Root, Switch
@@ -189,7 +190,8 @@ class _Evaluator:
 
     def function(self, key: Any, make: Callable[[], Sequence[Expr]], arguments: Sequence[Basic]) -> Callable[..., Any]:
         if key not in self._functions:
-            self._functions[key] = lambdify(list(arguments), list(make()), modules="mpmath", cse=True)
+            bodies = with_evaluators(list(make()), precise=True)
+            self._functions[key] = lambdify(list(arguments), bodies, modules="mpmath", cse=True)
         return self._functions[key]
 
     def point(self, row: int, x: Any, unknowns: Sequence[Any], signs: Sequence[int], near: Sequence[float]) -> list[Any]:
