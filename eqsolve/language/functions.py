@@ -6,10 +6,10 @@ meaning; the others are computed by ``eqsolve.compile.special``, by scipy where 
 
 from __future__ import annotations
 
-from sympy import Basic, Function
+from sympy import Basic, Function, Pow
 from sympy.core.function import AppliedUndef
 
-__all__ = ["MPMATH", "PLAIN", "SPECIAL", "why_not_computed"]
+__all__ = ["MPMATH", "PLAIN", "SPECIAL", "not_everywhere", "why_not_computed"]
 
 PLAIN = frozenset({
     "Abs", "arg", "sign", "floor", "ceiling", "frac", "Mod", "re", "im", "conjugate", "Heaviside", "Piecewise",
@@ -41,6 +41,27 @@ MPMATH = {
 _COMPLEX = frozenset({
     "hankel1", "hankel2", "hn1", "hn2", "Ynm", "exp_polar", "polar_lift", "principal_branch", "periodic_argument",
 })  # fmt: skip
+
+_EVERYWHERE = frozenset({
+    "airyai", "airyaiprime", "airybi", "airybiprime", "erfi", "erf2", "fresnels", "fresnelc", "Si", "Shi", "jn", "hermite",
+    "hermite_prob", "laguerre", "assoc_laguerre", "bernoulli", "euler",
+})  # fmt: skip
+_ON_A_PART = (SPECIAL - _EVERYWHERE) | {
+    "log", "log1p", "log2", "log10", "asin", "acos", "acosh", "atanh", "acoth", "asech", "asec", "acsc", "tan", "cot", "sec",
+    "csc", "coth", "csch", "acsch", "gamma",
+}  # fmt: skip
+
+
+def not_everywhere(expr: Basic) -> str:
+    """Name the parts of an expression that are defined, and real, at some arguments only; for a message, in brackets."""
+    parts = [
+        node
+        for node in expr.atoms(Function, Pow)
+        if not node.is_number
+        and (type(node).__name__ in _ON_A_PART or (isinstance(node, Pow) and not (node.exp.is_Integer and node.exp > 0)))
+    ]
+    names = sorted({str(node) for node in parts}, key=lambda text: (len(text), text))[:3]
+    return f" ({', '.join(f'`{name}`' for name in names)})" if names else ""
 
 
 def why_not_computed(node: Basic) -> str:
