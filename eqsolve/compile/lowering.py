@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from sympy import Basic, Dummy, Expr, lambdify
-from sympy.core.function import AppliedUndef, Derivative
+from sympy.core.function import AppliedUndef
 
 from eqsolve.compile.safe import safe
 from eqsolve.compile.safe_functions import on_arrays, on_mpmath
+from eqsolve.compile.special import with_evaluators
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 
@@ -17,7 +18,7 @@ __all__ = ["Module", "as_function", "lower"]
 
 Module = Literal["numpy", "mpmath"]
 
-_LEFT_OVER = (E, Int, Resp, InverseValue, Derivative, AppliedUndef)
+_LEFT_OVER = (E, Int, Resp, InverseValue, AppliedUndef)
 
 
 def lower(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Callable[..., list[Any]]:
@@ -49,7 +50,8 @@ def as_function(
     """
     stand_ins = [Dummy(f"x{index}", real=True if real else None) for index in range(len(arguments))]
     mapping = dict(zip(arguments, stand_ins, strict=True))
-    bodies = [safe(expr.xreplace(mapping), real=real) for expr in expressions]
+    written = [safe(expr.xreplace(mapping), real=real) for expr in expressions]
+    bodies = with_evaluators(written, precise=module == "mpmath") if real else written
     modules = [on_arrays(), "scipy", "numpy"] if module == "numpy" else [on_mpmath(), "mpmath"]
     return lambdify(stand_ins, bodies, modules=modules, cse=shared)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from sympy import Basic, Expr, Symbol, SympifyError, sympify
+from sympy import Atom, Basic, Expr, Symbol, SympifyError, sympify
 from sympy.core.assumptions import _assume_defined
 from sympy.core.facts import InconsistentAssumptions
 from sympy.core.function import Derivative
@@ -231,8 +231,11 @@ class Gradient(Named):
     kind_name = "gradient"
 
 
-class Head(Basic):
-    """The name of an unknown function of time; calling it with times gives its value there."""
+class Head(Atom):
+    """The name of an unknown function of time; calling it with times gives its value there.
+
+    It is an atom: sympy takes expressions apart down to their atoms and puts them together again.
+    """
 
     arity: ClassVar[int] = 1
     kind_name: ClassVar[str] = "function"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sympy import Basic, Derivative, Expr, Integral, S, Symbol
+from sympy import Basic, Derivative, Expr, Integral, Pow, S, Symbol
 from sympy.core.function import AppliedUndef
 
 from eqsolve.errors import did_you_mean
+from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.functions import why_not_computed
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import (
@@ -145,9 +147,19 @@ class ExpressionCheck:
                 self.report(scope, f"uses `{expr.name}` without its times; write `{expr.name}({shape})`")
             case Symbol():
                 self._symbol(expr, scope)
+            case S.ImaginaryUnit if not isinstance(self.model, Singularity):
+                self.report(
+                    scope,
+                    "contains the imaginary unit `I`, but a model is real; does it take a root or a logarithm of a "
+                    "negative number?",
+                )
+            case Pow() if expr.is_number and expr.is_real is False and not isinstance(self.model, Singularity):
+                self.report(scope, f"contains `{expr}`, which is not real; write the real root, -cbrt(8) for cbrt(-8)")
             case S.NaN | S.ComplexInfinity:
                 self.report(scope, f"contains `{expr}`, which is not a number; does it divide by zero?")
             case _:
+                if reason := why_not_computed(expr):
+                    self.report(scope, f"uses `{type(expr).__name__}` in `{expr}`, {reason}")
                 inner = getattr(expr, "bound_symbols", ())
                 scope = replace(scope, bound=scope.bound | set(inner)) if inner else scope
                 for arg in expr.args:

@@ -15,6 +15,8 @@ import numpy as np
 
 from eqsolve.compile.ode import OdeProgram, Paths
 from eqsolve.errors import SolverError
+from eqsolve.language.functions import not_everywhere
+from eqsolve.machine import memory
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.options import Options
 
@@ -25,6 +27,12 @@ logger = logging.getLogger("eqsolve")
 _CALLS = 15_000  # of the explicit method, before it is asked whether stiffness makes them so many
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
 
+
+_PATIENCE = 10_000  # calls after which it is asked whether time still goes on
+_SLOWER = 1e-3  # than before: such a pace is no progress, if what is left would take _MOST_CALLS more
+_MOST_CALLS = 10_000_000
+_MOST_STEPS = 5_000_000
+_KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 _SMALLEST = 1e-200  # of a state's size; what is smaller leaves the range of numbers when a tolerance is applied to it
 
@@ -88,6 +96,7 @@ class Integrator:
         solver = kind(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = [self.begin], []
         next_look = _CALLS
+        progress = _Progress(self.begin, end, len(start))
         while solver.status == "running":
             if finer_than is not None:
                 solver.max_step = finer_than.longest(solver.t, by)
@@ -100,6 +109,8 @@ class Integrator:
             ends.append(solver.t)
             pieces.append(solver.dense_output())
             self.options.report(solver.t, f"{paths.count} paths")
+            if reason := progress.halted(solver.t, slope.calls, len(pieces)):
+                raise slope.stopped(solver.t, reason)
             if self.method == "DOP853" and finer_than is None and slope.calls > next_look:
                 if solver.step_size * slope.fastest_decay(solver.t, solver.y) > _STIFF:
                     raise _StiffError
@@ -116,6 +127,28 @@ class Integrator:
 
         kinds = len(self.program.states)
         return {"vectorized": True, "jac_sparsity": kron(np.ones((kinds, kinds)), eye(paths.count), format="csc")}
+
+
+class _Progress:
+    """Watches that time goes on: at a pole or jump that attracts from both sides, steps are accepted for ever."""
+
+    def __init__(self, begin: float, end: float, states: int) -> None:
+        self.begin, self.end = begin, end
+        self.most = min(_MOST_STEPS, int(0.5 * memory() / (_KEPT[0] + _KEPT[1] * states)))
+        self.calls, self.time = 0, begin
+
+    def halted(self, moment: float, calls: int, steps: int) -> str:
+        """Return why to give up, if there is a reason."""
+        if steps >= self.most:
+            return f"{steps} steps were made to get there, and more do not fit into memory"
+        if calls - self.calls < _PATIENCE:
+            return ""
+        pace = (moment - self.time) / (calls - self.calls)
+        left = self.end - moment
+        if left > pace * _MOST_CALLS and pace * self.calls < _SLOWER * (self.time - self.begin):
+            return f"the last {calls - self.calls} evaluations brought it on by {moment - self.time:.1g} only"
+        self.calls, self.time = calls, moment
+        return ""
 
 
 def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) -> Array:
@@ -158,11 +191,11 @@ class _Slope:
     def _describe(self, moment: float, slope: Array) -> str:
         bad = ~np.isfinite(slope.reshape(len(slope), -1))
         row = int(np.argmax(bad.any(axis=1)))
-        label = self.program.states[row // self.paths.count].label
+        equation = self.program.states[row // self.paths.count]
         value = slope.reshape(len(slope), -1)[row][bad[row]][0]
         return (
-            f"the {label} gives {value} at t = {moment:.6g}; "
-            "a function in it is not defined there, or the solution blows up"
+            f"the {equation.label} gives {value} at t = {moment:.6g}; "
+            f"a function in it{not_everywhere(equation.rhs)} is not defined there, or the solution blows up"
         )
 
     def stopped(self, moment: float, reason: str | None) -> StoppedError:
@@ -172,7 +205,7 @@ class _Slope:
         labels = ", ".join(equation.label for equation in self.program.states)
         return StoppedError(
             f"the solution of the {labels} cannot be continued past t = {moment:.6g} "
-            f"({(reason or '').rstrip('.').lower()}); it may blow up there, so end before it",
+            f"({(reason or '').rstrip('.').lower()}); it may blow up, or meet a pole or a jump; end before it",
             moment,
         )
 

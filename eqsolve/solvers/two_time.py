@@ -17,6 +17,7 @@ import numpy as np
 from eqsolve.binding import Binding
 from eqsolve.compile.two_time import CompiledPlan, compile_system
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.functions import not_everywhere
 from eqsolve.language.system import System
 from eqsolve.machine import memory
 from eqsolve.result import Result
@@ -132,8 +133,9 @@ def _adaptive(
 def _not_finite(failure: NotFiniteError) -> str:
     source = failure.equation.source.equation
     label = source.label if source is not None else f"observable `{failure.equation.name}`"
+    parts = not_everywhere(source.rhs) if source is not None else ""
     return (
-        f"the {label} is not finite at t = {failure.time:.6g}; a function in it is not defined there "
+        f"the {label} is not finite at t = {failure.time:.6g}; a function in it{parts} is not defined there "
         "or the solution blows up"
     )
 
