@@ -115,7 +115,8 @@ def solve(
     precision
         Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
     start
-        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter.
+        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter; of a
+        `Singularity`, the value of the transform far to the right, when several are bounded there.
     region
         (LOW, HEIGHT): where a `Singularity` is searched for singularities, Re p ≥ LOW and |Im p| ≤ HEIGHT. By default as
         far as the transform's own scale reaches.

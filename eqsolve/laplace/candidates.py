@@ -53,6 +53,7 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     if track.kind == "pole":
         return _pole_candidate(prepared, track)
     error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
+    error = max(error, abs(track.points[-1][1] - track.p))  # how far the walk came
     return Candidate(
         track.p, track.R, "edge", None, None, error,
         "a random denominator of the transform vanishes at the end of the law's support",

@@ -74,7 +74,13 @@ class Explicit:
         means = sorted(first.atoms(E) | rest.atoms(E), key=str)
         self._means = Bundle(means, (R, p), transform.parameters) if means else None
         self._weights, self._floats = prepared.rule.weights, prepared.floats
-        self._statics = self._means.static_values(prepared.rule, prepared.named, "numpy") if self._means else []
+        known = dict(zip(transform._bundle.statics, prepared.statics, strict=True))  # of points that may be merged
+        self._statics: list[Array] = []
+        if self._means is not None:
+            parts = self._means.statics
+            have = all(part in known for part in parts)
+            made = [known[part] for part in parts] if have else self._means.static_values(prepared.rule, prepared.named, "numpy")
+            self._statics = made
         names = [Dummy(f"m{index}") for index in range(len(means))]
         swaps: dict[Basic, Basic] = dict(zip(means, names, strict=True))
         self._logs: dict[Expr, Dummy] = {}
@@ -100,6 +106,11 @@ class Explicit:
 
     def _log(self, inside: Expr) -> Dummy:
         return self._logs.setdefault(inside, Dummy(f"l{len(self._logs)}"))
+
+    @property
+    def points(self) -> int:
+        """How many points of a law every value takes."""
+        return len(self._weights) if self._means is not None else 0
 
     @property
     def roots(self) -> int:

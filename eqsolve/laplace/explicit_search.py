@@ -67,7 +67,7 @@ class _Search:
             cells = cells[~self._settled(cells)] if len(cells) else cells
             if not len(cells):
                 break
-            if looked > _MOST:
+            if looked > _MOST / (1 + self.function.points / 50):
                 clean = False
                 break
             order = np.argsort(-(cells[:, 0] + cells[:, 2]), kind="stable")

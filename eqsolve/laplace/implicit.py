@@ -138,6 +138,8 @@ class Prepared:
         self._distances = transform._distances
         self._extremes: dict[str, list[Array]] = {}  # shared by copies
         self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
+        if not hasattr(source, "first_rule"):  # of a solved fixed point, it is dear, and looked for when it matters
+            self.look_for_extremes()
 
     def _outline(self, values: Mapping[str, Array]) -> Array:
         """Return what points to begin with must resolve: the random parts of the transform and one over them."""
@@ -181,8 +183,10 @@ class Prepared:
         """
         if self._distances is None or "statics" in self._extremes or not hasattr(self.source, "extremes"):
             return False
-        values = self.source.extremes(self._distance_statics)
-        self._extremes["statics"] = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
+        with np.errstate(all="ignore"):
+            values = self.source.extremes(self._distance_statics)
+            found = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
+        self._extremes["statics"] = found
         self._distance_columns = self._with_extremes(self._distance_columns)
         return True
 

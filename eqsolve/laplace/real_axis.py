@@ -69,9 +69,11 @@ def far_right(prepared: Prepared, start: float | None = None) -> Start:
             again, good_again = newton_R(prepared, R, 2 * far)
             if good and good_again and abs(R) < 0.1 * far and abs(again) <= 1.5 * abs(R) + 1e-6:
                 return Start(float(R), far)
+    R, p = prepared.transform.unknown, prepared.transform.variable
     raise SolverError(
         "the transform has no bounded solution far to the right, where that of an ordinary function is bounded; "
-        "is it the transform of a distribution? multiply it by a power of p, or give start= near the solution you mean"
+        f"is it the transform of a distribution? divide it by a power of {p}, or name the value of {R} there that you mean: "
+        f'solve(..., start={{"{R}": value}}), rightmost_singularity(..., start=value)'
     )
 
 
@@ -127,7 +129,7 @@ def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
     while p > 1e-12:
         guess = 0.0 if prepared.transform.is_linear else R * _STRIDE ** -powers[0]
         new, good = newton_R(prepared, guess, p / _STRIDE, 12)
-        if not good:
+        if not good or not prepared.same_side((R, p), (float(new), p / _STRIDE)):
             break
         here = _powers(prepared, new, p / _STRIDE)
         if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > _ASYMPTOTIC:
