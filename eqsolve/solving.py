@@ -178,7 +178,8 @@ def solve(
         region=region,
     )
     if region is not None and not isinstance(model, Singularity):
-        raise UsageError(f"region= is where a Singularity is searched, and model `{model.name}` is a {model.kind}; leave it out")
+        kind = f"model `{model.name}` is a {model.kind}"
+        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
     choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
     if step is not None and solver is None and choice.name != "stochastic":

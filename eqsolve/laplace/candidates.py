@@ -53,7 +53,7 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     if track.kind == "pole":
         return _pole_candidate(prepared, track)
     error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
-    error = max(error, abs(track.points[-1][1] - track.p))  # how far the walk came
+    error = max(error, track.error)
     return Candidate(
         track.p, track.R, "edge", None, None, error,
         "a random denominator of the transform vanishes at the end of the law's support",
@@ -189,7 +189,8 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
     if best.kind not in ("pole", "branch point") or (
         best.kind == "branch point" and (prepared.transform.is_linear or not np.isfinite(complex(best.R)))
     ):
-        raise SolverError(f"the {best.kind} at p = {complex(best.p):.6g} is known in double precision only; leave out precision=")
+        where = f"{complex(best.p):.6g}"
+        raise SolverError(f"the {best.kind} at p = {where} is known in double precision only; leave out precision=")
     if best.kind == "pole" and best.exponent != 0:
         raise SolverError("a pole of higher order is known in double precision only; leave out precision=")
     with mpmath.workdps(precision + 15):

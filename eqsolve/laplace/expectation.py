@@ -217,7 +217,7 @@ def as_source(laws: Any, names: tuple[str, ...] = ()) -> Source:
     """Return the source behind laws by name, a distribution of a solved fixed point, or a source itself."""
     if hasattr(laws, "source") and names and set(names) <= set(laws.names):
         first = [name for name in names if name == laws.names[0]]
-        return laws.source((*first, *(name for name in names if name not in first)))  # type: ignore[no-any-return]
+        return laws.source((*first, *(name for name in names if name not in first)))
     if laws is None:
         return PointSource({}, [1.0])
     if hasattr(laws, "rule") and hasattr(laws, "names"):

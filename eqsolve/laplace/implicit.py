@@ -148,6 +148,7 @@ class Prepared:
         with np.errstate(all="ignore"):
             return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
 
+    @np.errstate(all="ignore")
     def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
         """Return the random parts of denominators at values of the random variables."""
         assert self._distances is not None

@@ -225,6 +225,6 @@ def _nothing(box: Region, certify: bool) -> str:
     where = f"Re p ≥ {box.low:.6g}" + (f", |Im p| ≤ {box.height:.6g}" if certify else " on the real axis")
     return (
         f"the transform has no singularity in the searched region {where}: it may be entire (a decay faster than any "
-        "exponential), or its singularities lie further left or higher; look there by region=(LOW, HEIGHT), on the command line "
-        "--region LOW,HEIGHT: Re p ≥ LOW, |Im p| ≤ HEIGHT"
+        "exponential), or its singularities lie further left or higher; look there by region=(LOW, HEIGHT), on the command "
+        "line --region LOW,HEIGHT: Re p ≥ LOW, |Im p| ≤ HEIGHT"
     )

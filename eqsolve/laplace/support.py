@@ -1,13 +1,14 @@
 """Denominators over the whole support of a law: where they are smallest, and whether they vanish however far right p lies.
 
-A rule has points where a law has weight. A transform is singular wherever a random denominator vanishes on the support, however
-improbable that is; and where a denominator vanishes for p arbitrarily far right, there is no half plane in which the transform
-is analytic: what it stands for grows faster than any exponential, or has no mean, and there is no finite rate.
+A rule has points where a law has weight. A transform is singular wherever a random denominator vanishes on the support,
+however improbable that is; and where a denominator vanishes for p arbitrarily far right, there is no half plane in which the
+transform is analytic: what it stands for grows faster than any exponential, or has no mean, and there is no finite rate.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -31,7 +32,7 @@ _FAR = np.geomspace(1e-3, 1e12, 400)
 
 
 def law_ladders(law: Law) -> list[Array]:
-    """Return sequences of values that go out to the infinite ends of a law's support, and to 0 and its finite ends from inside."""
+    """Return sequences of values that go out to the infinite ends of a law's support, and to 0 and finite ends from inside."""
     made = []
     for part in density_parts(law):
         low, high = (float(end) for end in part.support)
@@ -53,8 +54,7 @@ def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array
         return {}
     (name,) = smooth
     others = [key for key in laws if key != name]
-    rows = np.meshgrid(*(atoms[key] for key in others), indexing="ij") if others else []
-    fixed = [{key: float(grid.ravel()[i]) for key, grid in zip(others, rows, strict=True)} for i in range(rows[0].size if others else 1)]
+    fixed = [dict(zip(others, values, strict=True)) for values in itertools.product(*(atoms[key] for key in others))]
     found: dict[str, list[float]] = {key: [] for key in laws}
     for given in fixed:
         for point, places in _lines(laws[name]):
@@ -112,7 +112,8 @@ def refuse_unbounded(prepared: Prepared, R: float = 1e-12) -> None:
                 roots = _rightmost_roots(np.array([np.broadcast_to(c, columns[0].shape) for c in table]))
             else:
                 sign = np.sign(inner(R, _FAR, *prepared.floats, *usual)[index])[-1]
-                there = [np.sign(inner(R, _FAR, *prepared.floats, *(c[i] for c in columns))[index]) for i in range(len(columns[0]))]
+                steps = range(len(columns[0]))
+                there = [np.sign(inner(R, _FAR, *prepared.floats, *(c[i] for c in columns))[index]) for i in steps]
                 roots = np.array([_last_other(row * np.ones_like(_FAR), sign) for row in there])
             if _without_bound(roots):
                 raise SolverError(_words(prepared, index))
@@ -167,8 +168,8 @@ def refuse_divergent(prepared: Prepared, points: tuple[tuple[float, float], ...]
     p = next(p for R, p in points if prepared.source.tail(prepared._probe(R, p)) >= _TAIL)
     laws = ", ".join(f"`{name}` ~ {law}" for name, law in getattr(prepared.source, "laws", {}).items())
     raise SolverError(
-        f"the expectation over {laws} diverges to the left of about {prepared.transform.variable} = {p:.4g}, for its support is unbounded: the "
-        "rate is set by the tail of the law, and is not found in this way. Write the expectation in closed form"
+        f"the expectation over {laws} diverges to the left of about {prepared.transform.variable} = {p:.4g}, for its support "
+        "is unbounded: the rate is set by the tail of the law, and is not found in this way. Write the expectation in closed form"
     )
 
 
@@ -180,6 +181,7 @@ def _words(prepared: Prepared, index: int) -> str:
     other = f", or give `{names[0]}` a law of bounded support such as Uniform(0, 1)" if names[0] in laws else ""
     return (
         f"there is no finite rate: over the support of {which} the denominator `{denominator}` vanishes for "
-        f"{prepared.transform.variable} arbitrarily far right, so that the transform is analytic in no half plane; what it stands for grows faster "
-        f"than any exponential, or has no mean. Write a denominator that is bounded below, as with {names[0]}**2 in place of {names[0]}{other}"
+        f"{prepared.transform.variable} arbitrarily far right, so that the transform is analytic in no half plane; what it "
+        "stands for grows faster than any exponential, or has no mean. Write a denominator that is bounded below, as with "
+        f"{names[0]}**2 in place of {names[0]}{other}"
     )

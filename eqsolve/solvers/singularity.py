@@ -163,8 +163,8 @@ def find(
 ) -> SingularitySolution:
     """Return the singular point of a bound model.
 
-    ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the right, ``near`` the singular point of a neighbouring problem,
-    ``region`` where to search.
+    ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the right, ``near`` the singular
+    point of a neighbouring problem, ``region`` where to search.
     """
     model = binding.model
     assert isinstance(model, Singularity)
