@@ -24,11 +24,12 @@ class Candidate:
     Attributes
     ----------
     p, R
-        Where it is, and the transform there (inf at a pole).
+        Where it is, and the transform there (inf at a pole, and at a branch point at which it diverges).
     kind
-        "branch point", "pole" or "edge".
+        "branch point", "pole", "edge", or "singularity" where nothing but the place is known.
     exponent
-        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole; None at an edge.
+        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole, −1 − μ where
+        R ≈ … + c (p − p_c)^μ; None at an edge.
     amplitude
         The factor of t^ν e^{pt}; None where it is not known.
     error

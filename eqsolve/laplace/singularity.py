@@ -68,7 +68,7 @@ class SingularPoint:
     def decay(self) -> str:
         """The decay in words."""
         power = "" if self.exponent in (None, 0) else f"t^({self.exponent:g}) "
-        text = f"{power}e^(-{float(self.rate):.12g} t)"
+        text = f"{power}e^({-float(self.rate):.12g} t)"
         if self.kind == "edge":
             text += ", times a power of t that depends on the law at its edge"
         if self.ties:

@@ -169,7 +169,8 @@ def refuse_divergent(prepared: Prepared, points: tuple[tuple[float, float], ...]
     laws = ", ".join(f"`{name}` ~ {law}" for name, law in getattr(prepared.source, "laws", {}).items())
     raise SolverError(
         f"the expectation over {laws} diverges to the left of about {prepared.transform.variable} = {p:.4g}, for its support "
-        "is unbounded: the rate is set by the tail of the law, and is not found in this way. Write the expectation in closed form"
+        "is unbounded: the rate is set by the tail of the law, and is not found in this way. Write the expectation in closed "
+        "form"
     )
 
 
