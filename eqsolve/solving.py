@@ -115,7 +115,8 @@ def solve(
     precision
         Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
     start
-        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter.
+        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter; of a
+        `Singularity`, the value of the transform far to the right, when several are bounded there.
     region
         (LOW, HEIGHT): where a `Singularity` is searched for singularities, Re p ≥ LOW and |Im p| ≤ HEIGHT. By default as
         far as the transform's own scale reaches.
@@ -177,7 +178,8 @@ def solve(
         region=region,
     )
     if region is not None and not isinstance(model, Singularity):
-        raise UsageError(f"region= is where a Singularity is searched, and model `{model.name}` is a {model.kind}; leave it out")
+        kind = f"model `{model.name}` is a {model.kind}"
+        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
     choice = choose_solver(model, kernels=kernels)
     name = solver or choice.name
     if step is not None and solver is None and choice.name != "stochastic":

@@ -82,7 +82,8 @@ def validate(
     if seeds < 2:
         raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
     if region is not None and not isinstance(model, Singularity):
-        raise UsageError(f"region= is where a Singularity is searched, and model `{model.name}` is a {model.kind}; leave it out")
+        kind = f"model `{model.name}` is a {model.kind}"
+        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
     wanted = None if observables is None else tuple(observables)
     estimator = (
         isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None

@@ -90,7 +90,8 @@ def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     from eqsolve.routing import check_routed
 
     check_routed(model, settings)
-    own = {name: text for name, text in settings.items() if name in {item.name for item in (*model.parameters, *model.randoms)}}
+    names = {item.name for item in (*model.parameters, *model.randoms)}
+    own = {name: text for name, text in settings.items() if name in names}
     return model.subs(bind_some(model, own)) if own else model
 
 

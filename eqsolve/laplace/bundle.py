@@ -71,6 +71,7 @@ class Bundle:
         if getattr(p, "ndim", 0):
             bodies = inner(np.asarray(R)[:, None], p[:, None], *parameters, *statics)
             means = [b @ weights if np.ndim(b) == 2 and np.shape(b)[1] == weights.size
+                     else np.full(np.size(p), b @ weights) if np.ndim(b) == 1  # neither R nor p in it
                      else np.broadcast_to(b, (np.size(p), 1))[:, 0] * weights.sum() for b in bodies]  # fmt: skip
             return outer(R, p, *parameters, *means)
         if isinstance(R, complex) or isinstance(p, complex):  # numpy's scalars overflow to inf, Python's raise

@@ -24,11 +24,12 @@ class Candidate:
     Attributes
     ----------
     p, R
-        Where it is, and the transform there (inf at a pole).
+        Where it is, and the transform there (inf at a pole, and at a branch point at which it diverges).
     kind
-        "branch point", "pole" or "edge".
+        "branch point", "pole", "edge", or "singularity" where nothing but the place is known.
     exponent
-        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole; None at an edge.
+        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole, −1 − μ where
+        R ≈ … + c (p − p_c)^μ; None at an edge.
     amplitude
         The factor of t^ν e^{pt}; None where it is not known.
     error
@@ -53,6 +54,7 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     if track.kind == "pole":
         return _pole_candidate(prepared, track)
     error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
+    error = max(error, track.error)
     return Candidate(
         track.p, track.R, "edge", None, None, error,
         "a random denominator of the transform vanishes at the end of the law's support",
@@ -188,7 +190,8 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
     if best.kind not in ("pole", "branch point") or (
         best.kind == "branch point" and (prepared.transform.is_linear or not np.isfinite(complex(best.R)))
     ):
-        raise SolverError(f"the {best.kind} at p = {complex(best.p):.6g} is known in double precision only; leave out precision=")
+        where = f"{complex(best.p):.6g}"
+        raise SolverError(f"the {best.kind} at p = {where} is known in double precision only; leave out precision=")
     if best.kind == "pole" and best.exponent != 0:
         raise SolverError("a pole of higher order is known in double precision only; leave out precision=")
     with mpmath.workdps(precision + 15):

@@ -134,6 +134,22 @@ class LawSource:
         law = self.laws[name]
         return _resolved(law, None, None)[:2] if density_parts(law) else (np.zeros(0), np.zeros(0))
 
+    def tail(self, probe: Probe) -> float:
+        """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""
+        largest = 0.0
+        usual = {name: self._usual(name) for name in self.laws}
+        for name, law in self.laws.items():
+            for part in density_parts(law):
+                point, density = part_functions(part.point, part.density)
+                y = np.linspace(float(part.low), float(part.high), 401)
+                x = point(y) * np.ones_like(y)
+                bodies = probe({key: x if key == name else np.full(len(x), value) for key, value in usual.items()})
+                shares = np.nan_to_num(np.abs(bodies * density(y)), nan=0.0)
+                for place, end in ((0, part.support[0]), (-1, part.support[1])):
+                    if end.is_infinite:
+                        largest = max(largest, float((shares[:, place] / (np.sum(shares, axis=1) + 1e-300)).max()))
+        return largest
+
     def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
         """Return where functions of the variables are smallest and largest over the whole support."""
         from eqsolve.laplace.support import law_extremes
@@ -197,8 +213,11 @@ def _resolved(
     return (*functools.reduce(_join, found), np.concatenate(corners))
 
 
-def as_source(laws: Any) -> Source:
+def as_source(laws: Any, names: tuple[str, ...] = ()) -> Source:
     """Return the source behind laws by name, a distribution of a solved fixed point, or a source itself."""
+    if hasattr(laws, "source") and names and set(names) <= set(laws.names):
+        first = [name for name in names if name == laws.names[0]]
+        return laws.source((*first, *(name for name in names if name not in first)))
     if laws is None:
         return PointSource({}, [1.0])
     if hasattr(laws, "rule") and hasattr(laws, "names"):

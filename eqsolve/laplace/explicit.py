@@ -1,9 +1,10 @@
 """A transform that is given explicitly, R(p) = −b(p)/a(p), on circles: is it analytic inside, and if not, what is there?
 
-Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R is analytic inside. A pole
-shows as finitely many of them about its own place, whatever a numerator cancels; a branch point as a value that does not come
-back. Roots and logarithms are continued around the circle from its rightmost point, so that the cuts of their principal values,
-which mean nothing, are not seen.
+Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R is analytic inside. A
+pole shows as finitely many of them about its own place, whatever a numerator cancels; a branch point as a value that does
+not come back. Roots and logarithms are continued around the circle from its rightmost point, so that the cuts of their
+principal values, which mean nothing, are not seen. Poles of several orders, or several of them, are told apart by the ranks
+of Hankel matrices of the coefficients (P. Kravanja, M. Van Barel, Computing the Zeros of Analytic Functions, 2000).
 """
 
 from __future__ import annotations
@@ -74,7 +75,13 @@ class Explicit:
         means = sorted(first.atoms(E) | rest.atoms(E), key=str)
         self._means = Bundle(means, (R, p), transform.parameters) if means else None
         self._weights, self._floats = prepared.rule.weights, prepared.floats
-        self._statics = self._means.static_values(prepared.rule, prepared.named, "numpy") if self._means else []
+        known = dict(zip(transform._bundle.statics, prepared.statics, strict=True))  # of points that may be merged
+        self._statics: list[Array] = []
+        if self._means is not None:
+            parts = self._means.statics
+            have = all(part in known for part in parts)
+            rule = prepared.rule
+            self._statics = [known[k] for k in parts] if have else self._means.static_values(rule, prepared.named, "numpy")
         names = [Dummy(f"m{index}") for index in range(len(means))]
         swaps: dict[Basic, Basic] = dict(zip(means, names, strict=True))
         self._logs: dict[Expr, Dummy] = {}
@@ -83,8 +90,8 @@ class Explicit:
         modules = ["scipy", "numpy"]
         self._inner = []
         for index, inside in enumerate(self._logs):
-            known = list(self._logs.values())[:index]
-            self._inner.append(lambdify([*arguments, *known], inside, modules, cse=True))
+            earlier = list(self._logs.values())[:index]
+            self._inner.append(lambdify([*arguments, *earlier], inside, modules, cse=True))
         self._outer = lambdify([*arguments, *self._logs.values()], bodies, modules, cse=True)
 
     def _continuous(self, expr: Expr, p: Basic) -> Expr:
@@ -102,6 +109,11 @@ class Explicit:
         return self._logs.setdefault(inside, Dummy(f"l{len(self._logs)}"))
 
     @property
+    def points(self) -> int:
+        """How many points of a law every value takes."""
+        return len(self._weights) if self._means is not None else 0
+
+    @property
     def roots(self) -> int:
         """How many different expressions stand under roots and logarithms."""
         return len(self._inner)
@@ -111,7 +123,7 @@ class Explicit:
         """Return R at rows of points, each a way along which roots and logarithms are continuous, principal at its middle."""
         p = np.asarray(p, dtype=complex)
         flat = p.reshape(-1)
-        given = list(self._floats)
+        given: list[Any] = list(self._floats)
         if self._means is not None:
             made = self._means.evaluate(np.zeros_like(flat), flat, self._floats, self._statics, self._weights)
             given += [np.broadcast_to(mean, flat.shape).reshape(p.shape) for mean in made]
@@ -232,6 +244,12 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
     return Pole(place, tuple(parts), float(error))
 
 
+def _at_end(values: Array, part: slice, angle: float) -> Array:
+    """Return values on circles extrapolated to an angle."""
+    fits = np.polyfit(_ANGLES[part], values[:, part].T, 5)
+    return np.array([np.polyval(fit, angle) for fit in fits.T])
+
+
 def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole]) -> tuple[float, complex] | None:
     """Return μ and the factor A of the decay A t^{−1−μ} of a branch point R ≈ … + c (p − p_c)^μ; None if R comes back.
 
@@ -241,8 +259,7 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     for _ in range(_CLOSER):
         radii = radius * np.array([1.0, 0.5, 0.25])
         values = function.around(np.full(3, p), radii, known).values
-        fits = [(np.polyfit(_ANGLES[part], values[:, part].T, 5), end) for part, end in ((slice(-6, None), np.pi), (slice(6), -np.pi))]
-        jumps = np.subtract(*([np.polyval(fit[:, row], end) for row in range(3)] for fit, end in fits))
+        jumps = _at_end(values, slice(-6, None), np.pi) - _at_end(values, slice(6), -np.pi)
         spread = np.abs(values - values.mean(axis=1, keepdims=True)).max(axis=1)
         if not np.isfinite(jumps).all() or (np.abs(jumps) <= 1e-7 * spread + 1e-12 * np.abs(values).max(axis=1)).any():
             break

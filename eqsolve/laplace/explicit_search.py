@@ -1,7 +1,7 @@
 """The rightmost singularities of a transform that is given explicitly: squares of the plane, from the right, cut where needed.
 
-A square passes when the transform is analytic inside the circle around it. Poles found are taken out, so that what remains passes;
-squares around a branch point are cut down to its place. Cost: about a thousand squares, 64 values each.
+A square passes when the transform is analytic inside the circle around it. Poles found are taken out, so that what remains
+passes; squares around a branch point are cut down to its place. Cost: about a thousand squares, 64 values each.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.laplace.candidates import Candidate
-from eqsolve.laplace.explicit import Explicit, Pole, branch_power, poles_inside, refine_pole
 from eqsolve.laplace.expectation import Array
+from eqsolve.laplace.explicit import Explicit, Pole, branch_power, poles_inside, refine_pole
 from eqsolve.laplace.half_plane import Region
 
 __all__ = ["Found", "search_explicit"]
@@ -67,7 +67,7 @@ class _Search:
             cells = cells[~self._settled(cells)] if len(cells) else cells
             if not len(cells):
                 break
-            if looked > _MOST:
+            if looked > _MOST / (1 + self.function.points / 10):
                 clean = False
                 break
             order = np.argsort(-(cells[:, 0] + cells[:, 2]), kind="stable")
@@ -190,7 +190,7 @@ class _Search:
             if at == self.known or not self._counts(at):
                 continue
             found = branch_power(self.function, at, self._alone(at, side), self.poles)
-            power, amplitude = found if found is not None else (None, None)
+            power, factor = found if found is not None else (None, None)
             value = complex(np.inf)
             if power is not None and power > 0:
                 value = complex(self.function(np.array([at + 1e-14 * (abs(at) + side)]))[0])
@@ -198,7 +198,7 @@ class _Search:
             made.append(Candidate(
                 at.real if real else at, value.real if real or np.isinf(value) else value,
                 "branch point" if found is not None else "singularity", None if power is None else -1.0 - power,
-                amplitude.real if real and amplitude is not None else amplitude, error, words.format("a way"),
+                factor.real if real and factor is not None else factor, error, words.format("a way"),
             ))  # fmt: skip
         return made
 

@@ -138,6 +138,8 @@ class Prepared:
         self._distances = transform._distances
         self._extremes: dict[str, list[Array]] = {}  # shared by copies
         self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
+        if not hasattr(source, "first_rule"):  # of a solved fixed point, it is dear, and looked for when it matters
+            self.look_for_extremes()
 
     def _outline(self, values: Mapping[str, Array]) -> Array:
         """Return what points to begin with must resolve: the random parts of the transform and one over them."""
@@ -146,6 +148,7 @@ class Prepared:
         with np.errstate(all="ignore"):
             return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
 
+    @np.errstate(all="ignore")
     def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
         """Return the random parts of denominators at values of the random variables."""
         assert self._distances is not None
@@ -181,8 +184,10 @@ class Prepared:
         """
         if self._distances is None or "statics" in self._extremes or not hasattr(self.source, "extremes"):
             return False
-        values = self.source.extremes(self._distance_statics)
-        self._extremes["statics"] = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
+        with np.errstate(all="ignore"):
+            values = self.source.extremes(self._distance_statics)
+            found = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
+        self._extremes["statics"] = found
         self._distance_columns = self._with_extremes(self._distance_columns)
         return True
 

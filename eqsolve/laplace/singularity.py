@@ -20,6 +20,7 @@ from eqsolve.laplace.half_plane import Complex, Region, survey
 from eqsolve.laplace.implicit import ImplicitTransform, Prepared
 from eqsolve.laplace.newton import fold_newton
 from eqsolve.laplace.real_axis import RealTrack, far_right
+from eqsolve.laplace.support import refuse_divergent, refuse_unbounded
 
 __all__ = ["Candidate", "SingularPoint", "find_singularity", "rightmost_singularity"]
 
@@ -67,7 +68,7 @@ class SingularPoint:
     def decay(self) -> str:
         """The decay in words."""
         power = "" if self.exponent in (None, 0) else f"t^({self.exponent:g}) "
-        text = f"{power}e^(-{float(self.rate):.12g} t)"
+        text = f"{power}e^({-float(self.rate):.12g} t)"
         if self.kind == "edge":
             text += ", times a power of t that depends on the law at its edge"
         if self.ties:
@@ -122,7 +123,8 @@ def rightmost_singularity(
         if item not in expr.free_symbols:
             raise UsageError(f"the transform `{expr}` does not contain its {role} `{item}`")
     bound = expr.subs(dict(values or {}))
-    prepared = ImplicitTransform(bound, unknown, variable).prepare(as_source(laws))
+    transform = ImplicitTransform(bound, unknown, variable)
+    prepared = transform.prepare(as_source(laws, tuple(item.name for item in transform.randoms)))
     return find_singularity(prepared, region=region, start=start, precision=precision, certify=certify)
 
 
@@ -141,11 +143,13 @@ def find_singularity(
     from there ends at a point with the same bracket around it. Not together with ``certify``.
     """
     with np.errstate(all="ignore"):
+        refuse_unbounded(prepared)
         if prepared.transform.is_linear and not prepared.has_density:
             return _find_explicit(prepared, region, start, precision, certify)
         track = None if near is None or certify else nearby(prepared, near)
         if track is None:
             track = walk_real_axis(prepared, start, region)
+        refuse_divergent(prepared, track.points)
         R0, p0 = track.points[0]
         if track.kind:
             low, height = track.p, 3 * track.scale if region is None else float(region[1])
@@ -160,7 +164,7 @@ def find_singularity(
         if certify and prepared.transform.is_linear:
             here = track.p if track.kind else None
             box = Region(box.low - (margin if track.kind else 0.0), box.high, box.height)
-            seen = search_explicit(Explicit(prepared), box, known=here)
+            seen = search_explicit(Explicit(_for_survey(prepared, track)), box, known=here)
             others, clean = [item for item in seen.candidates if complex(item.p).imag != 0 or not track.kind], seen.clean
         elif certify:
             search = survey(_for_survey(prepared, track), (R0, p0), box, track.p if track.kind else None, margin)
@@ -221,5 +225,6 @@ def _nothing(box: Region, certify: bool) -> str:
     where = f"Re p ≥ {box.low:.6g}" + (f", |Im p| ≤ {box.height:.6g}" if certify else " on the real axis")
     return (
         f"the transform has no singularity in the searched region {where}: it may be entire (a decay faster than any "
-        "exponential), or its singularities lie further left or higher; give region=(low, height)"
+        "exponential), or its singularities lie further left or higher; look there by region=(LOW, HEIGHT), on the command "
+        "line --region LOW,HEIGHT: Re p ≥ LOW, |Im p| ≤ HEIGHT"
     )

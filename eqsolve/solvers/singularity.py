@@ -163,18 +163,20 @@ def find(
 ) -> SingularitySolution:
     """Return the singular point of a bound model.
 
-    ``start`` are values of the fixed point's unknowns nearby, ``near`` the singular point of a neighbouring problem,
-    ``region`` where to search.
+    ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the right, ``near`` the singular
+    point of a neighbouring problem, ``region`` where to search.
     """
     model = binding.model
     assert isinstance(model, Singularity)
     whole = tuple((item, value) for item, value in binding.values.items() if item.is_integer)
     compiled = compile_singularity(model, whole)
     names = tuple(item.name for item in compiled.transform.randoms)
-    source, fixed_point = law_source(binding, names, precision, start)
+    given = dict(start or {})
+    guess = given.pop(model.unknown.name, None)
+    source, fixed_point = law_source(binding, names, precision, given or None)
     prepared = compiled.transform.prepare(source, binding.values)
     try:
-        point = find_singularity(prepared, region=region, precision=precision, certify=certify, near=near)
+        point = find_singularity(prepared, region=region, start=guess, precision=precision, certify=certify, near=near)
     except SolverError as error:
         raise SolverError(f"model `{model.name}`: {model.equations[0].label}: {error}") from None
     values, errors = _observables(compiled, prepared, point, fixed_point, precision)

@@ -26,6 +26,7 @@ __all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_mode
 
 _OUTER = 64  # nodes across, for transforms of several variables
 _LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
+_OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 _MOST = 300  # panels at once: next to a singularity rounding is all that is left to resolve
 _ROUGHLY = 1e-9  # relative tolerance of the points to begin with
 _CLOSER = 7  # how often the neighbourhood of an extreme is looked at again, thirty times closer each time
@@ -193,6 +194,22 @@ class SolutionSource:
                     centre, width = float(near[int(np.nanargmin(sign * tried[k]))]), width / 30
                 found.append(look(row, np.array([centre]))[1][0])
         return {self.names[0]: np.unique(found)}
+
+    def ladders(self) -> list[dict[str, Array]]:
+        """Return values of the variables that go out along every Gaussian direction, as far as they can be computed."""
+        law, rows = self._law, self._law.rows(self.names, None if len(self.names) == 1 else 2)
+        going, size = np.flatnonzero(~rows.is_point), len(_OUTWARDS)
+        if not len(going):
+            return []
+        x = np.tile(np.concatenate([_OUTWARDS, -_OUTWARDS]), len(going))
+        columns = law.at(_ProbeLines(law, _general), rows, np.repeat(going, 2 * size), x, None)
+        made = []
+        for begin in range(0, len(x), size):
+            part = columns[:, begin : begin + size]
+            good = np.isfinite(part).all(axis=0)
+            if good.sum() > size // 2:
+                made.append({name: part[law.names.index(name)][good] for name in self.names})
+        return made
 
     @functools.cached_property
     def _law(self) -> FixedPointLaw:

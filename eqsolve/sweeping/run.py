@@ -103,7 +103,8 @@ def sweep(
         "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver, "region": region,
     }  # fmt: skip
     if region is not None and not any(isinstance(item, Singularity) for item in (model, *models_behind(model))):
-        raise UsageError(f"region= is where a Singularity is searched, and model `{model.name}` is a {model.kind}; leave it out")
+        kind = f"model `{model.name}` is a {model.kind}"
+        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
     if model.kind in ("System", "Flow"):
         options |= _times(model, t_max, at)
     elif t_max is not None or at is not None:
