@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sympy import (
-    Add, Expr, Mul, Pow, S, cos, cosh, erf, erfc, exp, expand, log, sin, sinh, tanh,
+    Add, Expr, Mul, Pow, S, cos, cosh, erf, erfc, exp, log, sin, sinh, tanh,
 )  # fmt: skip
 
 from eqsolve.compile import safe_functions as to
@@ -75,7 +75,7 @@ def _exponentials(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | N
     if other is None:
         return None
     y = writer.write(other.args[0])
-    gap = expand(x - y) if (x - y).count_ops() < _LONG else x - y
+    gap = _opened(x - y) if (x - y).count_ops() < _LONG else x - y
     sign = to.choose(gap, S.NegativeOne, S.One)
     return sign * to.expm1(to.choose(gap, -gap, gap)), to.choose(gap, x, y)
 
@@ -182,10 +182,19 @@ def _difference(a: Expr, b: Expr) -> Expr | None:
     """Return a − b multiplied out, if parts of a and b cancel in it."""
     if a.count_ops() + b.count_ops() > _LONG:
         return None
-    opened = [len(Add.make_args(expand(item))) for item in (a, b)]
-    gap = expand(a - b)
+    one, two = _opened(a), _opened(b)
+    opened = [len(Add.make_args(item)) for item in (one, two)]
+    gap = one - two
     left = len(Add.make_args(gap)) if gap != 0 else 0
     return gap if left <= sum(opened) - 2 else None
+
+
+def _opened(expr: Expr) -> Expr:
+    """Return an expression with its products and squares multiplied out, but nothing inside functions."""
+    return Add(*(
+        term.expand(deep=False, log=False, power_base=False, power_exp=False, basic=False)
+        for term in Add.make_args(expr)
+    ))  # fmt: skip
 
 
 def _with_roots(writer: Writer, terms: list[Expr], plain: set[Expr]) -> Expr:
