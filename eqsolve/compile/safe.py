@@ -12,8 +12,40 @@ from __future__ import annotations
 from typing import Any
 
 from sympy import (
-    Add, Basic, Expr, Mul, Piecewise, Pow, S, acosh, asin, asinh, atan, atanh, besseli, besselk,
-    cos, cosh, coth, csch, erf, erfc, erfi, exp, expand, factorial, gamma, log, pi, sech, sin, sinh, sqrt, tan, tanh,
+    Abs,
+    Add,
+    Basic,
+    Expr,
+    Mul,
+    Piecewise,
+    Pow,
+    S,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    besseli,
+    besselk,
+    cos,
+    cosh,
+    coth,
+    csch,
+    erf,
+    erfc,
+    erfi,
+    exp,
+    expand,
+    factorial,
+    gamma,
+    log,
+    pi,
+    sech,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
 )  # fmt: skip
 
 from eqsolve.compile import safe_functions as to
@@ -126,6 +158,9 @@ class Writer:
                 power = self.write(expr.exp)
                 return value**power, power * exponent
             return self._rebuilt(expr), S.Zero
+        if isinstance(expr, Abs) and self.real:
+            value, exponent = self.pair(expr.args[0])
+            return (Abs(value), exponent) if exponent != 0 else (self._rebuilt(expr), exponent)
         if isinstance(expr, Add):
             written = self.write(expr)
             return self._grown_sum(written) if isinstance(written, Add) else self.pair(written)

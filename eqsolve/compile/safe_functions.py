@@ -263,8 +263,8 @@ def on_arrays() -> dict[str, Any]:
         choose=choose_, expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special.expit, sech2=sech2_,
         log_cosh=log_cosh_, log_erfc=log_erfc_,
         log_half_erfc=lambda x: special.log_ndtr(-np.sqrt(2) * x),
-        plain_erfc=special.erfc, scaled_erfc=scaled_erfc_, dawson=special.dawsn, erf_difference=erf_difference_, scaled_besseli=special.ive,
-        scaled_besselk=special.kve, log_gamma=special.gammaln, conjugate_sum=conjugate_sum_,
+        plain_erfc=special.erfc, scaled_erfc=scaled_erfc_, dawson=special.dawsn, erf_difference=erf_difference_,
+        scaled_besseli=special.ive, scaled_besselk=special.kve, log_gamma=special.gammaln, conjugate_sum=conjugate_sum_,
         power_difference=power_difference_, log_ratio=log_ratio_, ratio=ratio_, xlogy=special.xlogy,
     )  # fmt: skip
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sympy import (
-    Add, Expr, Mul, Pow, S, cos, cosh, erf, erfc, exp, log, sin, sinh, tanh,
+    Add,
+    Expr,
+    Mul,
+    Pow,
+    S,
+    cos,
+    cosh,
+    erf,
+    erfc,
+    exp,
+    log,
+    sin,
+    sinh,
+    tanh,
 )  # fmt: skip
 
 from eqsolve.compile import safe_functions as to

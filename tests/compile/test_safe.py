@@ -6,8 +6,29 @@ import mpmath as mp
 import numpy as np
 import pytest
 from sympy import (
-    Abs, Expr, Piecewise, Rational, S, Symbol, besseli, besselk, cos, cosh, coth, erf, erfc, erfi, exp, gamma, lambdify, log,
-    sech, sin, sinh, sqrt, tanh,
+    Abs,
+    Expr,
+    Piecewise,
+    Rational,
+    S,
+    Symbol,
+    besseli,
+    besselk,
+    cos,
+    cosh,
+    coth,
+    erf,
+    erfc,
+    erfi,
+    exp,
+    gamma,
+    lambdify,
+    log,
+    sech,
+    sin,
+    sinh,
+    sqrt,
+    tanh,
 )  # fmt: skip
 
 from eqsolve.compile.lowering import as_function
@@ -172,6 +193,7 @@ def _random(rng: np.random.Generator, depth: int) -> Expr:
 
 def test_complex_values_keep_their_branch() -> None:
     z = 0.3 + 2.0j
-    for expr in (exp(-(x**2)) / erfc(x), sqrt(x**2 + 1) - x, (exp(x) - 1) / (exp(x) + 1), log(x * exp(5 * x)), cosh(x) / sinh(x)):
+    logistic = (exp(x) - 1) / (exp(x) + 1)
+    for expr in (exp(-(x**2)) / erfc(x), sqrt(x**2 + 1) - x, logistic, log(x * exp(5 * x)), cosh(x) / sinh(x)):
         (value,) = as_function([x], [expr], real=False)(np.complex128(z))
         assert complex(value) == pytest.approx(complex(lambdify([x], expr, "mpmath")(mp.mpmathify(z))), rel=1e-12)
