@@ -49,7 +49,7 @@ from sympy import (
 )  # fmt: skip
 
 from eqsolve.compile import safe_functions as to
-from eqsolve.compile.safe_sums import write_sum
+from eqsolve.compile.safe_sums import without, write_sum
 
 __all__ = ["safe"]
 
@@ -346,7 +346,7 @@ def _logistic(base: Expr) -> tuple[Expr, Expr] | None:
     if isinstance(base, Add) and len(base.args) == 2:
         for one, other in (base.args, base.args[::-1]):
             for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
-                if one / node == other and not other.has(exp):
+                if without(one, node) == other and not other.has(exp):
                     return other, node.args[0]
     return None
 
@@ -356,7 +356,7 @@ def _one_minus_exponential(inside: Add) -> tuple[Expr, Expr] | None:
     if len(inside.args) == 2:
         for one, other in (inside.args, inside.args[::-1]):
             for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
-                if one / node == -other and other.is_positive and other.is_number:
+                if without(one, node) == -other and other.is_positive and other.is_number:
                     return other, node.args[0]
     return None
 

@@ -26,7 +26,7 @@ from eqsolve.compile import safe_functions as to
 if TYPE_CHECKING:
     from eqsolve.compile.safe import Writer
 
-__all__ = ["write_sum"]
+__all__ = ["without", "write_sum"]
 
 _LONG = 60  # operations in an expression beyond which it is not multiplied out
 
@@ -54,7 +54,7 @@ def _pair(writer: Writer, first: Expr, second: Expr) -> Expr | None:
     """Return first + second in a form without cancellation, if first is k f and second ∓k or ∓k f of something else."""
     for node in Mul.make_args(first):
         base, power = (node, S.One) if isinstance(node, exp) else node.as_base_exp()
-        k = first / node
+        k = without(first, node)
         if power == -1 and base.is_Add and (gap := _difference(k, -second * base)) is not None:
             return writer.write(gap / base)
         rule = _RULES.get((type(base), power))
@@ -69,10 +69,15 @@ def _pair(writer: Writer, first: Expr, second: Expr) -> Expr | None:
     return None
 
 
+def without(product: Expr, node: Expr) -> Expr:
+    """Return a product without one of its factors."""
+    return Mul(*(factor for factor in Mul.make_args(product) if factor is not node))
+
+
 def _other(second: Expr, k: Expr, kind: Any) -> Expr | None:
     """Return f where second = −k f, a function of some kind."""
     for node in Mul.make_args(second):
-        if isinstance(node, kind) and second / node == -k:
+        if isinstance(node, kind) and without(second, node) == -k:
             return node
     return None
 
@@ -176,7 +181,7 @@ def _powers(writer: Writer, base: Expr, power: Expr, k: Expr, second: Expr) -> R
     other = S.One if second == -k else None
     if other is None:
         for node in Mul.make_args(second):
-            if isinstance(node, Pow) and node.exp == power and second / node == -k:
+            if isinstance(node, Pow) and node.exp == power and without(second, node) == -k:
                 other = node.base
     gap = None if other is None else _difference(base, other)
     if other is None or gap is None:

@@ -59,6 +59,7 @@ OVERFLOW_AND_UNDERFLOW = {
     "Bessel functions": (besseli(1, x) / besseli(0, x), RIGHT),
     "Bessel functions that decay": (besselk(1, x) / besselk(0, x), RIGHT),
     "gamma functions": (gamma(x + Rational(1, 2)) / gamma(x), (0.5, 3.0, 30.0, 200.0)),
+    "slope of a smooth step": ((1 / (1 + exp(1 / x - 1 / (1 - x)))).diff(x), (1e-3, 0.01, 0.5, 0.99)),
     "inside a branch": (Piecewise((exp(-(x**2)) / erfc(x), x > 0), (1, True)), (-5.0, 5.0, 40.0)),
 }  # fmt: skip
 
@@ -144,7 +145,7 @@ def test_safe_forms_pickle() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_random_expressions_keep_their_value(seed: int) -> None:
     """Sums, products, powers and logarithms of everything that has a rule, against plain evaluation with many digits."""
     rng = np.random.default_rng(seed)

@@ -107,3 +107,9 @@ def test_positive_unknowns_have_no_edge() -> None:
     with pytest.raises(eqsolve.errors.SolverError, match="no solution found"):
         eqsolve.solve(model, beta=0.5)
     assert np.isfinite(float(eqsolve.solve(model, beta=2)["P"]))
+
+
+def test_further_solutions_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", logger="eqsolve"):
+        eqsolve.solve(EXTINCTION, c=2)
+    assert "u = 1" in caplog.text
