@@ -12,12 +12,44 @@ from __future__ import annotations
 from typing import Any
 
 from sympy import (
-    Add, Basic, Expr, Mul, Piecewise, Pow, S, acosh, asin, asinh, atan, atanh, besseli, besselk,
-    cos, cosh, coth, csch, erf, erfc, erfi, exp, expand, factorial, gamma, log, pi, sech, sin, sinh, sqrt, tan, tanh,
+    Abs,
+    Add,
+    Basic,
+    Expr,
+    Mul,
+    Piecewise,
+    Pow,
+    S,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    besseli,
+    besselk,
+    cos,
+    cosh,
+    coth,
+    csch,
+    erf,
+    erfc,
+    erfi,
+    exp,
+    expand,
+    factorial,
+    gamma,
+    log,
+    pi,
+    sech,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
 )  # fmt: skip
 
 from eqsolve.compile import safe_functions as to
-from eqsolve.compile.safe_sums import write_sum
+from eqsolve.compile.safe_sums import without, write_sum
 
 __all__ = ["safe"]
 
@@ -31,6 +63,7 @@ _GROWING = (
     to.plain_erfc,
 )  # fmt: skip
 _CASES = 3  # sides of conditions told apart in one exponent
+_TERMS = 5  # different exponentials in a sum of which the largest is put in front
 _LONG = 200  # operations in an exponent beyond which no shorter form is looked for
 _LARGE = 20  # arguments of the gamma function whose logarithm is used
 
@@ -125,6 +158,9 @@ class Writer:
                 power = self.write(expr.exp)
                 return value**power, power * exponent
             return self._rebuilt(expr), S.Zero
+        if isinstance(expr, Abs) and self.real:
+            value, exponent = self.pair(expr.args[0])
+            return (Abs(value), exponent) if exponent != 0 else (self._rebuilt(expr), exponent)
         if isinstance(expr, Add):
             written = self.write(expr)
             return self._grown_sum(written) if isinstance(written, Add) else self.pair(written)
@@ -172,6 +208,8 @@ class Writer:
         for value, exponent in map(self.pair, expr.args):
             together[exponent] = together.get(exponent, S.Zero) + value
         exponents = list(together)
+        if len(exponents) > _TERMS or _conditions(Add(*exponents)) > _CASES:
+            return expr, S.Zero
         if len(together) == 1:
             return (expr if exponents[0] == 0 else together[exponents[0]]), exponents[0]
         largest = exponents[0]
@@ -207,12 +245,14 @@ class Writer:
             argument, slope = found
             parts = [part for part in Mul.make_args(argument) if not part.is_number]
             side = 1 if over else -1  # x/f(x) or f(x)/x
-            if any(all(_power_of(other, part) != side for other in rest) for part in parts):
+            present = [part for part in parts if any(_power_of(other, part) == side for other in rest)]
+            if not present:
                 continue
             rest.remove(factor)
-            for part in parts:
+            for part in present:
                 index = next(k for k, other in enumerate(rest) if _power_of(other, part) == side)
                 rest[index] = rest[index] * part**-side
+            rest += [part**-side for part in parts if part not in present]
             number = Mul(*(part for part in Mul.make_args(argument) if part.is_number))
             node = to.ratio(self.write(factor**-side), self.write(argument), slope)
             taken.append(node**-side * number**-side)
@@ -224,6 +264,8 @@ class Writer:
             size, argument = found
             written = self.write(argument)
             return self._logarithm(size) + to.log1mexp(written) if size != 1 else to.log1mexp(written)
+        if isinstance(inside, Add) and not isinstance(written := self.write(inside), Add):
+            inside = written
         factors = Mul.make_args(inside)
         growing = [factor for factor in factors if self.pair(factor)[1] != 0]
         if len(growing) == 1:
@@ -233,6 +275,8 @@ class Writer:
             if kind is not None:
                 rest = Mul(*(factor for factor in factors if factor is not growing[0]))
                 times = self.write(power) * (-2 if isinstance(base, to.sech2) else 1)
+                if kind is to.log_erfc and rest == 2**-power:
+                    return times * to.log_half_erfc(base.args[0])
                 return times * kind(base.args[0]) + (self._logarithm(rest) if rest != 1 else 0)
         value, exponent = self.pair(inside)
         if exponent == 0:
@@ -253,8 +297,10 @@ class Writer:
 def gathered(exponent: Expr) -> Expr:
     """Return an exponent with its cases on the outside, so that in each what cancels is gone."""
     conditions = list(dict.fromkeys(node.args[0] for node in _cases(exponent)))
-    if not conditions or len(conditions) > _CASES:
-        return _shortened(exponent) if not conditions else exponent
+    if not conditions:
+        return _shortened(exponent)
+    if _conditions(exponent) > _CASES:
+        return exponent
     first = conditions[0]
     sides = []
     for side in (1, 2):
@@ -263,6 +309,10 @@ def gathered(exponent: Expr) -> Expr:
             part = part.xreplace(swap)
         sides.append(gathered(part))
     return to.choose(first, *sides)
+
+
+def _conditions(expr: Expr) -> int:
+    return len({node.args[0] for node in expr.atoms(to.choose)})
 
 
 def _cases(expr: Basic) -> list[Any]:
@@ -296,7 +346,7 @@ def _logistic(base: Expr) -> tuple[Expr, Expr] | None:
     if isinstance(base, Add) and len(base.args) == 2:
         for one, other in (base.args, base.args[::-1]):
             for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
-                if one / node == other and not other.has(exp):
+                if without(one, node) == other and not other.has(exp):
                     return other, node.args[0]
     return None
 
@@ -306,7 +356,7 @@ def _one_minus_exponential(inside: Add) -> tuple[Expr, Expr] | None:
     if len(inside.args) == 2:
         for one, other in (inside.args, inside.args[::-1]):
             for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
-                if one / node == -other and other.is_positive and other.is_number:
+                if without(one, node) == -other and other.is_positive and other.is_number:
                     return other, node.args[0]
     return None
 

@@ -24,6 +24,7 @@ __all__ = [
     "log_cosh",
     "log_erfc",
     "log_gamma",
+    "log_half_erfc",
     "log_ratio",
     "on_arrays",
     "on_mpmath",
@@ -102,6 +103,12 @@ class log_cosh(Function):
 
 class log_erfc(Function):
     """log erfc x."""
+
+    nargs = 1
+
+
+class log_half_erfc(Function):
+    """log(erfc(x)/2), the logarithm of a probability."""
 
     nargs = 1
 
@@ -255,8 +262,9 @@ def on_arrays() -> dict[str, Any]:
     return _named(
         choose=choose_, expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special.expit, sech2=sech2_,
         log_cosh=log_cosh_, log_erfc=log_erfc_,
-        plain_erfc=special.erfc, scaled_erfc=scaled_erfc_, dawson=special.dawsn, erf_difference=erf_difference_, scaled_besseli=special.ive,
-        scaled_besselk=special.kve, log_gamma=special.gammaln, conjugate_sum=conjugate_sum_,
+        log_half_erfc=lambda x: special.log_ndtr(-np.sqrt(2) * x),
+        plain_erfc=special.erfc, scaled_erfc=scaled_erfc_, dawson=special.dawsn, erf_difference=erf_difference_,
+        scaled_besseli=special.ive, scaled_besselk=special.kve, log_gamma=special.gammaln, conjugate_sum=conjugate_sum_,
         power_difference=power_difference_, log_ratio=log_ratio_, ratio=ratio_, xlogy=special.xlogy,
     )  # fmt: skip
 
@@ -295,6 +303,7 @@ def on_mpmath() -> dict[str, Any]:
         log1mexp=lambda x: mp.log(-mp.expm1(x)) if x > -0.7 else mp.log1p(-mp.exp(x)),
         log_cosh=lambda x: mp.log1p(2 * mp.sinh(x / 2) ** 2),
         log_erfc=lambda x: mp.log(mp.erfc(x)) if x > 0.5 else mp.log1p(-mp.erf(x)),
+        log_half_erfc=lambda x: mp.log(mp.erfc(x) / 2) if x > 0 else mp.log1p(-mp.erfc(-x) / 2),
         expit=lambda x: 1 / (1 + mp.exp(-x)),
         sech2=lambda x: mp.sech(x) ** 2,
         plain_erfc=mp.erfc,

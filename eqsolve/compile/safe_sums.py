@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sympy import (
-    Add, Expr, Mul, Pow, S, cos, cosh, erf, erfc, exp, expand, log, sin, sinh, tanh,
+    Add,
+    Expr,
+    Mul,
+    Pow,
+    S,
+    cos,
+    cosh,
+    erf,
+    erfc,
+    exp,
+    log,
+    sin,
+    sinh,
+    tanh,
 )  # fmt: skip
 
 from eqsolve.compile import safe_functions as to
@@ -13,7 +26,7 @@ from eqsolve.compile import safe_functions as to
 if TYPE_CHECKING:
     from eqsolve.compile.safe import Writer
 
-__all__ = ["write_sum"]
+__all__ = ["without", "write_sum"]
 
 _LONG = 60  # operations in an expression beyond which it is not multiplied out
 
@@ -41,7 +54,7 @@ def _pair(writer: Writer, first: Expr, second: Expr) -> Expr | None:
     """Return first + second in a form without cancellation, if first is k f and second ∓k or ∓k f of something else."""
     for node in Mul.make_args(first):
         base, power = (node, S.One) if isinstance(node, exp) else node.as_base_exp()
-        k = first / node
+        k = without(first, node)
         if power == -1 and base.is_Add and (gap := _difference(k, -second * base)) is not None:
             return writer.write(gap / base)
         rule = _RULES.get((type(base), power))
@@ -56,10 +69,15 @@ def _pair(writer: Writer, first: Expr, second: Expr) -> Expr | None:
     return None
 
 
+def without(product: Expr, node: Expr) -> Expr:
+    """Return a product without one of its factors."""
+    return Mul(*(factor for factor in Mul.make_args(product) if factor is not node))
+
+
 def _other(second: Expr, k: Expr, kind: Any) -> Expr | None:
     """Return f where second = −k f, a function of some kind."""
     for node in Mul.make_args(second):
-        if isinstance(node, kind) and second / node == -k:
+        if isinstance(node, kind) and without(second, node) == -k:
             return node
     return None
 
@@ -75,7 +93,7 @@ def _exponentials(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | N
     if other is None:
         return None
     y = writer.write(other.args[0])
-    gap = expand(x - y) if (x - y).count_ops() < _LONG else x - y
+    gap = _opened(x - y) if (x - y).count_ops() < _LONG else x - y
     sign = to.choose(gap, S.NegativeOne, S.One)
     return sign * to.expm1(to.choose(gap, -gap, gap)), to.choose(gap, x, y)
 
@@ -163,7 +181,7 @@ def _powers(writer: Writer, base: Expr, power: Expr, k: Expr, second: Expr) -> R
     other = S.One if second == -k else None
     if other is None:
         for node in Mul.make_args(second):
-            if isinstance(node, Pow) and node.exp == power and second / node == -k:
+            if isinstance(node, Pow) and node.exp == power and without(second, node) == -k:
                 other = node.base
     gap = None if other is None else _difference(base, other)
     if other is None or gap is None:
@@ -182,10 +200,19 @@ def _difference(a: Expr, b: Expr) -> Expr | None:
     """Return a − b multiplied out, if parts of a and b cancel in it."""
     if a.count_ops() + b.count_ops() > _LONG:
         return None
-    opened = [len(Add.make_args(expand(item))) for item in (a, b)]
-    gap = expand(a - b)
+    one, two = _opened(a), _opened(b)
+    opened = [len(Add.make_args(item)) for item in (one, two)]
+    gap = one - two
     left = len(Add.make_args(gap)) if gap != 0 else 0
     return gap if left <= sum(opened) - 2 else None
+
+
+def _opened(expr: Expr) -> Expr:
+    """Return an expression with its products and squares multiplied out, but nothing inside functions."""
+    return Add(*(
+        term.expand(deep=False, log=False, power_base=False, power_exp=False, basic=False)
+        for term in Add.make_args(expr)
+    ))  # fmt: skip
 
 
 def _with_roots(writer: Writer, terms: list[Expr], plain: set[Expr]) -> Expr:

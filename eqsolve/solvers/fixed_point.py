@@ -38,6 +38,7 @@ __all__ = ["Solution", "make_problem", "solve_fixed_point", "solve_problem"]
 Array = np.ndarray[Any, np.dtype[Any]]
 logger = logging.getLogger("eqsolve")
 
+_ROUNDING = 1e-12  # by which an unknown may leave its interval, in lengths of it
 _RULE = 96  # nodes for densities that are not Gaussian; the error estimate uses more
 
 
@@ -166,7 +167,9 @@ def solve_problem(
     values, errors = tables[chosen]
     others = tuple(table for k, (table, _) in enumerate(tables) if k != chosen and _allowed(plan.model, table))
     if others:
-        logger.warning("%s: %d further solutions; see stats['other_solutions']", plan.model.name, len(others))
+        names = [item.name for item in plan.model.unknowns]
+        listed = "; ".join(", ".join(f"{name} = {other[name]:.6g}" for name in names) for other in others)
+        logger.warning("%s: further solutions, in stats['other_solutions']: %s", plan.model.name, listed)
     return Solution(binding, *points[chosen], values, errors, others)
 
 
@@ -219,8 +222,10 @@ def _allowed(model: FixedPoint, values: Mapping[str, float]) -> bool:
         if not np.isfinite(value) or (item.is_nonnegative and value < 0) or (item.is_nonpositive and value > 0):
             return False
         interval = interval_of(item)
-        if interval is not None and not interval[0] <= value <= interval[1]:
-            return False
+        if interval is not None:
+            room = _ROUNDING * (interval[1] - interval[0])
+            if not interval[0] - room <= value <= interval[1] + room:
+                return False
     return True
 
 

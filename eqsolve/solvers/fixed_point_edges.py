@@ -15,7 +15,7 @@ from sympy import Expr, S
 
 from eqsolve.compile.fixed_point import Plan
 from eqsolve.language.symbols import Unknown
-from eqsolve.solvers.fixed_point_newton import Point, Problem, interval_of, polish, value_of
+from eqsolve.solvers.fixed_point_newton import Point, Problem, polish, value_of
 from eqsolve.solvers.fixed_point_search import crossing, find_solutions, scan_axes
 from eqsolve.solvers.quadrature import coarse_mesh, expectations
 from eqsolve.solvers.quadrature_rows import make_rows
@@ -123,8 +123,10 @@ def _hold(problem: Problem, held: Held, dropped: tuple[int, ...], free: Array) -
 
 
 def _inner(item: Unknown) -> Expr:
-    interval = interval_of(item)
-    return sum(item.bounds) / 2 if interval is not None else S.One if item.is_nonnegative else S.NegativeOne
+    low, high = item.bounds
+    if low is not None and high is not None:
+        return (low + high) / 2
+    return S.One if item.is_nonnegative else S.NegativeOne
 
 
 def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:

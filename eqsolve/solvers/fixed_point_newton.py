@@ -22,7 +22,18 @@ from eqsolve.solvers.quadrature_rows import make_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["Linearised", "Point", "Problem", "interval_of", "linearise", "newton", "polish", "residuals", "sign_of", "value_of"]
+__all__ = [
+    "Linearised",
+    "Point",
+    "Problem",
+    "interval_of",
+    "linearise",
+    "newton",
+    "polish",
+    "residuals",
+    "sign_of",
+    "value_of",
+]
 
 _OUTER = 96
 _FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
