@@ -10,7 +10,24 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sympy import Basic, Derivative, Dummy, Expr, Function, Mul, S, Subs, Symbol, Tuple, conjugate, im, lambdify, re
+from sympy import (
+    Basic,
+    Derivative,
+    DiracDelta,
+    Dummy,
+    Expr,
+    Function,
+    Mul,
+    S,
+    Subs,
+    Symbol,
+    Tuple,
+    conjugate,
+    im,
+    lambdify,
+    re,
+    zeta,
+)
 from sympy import exp as symbolic_exp
 from sympy.utilities.lambdify import implemented_function
 
@@ -36,6 +53,11 @@ def _exchange(expr: Any, precise: bool) -> Any:
         return expr
     if isinstance(expr, Derivative | Subs):
         return _derivative(expr, precise)
+    if isinstance(expr, DiracDelta):
+        raise ModelError(
+            f"the derivative of a jump, at the zeros of `{expr.args[0]}`, is needed and cannot be computed pointwise; "
+            "write a steep smooth function in place of the jump, such as tanh(k*x) for sign(x)"
+        )
     if isinstance(expr, Mul):
         regular = _without_removable(expr, precise)
         if regular is not expr:
@@ -108,6 +130,8 @@ def _derivative(expr: Any, precise: bool) -> Any:
     if any(not isinstance(item, Symbol) for item in (*inner.variables, *body.free_symbols)) or len(set(inner.variables)) > 1:
         raise ModelError(f"`{expr}` cannot be computed pointwise")
     along = inner.variables[0]
+    if body == zeta(along) and len(inner.variables) == 1:
+        return _named("zeta_slope", (None,), precise)(_exchange(points.get(along, along), precise))
     others = sorted(body.free_symbols - {along}, key=str)
     stand_ins = [Dummy(f"a{place}", real=True) for place in range(len(others) + 1)]
     canonical = body.xreplace(dict(zip((along, *others), stand_ins, strict=True)))
