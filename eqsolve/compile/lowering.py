@@ -29,7 +29,8 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Callable[.
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
-    function = lambdify(stand_ins, with_evaluators(bodies), modules=["scipy", "numpy"], cse=True)
+    names = dict(zip(stand_ins, arguments, strict=True))
+    function = lambdify(stand_ins, with_evaluators(bodies, names=names), modules=["scipy", "numpy"], cse=True)
     return function
 
 

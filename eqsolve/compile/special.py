@@ -7,7 +7,7 @@ are taken by mpmath, to full precision.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sympy import (
@@ -40,11 +40,19 @@ __all__ = ["with_evaluators"]
 Shape = tuple[Any, ...] | None
 
 
-def with_evaluators(expressions: Sequence[Expr], *, precise: bool = False) -> list[Any]:
+def with_evaluators(
+    expressions: Sequence[Expr], *, precise: bool = False, names: Mapping[Basic, Basic] | None = None
+) -> list[Any]:
     """Return the expressions with special functions and open derivatives as functions that ``lambdify`` can call.
 
     They take arrays of real numbers and give nan where their value is not real; ``precise`` ones take mpmath's numbers.
+    ``names`` says what symbols stand for, in a message.
     """
+    for node in sorted({node for expr in expressions for node in expr.atoms(DiracDelta)}, key=str):
+        raise ModelError(
+            f"the derivative of a jump at the zeros of `{node.args[0].xreplace(dict(names or {}))}` is needed, and cannot be "
+            "computed pointwise; write a steep smooth function in its place, such as tanh(k*x) for sign(x)"
+        )
     return [_exchange(expr, precise) for expr in expressions]
 
 
@@ -53,11 +61,6 @@ def _exchange(expr: Any, precise: bool) -> Any:
         return expr
     if isinstance(expr, Derivative | Subs):
         return _derivative(expr, precise)
-    if isinstance(expr, DiracDelta):
-        raise ModelError(
-            f"the derivative of a jump, at the zeros of `{expr.args[0]}`, is needed and cannot be computed pointwise; "
-            "write a steep smooth function in place of the jump, such as tanh(k*x) for sign(x)"
-        )
     if isinstance(expr, Mul):
         regular = _without_removable(expr, precise)
         if regular is not expr:

@@ -116,9 +116,8 @@ class _Sweeps:
                 return state
             if not math.isfinite(change):
                 break
-        raise SolverError(
-            f"the kernels do not settle (last change {change:.2g}); try the two-time solver: solver='two_time'"
-        )
+        what = f"do not settle (last change {change:.2g})" if math.isfinite(change) else "grow beyond all numbers"
+        raise SolverError(f"the unknowns {what}; they may blow up, or try the two-time solver: solver='two_time'")
 
     def _zeros(self, grid: OperatorGrid) -> dict[Any, Array]:
         return {
@@ -140,6 +139,8 @@ class _Sweeps:
 
 
 def _change(after: Array, before: Array) -> float:
+    if not np.isfinite(after).all():
+        return math.inf
     return float(np.abs(after - before).max()) / max(float(np.abs(after).max()), 1e-30)
 
 
