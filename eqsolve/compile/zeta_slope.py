@@ -27,9 +27,10 @@ def zeta_slope(s: Array) -> Array:
     here = np.imag(_sum(right + 1j * _TINY)) / _TINY
     here = np.where(right == 1, np.nan, here)
     sine, cosine = np.sin(np.pi * s / 2), np.cos(np.pi * s / 2)
-    factor = 2**s * np.pi ** (s - 1) * gamma(right)
-    bracket = (np.log(2 * np.pi) - psi(right)) * sine + np.pi / 2 * cosine
-    below = factor * (zeta(right) * bracket - sine * here)
+    with np.errstate(all="ignore"):  # also computed where it is not used
+        factor = 2**s * np.pi ** (s - 1) * gamma(right)
+        bracket = (np.log(2 * np.pi) - psi(right)) * sine + np.pi / 2 * cosine
+        below = factor * (zeta(right) * bracket - sine * here)
     return np.asarray(np.where(direct, here, below))
 
 
