@@ -43,7 +43,8 @@ ARGUMENTS = {
     "acsc": (1 + x,), "polygamma": (2, x), "stieltjes": (1, x), "hyper": ([x, y], [y + 1], x / 2),
     "meijerg": ([], [1, 1], [0, 0, y], [], x), "appellf1": (x, y, x, y, x / 3, x / 4), "lerchphi": (x, y, x),
     "jacobi": (x, y, y, x), "assoc_legendre": (3, 1, x), "gegenbauer": (x, y, x), "bernoulli": (12, x), "euler": (12, x),
-    "factorial2": (y,), "assoc_laguerre": (x, y, x), "polylog": (y, x), "harmonic": (x,), "fibonacci": (y,), "catalan": (y,), "beta": (x, y), "Piecewise": ((x, True),),
+    "factorial2": (y,), "assoc_laguerre": (x, y, x), "polylog": (y, x),
+    "harmonic": (x,), "fibonacci": (y,), "catalan": (y,), "beta": (x, y), "Piecewise": ((x, True),),
     "expint": (y, x), "zeta": (y, x), "Heaviside": (x,),
 }  # fmt: skip
 
