@@ -33,7 +33,7 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Callable[.
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
-    return as_function(stand_ins, bodies)
+    return as_function(stand_ins, bodies, names=arguments)
 
 
 def as_function(
@@ -43,15 +43,18 @@ def as_function(
     *,
     real: bool = True,
     shared: Any = True,
+    names: Sequence[Basic] | None = None,
 ) -> Callable[..., list[Any]]:
     """Return a function of arrays or of mpmath's numbers that evaluates expressions in symbols, written safely.
 
-    All lowering ends here. ``real=False`` says that complex values may come; ``shared`` is how common parts are found.
+    All lowering ends here. ``real=False`` says that complex values may come; ``shared`` is how common parts are found;
+    ``names`` are what the arguments stand for, in messages.
     """
     stand_ins = [Dummy(f"x{index}", real=True if real else None) for index in range(len(arguments))]
     mapping = dict(zip(arguments, stand_ins, strict=True))
     written = [safe(expr.xreplace(mapping), real=real) for expr in expressions]
-    bodies = with_evaluators(written, precise=module == "mpmath") if real else written
+    said = dict(zip(stand_ins, names or arguments, strict=True))
+    bodies = with_evaluators(written, precise=module == "mpmath", names=said) if real else written
     modules = [on_arrays(), "scipy", "numpy"] if module == "numpy" else [on_mpmath(), "mpmath"]
     return lambdify(stand_ins, bodies, modules=modules, cse=shared)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Mul, Poly
+from sympy import Basic, DiracDelta, Dummy, Expr, Mul, Poly, S
 
 from eqsolve.compile.lowering import lower
 from eqsolve.language.symbols import Function, Value
@@ -66,6 +66,11 @@ def partial(expr: Expr, symbol: Basic) -> Expr:
     return expr.xreplace({symbol: stand_in}).diff(stand_in).xreplace({stand_in: symbol})
 
 
+def _beside_jumps(slope: Expr) -> Expr:
+    """Leave out what a jump adds to a slope that only guides the choice of points and steps."""
+    return slope.replace(DiracDelta, lambda *_: S.Zero)
+
+
 def compile_ensemble(ensemble: Ensemble) -> CompiledEnsemble:
     """Return an ensemble's expressions as functions of arrays, equal signals shared."""
     signals: dict[Expr, int] = {}
@@ -88,8 +93,8 @@ def compile_ensemble(ensemble: Ensemble) -> CompiledEnsemble:
     memory_slopes = [partial(signal, symbol) for signal in memory_signals for symbol in unknowns]
     means = tuple(_mean(mean, unknowns, full) for mean in ensemble.means)
     targets = _targets(ensemble)
-    target_slopes = [partial(target, symbol) for target in targets for symbol in unknowns]
-    target_noise_slopes = [partial(target, symbol) for target in targets for symbol in noises]
+    target_slopes = [_beside_jumps(partial(target, symbol)) for target in targets for symbol in unknowns]
+    target_noise_slopes = [_beside_jumps(partial(target, symbol)) for target in targets for symbol in noises]
     return CompiledEnsemble(
         ensemble, tuple(full), tuple(functions), lower(list(signals), inputs), index, len(signals),
         lower(slopes, inputs), lower(by_noise, inputs), all(expr == 0 for expr in by_noise),

@@ -7,10 +7,27 @@ are taken by mpmath, to full precision.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sympy import Basic, Derivative, Dummy, Expr, Function, Mul, S, Subs, Symbol, Tuple, conjugate, im, lambdify, re
+from sympy import (
+    Basic,
+    Derivative,
+    DiracDelta,
+    Dummy,
+    Expr,
+    Function,
+    Mul,
+    S,
+    Subs,
+    Symbol,
+    Tuple,
+    conjugate,
+    im,
+    lambdify,
+    re,
+    zeta,
+)
 from sympy import exp as symbolic_exp
 from sympy.utilities.lambdify import implemented_function
 
@@ -23,11 +40,19 @@ __all__ = ["with_evaluators"]
 Shape = tuple[Any, ...] | None
 
 
-def with_evaluators(expressions: Sequence[Expr], *, precise: bool = False) -> list[Any]:
+def with_evaluators(
+    expressions: Sequence[Expr], *, precise: bool = False, names: Mapping[Basic, Basic] | None = None
+) -> list[Any]:
     """Return the expressions with special functions and open derivatives as functions that ``lambdify`` can call.
 
     They take arrays of real numbers and give nan where their value is not real; ``precise`` ones take mpmath's numbers.
+    ``names`` says what symbols stand for, in a message.
     """
+    for node in sorted({node for expr in expressions for node in expr.atoms(DiracDelta)}, key=str):
+        raise ModelError(
+            f"the derivative of a jump at the zeros of `{node.args[0].xreplace(dict(names or {}))}` is needed, and cannot be "
+            "computed pointwise; write a steep smooth function in its place, such as tanh(k*x) for sign(x)"
+        )
     return [_exchange(expr, precise) for expr in expressions]
 
 
@@ -108,6 +133,8 @@ def _derivative(expr: Any, precise: bool) -> Any:
     if any(not isinstance(item, Symbol) for item in (*inner.variables, *body.free_symbols)) or len(set(inner.variables)) > 1:
         raise ModelError(f"`{expr}` cannot be computed pointwise")
     along = inner.variables[0]
+    if body == zeta(along) and len(inner.variables) == 1:
+        return _named("zeta_slope", (None,), precise)(_exchange(points.get(along, along), precise))
     others = sorted(body.free_symbols - {along}, key=str)
     stand_ins = [Dummy(f"a{place}", real=True) for place in range(len(others) + 1)]
     canonical = body.xreplace(dict(zip((along, *others), stand_ins, strict=True)))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.polylogarithm import polylogarithm
+from eqsolve.compile.zeta_slope import zeta_slope
 from eqsolve.language.functions import MPMATH
 
 __all__ = ["differentiated", "precise_value", "real_values"]
@@ -32,7 +33,7 @@ def real_values(name: str, shape: tuple[Any, ...], *leaves: Any) -> Array:
     values = np.full(np.broadcast_shapes(*(array.shape for array in arrays)), np.nan)
     if quick is not None:
         values[...] = quick
-    if name in _COMPLETE or not (ask := np.isnan(values)).any():
+    if name in _COMPLETE or (name == "zeta" and len(leaves) == 1) or not (ask := np.isnan(values)).any():
         return values
     wanted = [np.broadcast_to(array, values.shape) for array in arrays]
     ask &= np.logical_and.reduce([np.isfinite(array) for array in wanted])
@@ -155,6 +156,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "LambertW": lambda special, x, branch=0.0: _lambert(special, x, branch),
     "polylog": lambda special, s, x: polylogarithm(s, x),
     "polylog_ratio": lambda special, s, x: np.where(x == 0, 1.0, polylogarithm(s, x) / np.where(x == 0, 1.0, x)),
+    "zeta_slope": lambda special, x: zeta_slope(x),
     "beta": lambda special, a, b=None: special.beta(a, a if b is None else b),
     "betainc_regularized": lambda special, a, b, low, high: special.betainc(a, b, high) - special.betainc(a, b, low),
     "betainc": lambda special, a, b, low, high: (
@@ -179,7 +181,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
 }
 
 _COMPLETE = frozenset({
-    "besselj", "bessely", "besseli", "besselk", "Ei", "E1", "erfi", "erfinv", "erfcinv", "digamma", "elliptic_k",
+    "zeta_slope", "besselj", "bessely", "besseli", "besselk", "Ei", "E1", "erfi", "erfinv", "erfcinv", "digamma", "elliptic_k",
     "airyai", "airyaiprime", "airybi", "airybiprime", "fresnels", "fresnelc", "Si", "Ci", "Shi", "Chi", "LambertW",
     "li", "Li", "erf2", "erf2inv", "loggamma", "marcumq", "beta", "factorial", "trigamma", "binomial", "catalan",
 })  # fmt: skip  # where scipy has no value there is none
@@ -205,6 +207,7 @@ def _by_mpmath(mp: Any, name: str, shape: tuple[Any, ...], leaves: list[Any]) ->
 _PRECISE: dict[str, Callable[..., Any]] = {
     "LambertW": lambda mp, x, branch=0: mp.lambertw(x, int(branch)),
     "polylog_ratio": lambda mp, s, x: mp.polylog(s, x) / x if x else mp.one,
+    "zeta_slope": lambda mp, s: mp.zeta(s, 1, 1),
     "airyaiprime": lambda mp, x: mp.airyai(x, derivative=1),
     "airybiprime": lambda mp, x: mp.airybi(x, derivative=1),
     "jn": lambda mp, n, x: mp.sqrt(mp.pi / (2 * x)) * mp.besselj(n + mp.mpf(1) / 2, x) if x else mp.mpf(n == 0),

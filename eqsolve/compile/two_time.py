@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Float
+from sympy import Basic, DiracDelta, Dummy, Expr, Float, S
 
 from eqsolve.binding import Binding
 from eqsolve.compile.lowering import lower
@@ -247,8 +247,10 @@ def _feedback(item: Contraction, equation: SectorEquation) -> tuple[Pointwise | 
 
 
 def _derivative(expr: Expr, value: Value) -> Expr:
+    """Return the slope that the iteration on a panel uses; of a jump, that beside it."""
     stand_in = Dummy("x", real=True)
-    return expr.xreplace({value: stand_in}).diff(stand_in).xreplace({stand_in: value})
+    slope = expr.xreplace({value: stand_in}).diff(stand_in).replace(DiracDelta, lambda *_: S.Zero)
+    return slope.xreplace({stand_in: value})
 
 
 def _symbols(item: SectorEquation) -> tuple[Dummy, ...]:

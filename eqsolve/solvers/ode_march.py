@@ -19,6 +19,7 @@ from eqsolve.language.functions import not_everywhere
 from eqsolve.machine import memory
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.pace import Pace
 
 __all__ = ["Integrator", "Run", "StoppedError"]
 
@@ -28,9 +29,7 @@ _CALLS = 15_000  # of the explicit method, before it is asked whether stiffness 
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
 
 
-_PATIENCE = 10_000  # calls after which it is asked whether time still goes on
-_SLOWER = 1e-3  # than before: such a pace is no progress, if what is left would take _MOST_CALLS more
-_MOST_CALLS = 10_000_000
+_PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls after which the pace is looked at, and that are too many for the rest
 _MOST_STEPS = 5_000_000
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
@@ -96,7 +95,8 @@ class Integrator:
         solver = kind(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = [self.begin], []
         next_look = _CALLS
-        progress = _Progress(self.begin, end, len(start))
+        pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
+        most = min(_MOST_STEPS, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
             if finer_than is not None:
                 solver.max_step = finer_than.longest(solver.t, by)
@@ -109,8 +109,10 @@ class Integrator:
             ends.append(solver.t)
             pieces.append(solver.dense_output())
             self.options.report(solver.t, f"{paths.count} paths")
-            if reason := progress.halted(solver.t, slope.calls, len(pieces)):
-                raise slope.stopped(solver.t, reason)
+            if little := pace.stalled(solver.t, slope.calls):
+                raise slope.stopped(solver.t, f"the last {_PATIENCE} evaluations {little}")
+            if len(pieces) > most:
+                raise slope.stopped(solver.t, f"{len(pieces)} steps were needed to get there, more are not kept")
             if self.method == "DOP853" and finer_than is None and slope.calls > next_look:
                 if solver.step_size * slope.fastest_decay(solver.t, solver.y) > _STIFF:
                     raise _StiffError
@@ -127,28 +129,6 @@ class Integrator:
 
         kinds = len(self.program.states)
         return {"vectorized": True, "jac_sparsity": kron(np.ones((kinds, kinds)), eye(paths.count), format="csc")}
-
-
-class _Progress:
-    """Watches that time goes on: at a pole or jump that attracts from both sides, steps are accepted for ever."""
-
-    def __init__(self, begin: float, end: float, states: int) -> None:
-        self.begin, self.end = begin, end
-        self.most = min(_MOST_STEPS, int(0.5 * memory() / (_KEPT[0] + _KEPT[1] * states)))
-        self.calls, self.time = 0, begin
-
-    def halted(self, moment: float, calls: int, steps: int) -> str:
-        """Return why to give up, if there is a reason."""
-        if steps >= self.most:
-            return f"{steps} steps were made to get there, and more do not fit into memory"
-        if calls - self.calls < _PATIENCE:
-            return ""
-        pace = (moment - self.time) / (calls - self.calls)
-        left = self.end - moment
-        if left > pace * _MOST_CALLS and pace * self.calls < _SLOWER * (self.time - self.begin):
-            return f"the last {calls - self.calls} evaluations brought it on by {moment - self.time:.1g} only"
-        self.calls, self.time = calls, moment
-        return ""
 
 
 def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) -> Array:

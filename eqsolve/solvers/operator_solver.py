@@ -13,6 +13,7 @@ through compositions; kernels themselves, or pointwise nonlinear ones, need the 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from eqsolve.result import Result
 from eqsolve.solvers.grids import Array, PanelGrid
 from eqsolve.solvers.operators import Closure, Evaluation, OperatorGrid
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.tolerance import allowance, excess
 
 __all__ = ["is_composition", "solve_operators"]
@@ -114,9 +116,8 @@ class _Sweeps:
                 return state
             if not math.isfinite(change):
                 break
-        raise SolverError(
-            f"the kernels do not settle (last change {change:.2g}); try the two-time solver: solver='two_time'"
-        )
+        what = f"do not settle (last change {change:.2g})" if math.isfinite(change) else "grow beyond all numbers"
+        raise SolverError(f"the unknowns {what}; they may blow up, or try the two-time solver: solver='two_time'")
 
     def _zeros(self, grid: OperatorGrid) -> dict[Any, Array]:
         return {
@@ -138,6 +139,8 @@ class _Sweeps:
 
 
 def _change(after: Array, before: Array) -> float:
+    if not np.isfinite(after).all():
+        return math.inf
     return float(np.abs(after - before).max()) / max(float(np.abs(after).max()), 1e-30)
 
 
@@ -149,9 +152,34 @@ def solve_operators(binding: Binding, options: Options) -> Result:
     if options.t_max <= begin:
         raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
     sweeps = _Sweeps(system.subs(dict(binding.values)))
-    if options.step is not None:
-        return _discrete(binding, sweeps, begin, options)
-    order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if options.step is not None:
+            return _discrete(binding, sweeps, begin, options)
+        try:
+            return _continuous(binding, sweeps, begin, options)
+        except SolverError as error:
+            raise stop_early(
+                error, begin, options.t_max,
+                lambda end: _first(sweeps, begin, replace(options, t_max=end)),
+                lambda end: _continuous(binding, sweeps, begin, replace(options, t_max=end, at=())),
+            ) from None  # fmt: skip
+
+
+def _order(options: Options) -> int:
+    return options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
+
+
+def _first(sweeps: _Sweeps, begin: float, options: Options) -> Evaluation:
+    """Return the solution on the first panels."""
+    span = options.t_max - begin
+    grid = OperatorGrid.from_panels(_geometric(begin, span, min(0.2, span / 4), _GROWTH, _order(options)))
+    return sweeps.solve(grid, max(3e-5 * options.rtol, 1e-13))
+
+
+def _continuous(binding: Binding, sweeps: _Sweeps, begin: float, options: Options) -> Result:
+    """Solve on denser and denser panels."""
+    system, order = binding.model, _order(options)
+    assert isinstance(system, System)
     tolerance = max(3e-5 * options.rtol, 1e-13)
     span = options.t_max - begin
     step = min(0.2, span / 4)

@@ -11,6 +11,7 @@ Chosen for systems with processes that have memory or Gaussian drives. Cost: swe
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import math
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.binding import Binding
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import MemoryLimitError, SolverError, UsageError
 from eqsolve.language.system import System
 from eqsolve.passes.path_form import derive_path_form
 from eqsolve.passes.substitution import apply_substitutions
@@ -33,6 +34,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.path_means import PathSolver
 from eqsolve.solvers.recording import recorded
 from eqsolve.solvers.rows import RowStore
+from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic_errors import KINKS, Curves, Judge
 from eqsolve.solvers.sweeps import Means, Solved, Sweeper
 from eqsolve.solvers.tolerance import allowance
@@ -59,12 +61,28 @@ def solve_stochastic(binding: Binding, options: Options) -> Result:
     bound = changed.subs(dict(binding.values))
     by_name = {item.name: law for item, law in binding.laws.items()}  # a law in parameters makes a new symbol
     laws = {**binding.laws, **{item: by_name[item.name] for item in bound.randoms if item.name in by_name}}
-    sweeper = Sweeper(derive_path_form(bound), laws)
+    form = derive_path_form(bound)
+    sweeper = Sweeper(form, laws)
     begin = binding.number(system.start)
     if options.t_max <= begin:
         raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
+
+    def control(end: float) -> _Control:
+        return _Control(binding, Sweeper(form, laws), replace(options, t_max=end, at=(), checkpoint=None), begin)
+
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _Control(binding, sweeper, options, begin).solve()
+        whole = _Control(binding, sweeper, options, begin)
+        try:
+            return whole.solve()
+        except MemoryLimitError:
+            raise
+        except SolverError as error:
+            if whole.best is not None:
+                with contextlib.suppress(SolverError):  # the sample of paths may not go on either
+                    error.partial = whole.so_far("stopped", str(error))  # type: ignore[attr-defined]
+                raise
+            end = options.t_max
+            raise stop_early(error, begin, end, lambda t: control(t).begin_window(), lambda t: control(t).solve()) from None
 
 
 class _Control(Judge):
@@ -73,12 +91,12 @@ class _Control(Judge):
     def __init__(self, binding: Binding, sweeper: Sweeper, options: Options, begin: float) -> None:
         super().__init__(sweeper, options)
         self.binding, self.begin = binding, begin
+        self.best: tuple[Solved, dict[str, Array], str] | None = None
         self.rough = make_level(1e-2, options.seed)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
 
     def solve(self) -> Result:
         """Solve; an interruption returns what there is, with the error it has."""
-        self.best: tuple[Solved, dict[str, Array], str] | None = None
         self.samples: list[tuple[PathSolver, ...]] = []
         self.sweeper.notify, self.sweeper.checkpoint = self._notify, self.options.checkpoint
         try:
@@ -86,23 +104,24 @@ class _Control(Judge):
         except (KeyboardInterrupt, MemoryError) as reason:
             if self.best is None:
                 raise
-            solved, errors, stage = self.best
-            curves = self._curves(solved)
-            result = self._package(solved, curves, errors, self._worst(curves, errors))
             what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
-            return result.stopped(what, f"{what} {stage}; the errors are those of what was done by then")
+            return self.so_far(what, what)
+
+    def so_far(self, what: str, why: str) -> Result:
+        """Return the best solution there is, and why there is no better one."""
+        assert self.best is not None
+        solved, errors, stage = self.best
+        curves = self._curves(solved)
+        result = self._package(solved, curves, errors, self._worst(curves, errors))
+        return result.stopped(what, f"{why} {stage}; the errors are those of what was done by then")
 
     def _solve(self) -> Result:
         options, sweeper = self.options, self.sweeper
         stop = 1e-2 * options.rtol
         wanted = make_level(min(1e-2, 10 * options.rtol), options.seed)
         self.level = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
-        if options.step is not None:
-            grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
-        else:
-            grid = OperatorGrid.from_panels(self._first_panels(self.rough))
-        self.stage = "start"
-        start = self._start(grid)
+        start = self.begin_window()
+        grid = start.grid
         self._keep(start, None, "after the start")
         sweeper.learn(start)
         self.stage = "panels"
@@ -117,6 +136,13 @@ class _Control(Judge):
             sweeper.learn(solved)
             solved = sweeper.iterate(solved.grid, solved.means, self.level, stop)
         return self._settle_points(solved, time_error, by_time, stop)
+
+    def begin_window(self) -> Solved:
+        """Return a rough solution over the whole time."""
+        self.stage = "start"
+        if self.options.step is not None:
+            return self._start(OperatorGrid.discrete(self.options.step, self.begin, self.options.t_max))
+        return self._start(OperatorGrid.from_panels(self._first_panels(self.rough)))
 
     def _start(self, grid: OperatorGrid) -> Solved:
         try:

@@ -23,6 +23,7 @@ from eqsolve.machine import memory
 from eqsolve.result import Result
 from eqsolve.solvers.grids import Array
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.pace import Pace
 from eqsolve.solvers.two_time_errors import Accuracy, Solution, blame, compare
 from eqsolve.solvers.two_time_march import March, NoConvergenceError, NotFiniteError
 
@@ -36,6 +37,7 @@ _DOUBTS = 3  # how often an early end is doubted
 _FIRST_STEP = 0.05  # of the whole time
 _LARGEST_GROWTH = 2.5  # of the step, from panel to panel
 _LOOK = 100  # panels after which the memory needed is estimated again
+_PATIENCE, _MOST_TRIES = 200, 100_000  # panels tried after which the pace is looked at, and too many for the rest
 _MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
 
 
@@ -104,11 +106,14 @@ def _adaptive(
         raise SolverError(_not_finite(failure)) from None
     span = options.t_max - begin
     step, smallest = _FIRST_STEP * span, 1e-13 * max(span, abs(options.t_max))
-    reason = ""
+    reason, tries, pace = "", 0, Pace(begin, options.t_max, _PATIENCE, _MOST_TRIES)
     while (left := options.t_max - march.end) > smallest:
         step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
         if step < smallest * 10:
             return march, Stop(march.end, _blow_up(march, reason))
+        tries += 1
+        if little := pace.stalled(march.end, tries):
+            return march, Stop(march.end, _blow_up(march, f"the last {_PATIENCE} panels tried {little}"))
         try:
             indicator = march.add_panel(step) / accuracy.resolution
         except NoConvergenceError:
@@ -194,8 +199,11 @@ def _fixed(
     pending = list(edges[:0:-1])
     smallest = 1e-8 * (edges[-1] - edges[0])
     reason = otherwise = "the iteration on a panel does not converge"
+    tries, pace = 0, Pace(edges[0], edges[-1], _PATIENCE, _MOST_TRIES)
     while pending:
-        now = march.end
+        now, tries = march.end, tries + 1
+        if little := pace.stalled(now, tries):
+            return march, Stop(now, _blow_up(march, f"the last {_PATIENCE} panels tried {little}"))
         try:
             march.add_panel(pending[-1] - now)
         except (NoConvergenceError, NotFiniteError) as failure:

@@ -14,6 +14,13 @@ def test_symbols_stand_without_brackets() -> None:
     assert r"\left(g\right)" not in eqsolve.load("dln_flow").show().latex()
 
 
+def test_a_term_that_vanishes_is_not_printed_for_ever() -> None:
+    t, y = eqsolve.times("t"), eqsolve.function("y")
+    inner, nothing = y(t) - 1, 0
+    model = eqsolve.System("m", [eqsolve.Eq(y(t).diff(t), inner + nothing)], init={y: 1})
+    assert "y(t) - 1" in model.show().text() or "-1 + y(t)" in model.show().text()
+
+
 def test_rates_and_starts_of_a_flow_are_typeset() -> None:
     latex = eqsolve.load("dln_flow").show().latex()
     assert r"\frac{\mathrm{d}}{\mathrm{d} t} u &= " in latex
