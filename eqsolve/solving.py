@@ -20,9 +20,11 @@ from eqsolve.language.system import System
 from eqsolve.result import Result
 from eqsolve.solvers.options import Options
 
-__all__ = ["Choice", "choose_solver", "solve"]
+__all__ = ["SOLVERS", "Choice", "choose_solver", "decide_solver", "solve", "why_not"]
 
 logger = logging.getLogger("eqsolve")
+
+SOLVERS = ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity")
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,10 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
     """
     if isinstance(model, FixedPoint):
         return Choice("fixed_point", "scalar equations: a scan, then Newton's method, expectations split at kinks")
-    if isinstance(model, Cases):
-        return Choice("that of the case", f"one of {', '.join(name for _, name in model.cases)}, by the parameters")
     if isinstance(model, Singularity):
         return Choice("singularity", "a transform: followed from the right to its first singularity, then certified")
     if not isinstance(model, System):
-        return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
+        return Choice("", f"there is no solver for a {model.kind}")
     if model.constraints:
         from eqsolve.passes.constraints import reduce_constraints
 
@@ -64,6 +64,30 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
         if is_composition(model):
             return Choice("operators", "kernels that enter through compositions, only functions of one time asked for")
     return Choice("two_time", "closed equations of one and two times with memory: collocation on panels")
+
+
+def decide_solver(
+    model: Model, *, kernels: bool | None = None, step: Any = None, solver: str | None = None
+) -> Choice:
+    """Return the solver that ``solve`` runs under these options; raise where it refuses."""
+    choice = choose_solver(model, kernels=kernels)
+    if solver is not None:
+        if solver not in SOLVERS:
+            raise UsageError(f"there is no solver `{solver}`{did_you_mean(solver, SOLVERS)} (there are: {', '.join(SOLVERS)})")
+        if unfit := why_not(solver, model):
+            hint = f"; its own solver is `{choice.name}`" if choice.name else ""
+            raise UsageError(f"solver `{solver}` cannot solve model `{model.name}`: {unfit}{hint}")
+        choice = Choice(solver, "as asked for")
+    if not choice.name:
+        raise UsageError(f"model `{model.name}`: {choice.reason}")
+    if step is None or choice.name in ("stochastic", "operators"):
+        return choice
+    if solver is None and choice.name == "two_time" and not why_not("operators", model):
+        return Choice("operators", "a discrete step of a closed system of compositions, which is exact")
+    raise UsageError(
+        f"model `{model.name}`: a discrete step is solved for stochastic systems and closed systems of compositions, "
+        f"so far, and this one is solved by `{choice.name}`; leave the step out"
+    )
 
 
 def solve(
@@ -171,21 +195,9 @@ def solve(
         precision=precision,
         start=start,
     )
-    choice = choose_solver(model, kernels=kernels)
-    name = solver or choice.name
-    if step is not None and solver is None and choice.name != "stochastic":
-        if choice.name not in ("operators", "two_time") or choose_solver(model, kernels=False).name != "operators":
-            raise UsageError(
-                f"model `{model.name}`: a discrete step is solved for stochastic systems and closed systems of "
-                "compositions, so far"
-            )
-        name = "operators"
-    if not name:
-        raise UsageError(f"model `{model.name}`: {choice.reason}")
-    if solver is not None and (unfit := why_not(solver, model)):
-        hint = f"; its own solver is `{choice.name}`" if choice.name else ""
-        raise UsageError(f"solver `{solver}` cannot solve model `{model.name}`: {unfit}{hint}")
-    logger.info("%s: solver %s (%s)", model.name, name, choice.reason if solver is None else "as asked for")
+    choice = decide_solver(model, kernels=kernels, step=step, solver=solver)
+    name = choice.name
+    logger.info("%s: solver %s (%s)", model.name, name, choice.reason)
 
     def finish(result: Result) -> Result:
         stats = {"solver": name, "seconds": time.perf_counter() - started}
@@ -220,9 +232,7 @@ def _solve_case(model: Cases, settings: Mapping[str, Any], how: Mapping[str, Any
 
 
 def why_not(name: str, model: Model) -> str:
-    """Return why a solver cannot solve a model; nothing when it can, or when there is no such solver."""
-    if name not in ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity"):
-        return ""
+    """Return why a solver cannot solve a model; nothing when it can."""
     if name == "singularity":
         return "" if isinstance(model, Singularity) else f"it finds the rate of a Singularity, and this is a {model.kind}"
     if name == "fixed_point":
@@ -302,9 +312,6 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         from eqsolve.solvers.fixed_point import solve_fixed_point
 
         return solve_fixed_point(binding, options)
-    if name == "singularity":
-        from eqsolve.solvers.singularity import solve_singularity
+    from eqsolve.solvers.singularity import solve_singularity
 
-        return solve_singularity(binding, options)  # type: ignore[arg-type]
-    known = ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity")
-    raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
+    return solve_singularity(binding, options)  # type: ignore[arg-type]

@@ -153,10 +153,12 @@ class Model(Mapping[str, Equation]):
             if not isinstance(equation, Equation):
                 raise ModelError(f"{self.location}: eqs= takes equations made by Eq(lhs, rhs), got {equation!r}")
             if equation.key in seen and self.kind == "System":
-                raise ModelError(
-                    f"two equations for `{equation.key}`: {seen[equation.key].location} and {equation.location}; "
-                    "keep one, or give them different left-hand sides"
-                )
+                both = (seen[equation.key], equation)
+                at_start = [item for item in both if item.target is not None and not item.target.has(Time)]
+                fix = "keep one, or give them different left-hand sides"
+                if at_start:
+                    fix = f"a value at the start belongs into init={{{equation.key}: ...}}, not `{at_start[0].lhs}` into an equation"
+                raise ModelError(f"two equations for `{equation.key}`: {both[0].location} and {both[1].location}; {fix}")
             seen[equation.key] = equation
         return equations
 
