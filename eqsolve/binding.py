@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +23,7 @@ from eqsolve.language.printing import decimal_text
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random
 
-__all__ = ["Binding", "bind", "bind_some", "read_value"]
+__all__ = ["Binding", "bind", "bind_some", "read_value", "refuse_several"]
 
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
@@ -129,6 +131,7 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
             raise ParameterError(
                 f"parameter `{item.name}` of model `{model.name}` has no value and no default; set {item.name}=..."
             )
+    refuse_several(model, item.name, given)
     value = read_value(given, what=f"parameter `{item.name}`")
     if isinstance(value, Law):
         raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
@@ -136,6 +139,44 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
     if problem:
         raise ParameterError(f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}")
     return value
+
+
+def refuse_several(model: Model, name: str, given: Any) -> None:
+    """Raise when several values are given where there is room for one; a sweep is what takes them."""
+    if isinstance(given, str):
+        text = given.strip()
+        try:
+            inner = ast.parse(text, mode="eval").body
+            several = isinstance(inner, ast.List | ast.Tuple)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            several = re.fullmatch(r"[^:()]+(:[^:()]+){2,3}", text) is not None
+        grid = text[1:-1] if several and text[:1] + text[-1:] in ("[]", "()") else text
+        values = repr(grid) if ":" in grid or "(" in grid else f"[{grid}]"
+    else:
+        listed = isinstance(given, Iterable) and not isinstance(given, Basic | Mapping | bytes)
+        entries = list(given) if listed and getattr(given, "shape", None) != () else []
+        several = bool(entries)
+        grid, values = ",".join(map(str, entries)), f"[{', '.join(map(str, entries))}]"
+    if not several:
+        return
+    grid_text = f"{name}={grid.replace(' ', '')}"
+    command = f"`eqsolve sweep {_spoken(model)} --grid {shlex.quote(grid_text)} --out sweep.nc`"
+    raise ParameterError(
+        f"`{name}` of model `{model.name}` takes one value, got {_clip(values)}; a sweep solves for several: "
+        f"eqsolve.sweep({'model' if model.file is None else repr(_spoken(model))}, {{{name!r}: {_clip(values)}}})"
+        + (f", on the command line {_clip(command, 200)}" if model.file is not None else "")
+    )
+
+
+def _spoken(model: Model) -> str:
+    """Return what names a model on the command line: its name, or its file where it is not found by name."""
+    from eqsolve.errors import EqsolveError
+    from eqsolve.loading import find
+
+    try:
+        return model.name if str(find(model.name)) == model.file else str(model.file)
+    except EqsolveError:
+        return str(model.file)
 
 
 def _outside_domain(item: Parameter, value: Expr) -> str | None:
@@ -167,6 +208,7 @@ def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr
     if law is None:
         return None
     if not isinstance(law, Law):
+        refuse_several(model, item.name, law)
         law = read_value(law, what=f"the law of `{item.name}`")
         if not isinstance(law, Law):
             raise ParameterError(
@@ -204,7 +246,7 @@ def read_value(given: Any, *, what: str = "value") -> Any:
         return given
     if isinstance(given, str):
         return _parse(given, what)
-    if isinstance(given, bool) or given is None:
+    if isinstance(given, bool | bytes) or given is None:
         raise ParameterError(f"{what} takes a number, got {given!r}")
     if isinstance(given, Expr):
         if not given.is_number or (not given.is_real and given not in (S.Infinity, S.NegativeInfinity)):

@@ -37,7 +37,7 @@ WRONG = {
     "above its domain": ({"n": 3, "share": "3/2"}, "`share` of model `decay` must be at most 1, got 1.5"),
     "infinite": ({"n": 3, "rate": "inf"}, "`rate` of model `decay` must be finite, got inf"),
     "not a number": ({"n": 3, "rate": float("nan")}, "parameter `rate` takes a number, got nan"),
-    "a list": ({"n": [3, 4]}, "parameter `n` takes a number, got [3, 4]"),
+    "a list": ({"n": [3, 4]}, "`n` of model `decay` takes one value, got [3, 4]"),
     "a truth value": ({"n": True}, "parameter `n` takes a number, got True"),
     "a symbol": ({"n": sympy.Symbol("k")}, "parameter `n` takes a real number, got `k`"),
     "a complex number": ({"n": sympy.I}, "parameter `n` takes a real number, got `I`"),

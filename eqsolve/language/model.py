@@ -157,7 +157,7 @@ class Model(Mapping[str, Equation]):
                 at_start = [item for item in both if item.target is not None and not item.target.has(Time)]
                 fix = "keep one, or give them different left-hand sides"
                 if at_start:
-                    fix = f"a value at the start belongs into init={{{equation.key}: ...}}, not `{at_start[0].lhs}` into an equation"
+                    fix = f"a value at the start belongs into init={{{equation.key}: ...}}, `{at_start[0].lhs}` into no equation"
                 raise ModelError(f"two equations for `{equation.key}`: {both[0].location} and {both[1].location}; {fix}")
             seen[equation.key] = equation
         return equations

@@ -163,7 +163,7 @@ class Explanation:
             *((title, list(lines)) for title, lines in self.statements),
             ("parameters", _columns((item.name, _setting(item)) for item in self.settings)),
             ("signature", [self.signature]),
-            ("mean-field equations (derived; these are solved)", self.mean_field.text().split("\n") if self.mean_field else []),
+            ("mean-field equations (derived; these are solved)", _lines(self.mean_field)),
             ("solver", [f"{self.solver.name}: {self.solver.reason}".removeprefix(": ")] if self.solver else []),
             ("other solvers", _columns(self.solver.others) if self.solver else []),
         ]
@@ -333,6 +333,10 @@ def describe_domain(item: Parameter) -> str:
     elif item.is_nonnegative and low is None:
         words.append(">= 0")
     return " ".join(words)
+
+
+def _lines(inner: Explanation | None) -> list[str]:
+    return [] if inner is None else inner.text().split("\n")
 
 
 def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
