@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from eqsolve.errors import EqsolveError, ModelError, UsageError
+from eqsolve.arguments import checked, flag, number, text
+from eqsolve.arguments import model as read_model
+from eqsolve.errors import EqsolveError, ModelError
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
@@ -17,6 +19,7 @@ from eqsolve.solving import SOLVERS, decide_solver, why_not
 __all__ = ["explain", "foresee"]
 
 
+@checked(model=read_model, kernels=flag, step=number, solver=text)
 def explain(
     model: Model | str, *, kernels: bool | None = None, step: float | None = None, solver: str | None = None
 ) -> Explanation:
@@ -29,12 +32,7 @@ def explain(
     kernels, step, solver
         As ``solve`` takes them.
     """
-    from eqsolve.loading import load
-
-    if isinstance(model, str):
-        model = load(model)
-    if not isinstance(model, Model):
-        raise UsageError(f"explain takes a model or a model's name, got {type(model).__name__}")
+    assert isinstance(model, Model)
     return replace(explain_equations(model), solver=foresee(model, kernels, step, solver))
 
 

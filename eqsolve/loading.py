@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import EqsolveError, ModelError, UsageError, did_you_mean
 
@@ -90,12 +90,12 @@ _LOADED: dict[tuple[str, int, int], Model] = {}
 _LOADING: list[str] = []
 
 
-def load(name: str) -> Model:
+def load(name: str | os.PathLike[str]) -> Model:
     """Return the model of that name, or of a file given by its path.
 
     A model file is Python code and runs when it is loaded: load only files you trust.
     """
-    path = find(name)
+    path = find(_as_text(name))
     state = path.stat()
     key = (str(path), state.st_mtime_ns, state.st_size)
     if key not in _LOADED:
@@ -107,6 +107,12 @@ def load(name: str) -> Model:
         finally:
             _LOADING.pop()
     return _LOADED[key]
+
+
+def _as_text(name: Any) -> str:
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(f"load takes a model's name or the path of its file, got {name!r}")
+    return str(name)
 
 
 def _run(path: Path) -> Model:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, names, number, numbers, pair, text, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 
 __all__ = ["FittedRate", "RateCurve", "fit_rate", "rate_curve"]
@@ -48,6 +50,7 @@ class FittedRate:
         return f"rate {self.rate:.6g} ± {self.error:.2g} on [{self.window[0]:g}, {self.window[1]:g}]"
 
 
+@checked(observable=text, window=pair, limit=number, terms=whole(0), points=whole(2))
 def fit_rate(
     data: Any,
     observable: str | None = None,
@@ -120,7 +123,7 @@ def fit_rate(
 
 def _exponent(given: Any) -> float:
     if isinstance(given, int | float):
-        return float(given)
+        return number(given, "exponent")
     known = getattr(given, "exponent", None)
     if known is None:
         known = getattr(given, "stats", {}).get("exponent")
@@ -132,7 +135,12 @@ def _exponent(given: Any) -> float:
 def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Array, list[Array], list[Array | None]]:
     """Return times, curves and their errors."""
     if isinstance(data, tuple | list):
-        t, y, *rest = (np.asarray(part, dtype=float) for part in data)
+        if len(data) not in (2, 3):
+            raise UsageError(f"a curve is a tuple (t, y) or (t, y, error of y) of arrays, got {len(data)} parts")
+        try:
+            t, y, *rest = (np.asarray(part, dtype=float) for part in data)
+        except (TypeError, ValueError):
+            raise UsageError(f"a curve is a tuple (t, y) of arrays of numbers, got {data!r:.80}") from None
         if t.ndim != 1 or y.shape != t.shape:
             raise UsageError(f"a curve is a tuple (t, y) of two arrays of one length, got shapes {t.shape} and {y.shape}")
         return t, [y], [rest[0] * np.ones_like(t) if rest else None]
@@ -244,6 +252,7 @@ class RateCurve:
         return self.values[name]
 
 
+@checked(model=read_model, parameter=text, at=numbers, derivatives=names, every=whole(1))
 def rate_curve(
     model: Any,
     parameter: str,
@@ -259,10 +268,9 @@ def rate_curve(
     point found on the real axis is followed.
     """
     from eqsolve.language.fixed_point import Singularity
-    from eqsolve.loading import load
     from eqsolve.solvers.singularity import bind_singularity, find
 
-    chosen = load(model) if isinstance(model, str) else model
+    chosen = model
     if not isinstance(chosen, Singularity):
         raise UsageError(f"rate_curve takes a Singularity, got the {chosen.kind} `{chosen.name}`")
     places = np.asarray(list(at), dtype=float)

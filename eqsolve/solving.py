@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from eqsolve.arguments import callback, checked, flag, pairs, path, table, text
+from eqsolve.arguments import model as read_model
 from eqsolve.binding import Binding, bind
 from eqsolve.checkpoint import Checkpoint
 from eqsolve.errors import SolverError, UsageError, did_you_mean
@@ -90,6 +92,9 @@ def decide_solver(
     )
 
 
+@checked(
+    model=read_model, at2=pairs, kernels=flag, solver=text, progress=callback, resume=flag, params=table, start=table,
+)  # fmt: skip
 def solve(
     model: Model | str,
     *,
@@ -148,13 +153,11 @@ def solve(
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
-    from eqsolve.loading import load
     from eqsolve.passes.check import RESERVED, check
     from eqsolve.provenance import describe
 
     started = time.perf_counter()
-    if isinstance(model, str):
-        model = load(model)
+    assert isinstance(model, Model)
     check(model)
     if isinstance(model, Cases):
         return _solve_case(model, {**(params or {}), **parameters}, {
@@ -262,7 +265,7 @@ def _run_kept(
         if resume:
             raise UsageError("resume=True goes on from a checkpoint; name its file: checkpoint=F")
         return _run(name, binding, options)
-    log = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, resume=resume)
+    log = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(path(checkpoint, "checkpoint"), resume=resume)
     log.begin(_identity(name, binding, options))
     ended = False
     try:

@@ -102,5 +102,5 @@ def test_a_step_is_never_dropped_in_silence():
 
 def test_a_model_is_named_or_given():
     assert eqsolve.explain("dln_rate").solver.name == "singularity"
-    with pytest.raises(UsageError, match="explain takes a model or a model's name, got int"):
+    with pytest.raises(UsageError, match="model= takes a model, its name or the path of its file, got 3"):
         eqsolve.explain(3)

@@ -101,7 +101,7 @@ def Eq(lhs: Any, rhs: Any) -> Equation:
     for side in (lhs, rhs):
         try:
             sides.append(sympify(side, strict=True))  # text would be evaluated as Python code
-        except sympy.SympifyError:
+        except (sympy.SympifyError, TypeError):
             raise ModelError(f"{location}: Eq takes two expressions, got {side!r}") from None
         if not isinstance(sides[-1], Expr):
             hint = "; call it with its times" if isinstance(sides[-1], Head) else ""

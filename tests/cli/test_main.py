@@ -55,7 +55,7 @@ def test_no_arguments_prints_the_help(folder, capsys):
         (["solve", "decay", "--k", "2"], "takes no option `--k`; a parameter of the model is set by `--set k=2`"),
         (["solve", "decay", "--k=2"], "set by `--set k=2`"),
         (["solve", "decay", "--k"], "set by `--set k=...`"),
-        (["solve", "decay", "k=2", "--at", "1"], "takes no further argument `k=2`; a parameter of the model is set by `--set k=2`"),
+        (["solve", "decay", "k=2", "--at", "1"], "no further argument `k=2`; a parameter of the model is set by `--set k=2`"),
         (["solve", "decay", "k", "2"], "set by `--set k=2`"),
         (["solve", "decay", "--kk", "2"], "set by `--set kk=2` (it has: k)"),
         (["solve", "decay", "K=2"], "set by `--set k=2`"),
