@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,7 +131,9 @@ def _run(path: Path) -> Model:
         name = Path(error.filename).name if error.filename else path.name
         raise ModelError(f"{name}:{error.lineno}: {error.msg}\n    {(error.text or '').strip()}") from None
     except Exception as error:
-        raise ModelError(_their_line(path, error)) from error
+        from eqsolve.language.foreign import describe_exception
+
+        raise ModelError(describe_exception(path, error)) from error
     except SystemExit as error:
         raise ModelError(
             f"{path.name} stops the program with exit({error.code!r}); a model file only declares"
@@ -154,11 +155,3 @@ def _run(path: Path) -> Model:
             f"{path.name}: the model is named `{model.name}`; a model's name is its file's stem, `{path.stem}`"
         )
     return model._with(doc=module.__doc__, file=str(path))
-
-
-def _their_line(path: Path, error: BaseException) -> str:
-    """Describe an exception at the innermost line of the user's file, not at ours."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    where = f"{path.name}:{frames[-1].lineno}" if frames else path.name
-    line = f"\n    {frames[-1].line}" if frames and frames[-1].line else ""
-    return f"{where}: {type(error).__name__}: {error}{line}"

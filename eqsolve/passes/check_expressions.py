@@ -8,6 +8,7 @@ from sympy import Basic, Derivative, Expr, Integral, S, Symbol
 from sympy.core.function import AppliedUndef
 
 from eqsolve.errors import did_you_mean
+from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import (
@@ -150,6 +151,8 @@ class ExpressionCheck:
                 self.report(scope, f"uses `{expr.name}` without its times; write `{expr.name}({shape})`")
             case Symbol():
                 self._symbol(expr, scope)
+            case S.ImaginaryUnit if not isinstance(self.model, Singularity):
+                self.report(scope, "contains the imaginary unit; a model is of real numbers: write its two parts apart")
             case S.NaN | S.ComplexInfinity:
                 self.report(scope, f"contains `{expr}`, which is not a number; does it divide by zero?")
             case _:
