@@ -129,7 +129,8 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
         given = model.defaults.get(item, item.default)
         if given is None:
             raise ParameterError(
-                f"parameter `{item.name}` of model `{model.name}` has no value and no default; set {item.name}=..."
+                f"parameter `{item.name}` of model `{model.name}` has no value and no default; "
+                f"give it one: {item.name}=... (--set {item.name}=...)"
             )
     refuse_several(model, item.name, given)
     value = read_value(given, what=f"parameter `{item.name}`")

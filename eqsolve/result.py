@@ -189,7 +189,11 @@ class Result:
     def _asked(self, question: str) -> Any:
         answer = getattr(self.source, question, None)
         if answer is None:
-            why = "a result read from a file keeps numbers only; solve again" if self.source is None else "it has none"
+            why = "it is a question to a fixed point or a rate"
+            if self.source is None and self.grid is None:
+                why = "a result read from a file keeps numbers only; solve again"
+            elif question == "law" and self.grid is not None:
+                why = "name a random process and a time, such as law('w', 1.0)"
             raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
         return answer
 

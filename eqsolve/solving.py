@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from eqsolve.arguments import callback, checked, flag, pairs, path, table, text
+from eqsolve.arguments import callback, checked, flag, number, pairs, path, table, text
 from eqsolve.arguments import model as read_model
 from eqsolve.binding import Binding, bind
 from eqsolve.checkpoint import Checkpoint
@@ -168,6 +168,7 @@ def solve(
     for word in parameters if not isinstance(model, Singularity) else ():  # whose law may know further names
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
+    _refuse_idle(model, {"t_max": t_max, "at": at, "at2": at2, "step": step, "precision": precision, "start": start})
     settings = {**(params or {}), **parameters}
     declared = model
     if isinstance(model, Flow):
@@ -213,6 +214,21 @@ def solve(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _refuse_idle(model: Model, given: Mapping[str, Any]) -> None:
+    """Raise for an option that would do nothing."""
+    timeless = isinstance(model, FixedPoint | Singularity)
+    for name, value in given.items():
+        if value is not None and timeless == (name in ("t_max", "at", "at2", "step")):
+            why = "has no time" if timeless else f"takes no {name}, which is for fixed points and rates"
+            raise UsageError(f"{name}=: model `{model.name}` is a {model.kind} and {why}; leave it out")
+    unknowns = {item.name for item in model.unknowns} if isinstance(model, FixedPoint) else None
+    for name, value in (given["start"] or {}).items():
+        if unknowns is not None and name not in unknowns:
+            near = did_you_mean(name, unknowns) or f" (it has: {', '.join(sorted(unknowns))})"
+            raise UsageError(f"start=: model `{model.name}` has no unknown `{name}`{near}")
+        number(value, f"start of `{name}`")
 
 
 def _mean_field(flow: Flow, settings: dict[str, Any]) -> tuple[Model, dict[str, Any]]:

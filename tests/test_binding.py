@@ -29,7 +29,7 @@ MODEL = System(
 
 # fmt: off
 WRONG = {
-    "missing": ({}, "parameter `n` of model `decay` has no value and no default; set n=..."),
+    "missing": ({}, "parameter `n` of model `decay` has no value and no default; give it one: n=... (--set n=...)"),
     "unknown": ({"n": 3, "gamma": 1}, "`decay` has no parameter `gamma`", "(it has: n, rate, share, x)"),
     "misspelt": ({"n": 3, "shares": 1}, "has no parameter `shares`; did you mean `share`?"),
     "not an integer": ({"n": 2.5}, "parameter `n` of model `decay` must be an integer, got 2.5"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import inspect
 import linecache
 import re
@@ -201,9 +202,10 @@ def _unknown_name(name: str | None, frame: FrameType) -> str | None:
     if near := did_you_mean(name, [item for item in here if not item.startswith("_")]):
         return said + near
     common = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sign", "Abs", "Max", "Min", "erf", "pi")
-    if near := did_you_mean(name, [*_words(), *common]):
-        word = near.split("`")[1]
-        return f"{said}{near} (`from {_home_of_name(word)} import {word}`)"
+    known = {word.lower(): word for word in (*_words(), *common)}
+    if near := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8):
+        word = known[near[0]]
+        return f"{said}; did you mean `{word}`? (`from {_home_of_name(word)} import {word}`)"
     return f"{said}; declare it, for example by param({name!r})"
 
 

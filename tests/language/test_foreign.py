@@ -97,7 +97,7 @@ def test_the_fix_says_what_to_import(tmp_path):
         ("Int(y(t), (t, 0, t))", "the name `Int` is not defined; write `from eqsolve import Int`"),
         ("-kk * y(t)", "the name `kk` is not defined; did you mean `k`?"),
         ("Sin(y(t))", "the name `Sin` is not defined; did you mean `sin`?"),
-        ("-rate * y(t)", "the name `rate` is not defined; declare it, for example by param('rate')"),
+        ("-friction * y(t)", "the name `friction` is not defined; declare it, for example by param('friction')"),
         ("np.vectorize(math.tanh)(y(t))", "an expression stands where a number is needed"),
         ("round(y(t))", "`round` is Python's and takes numbers, not expressions"),
         ("E(c > 0)", "its probability is E(sympy.Piecewise((1, c > 0), (0, True)))"),
