@@ -28,6 +28,7 @@ __all__ = ["Binding", "bind", "bind_some", "read_value", "refuse_several"]
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
 _LONGEST = 2000
+_OPTIONS = ("t_max", "rtol", "atol", "at", "at2", "step", "order", "seed", "solver")
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,12 @@ def _named(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, Paramet
         if name not in parameters and name not in randoms:
             known = [*parameters, *randoms]
             has = ", ".join(known) or "none"
-            raise ParameterError(
-                f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})"
-            )
+            near = did_you_mean(name, known)
+            if name in model.names:
+                near = f"; there `{name}` is a {model.names[name].kind_name}, which is not set"
+            elif name in _OPTIONS:
+                near = f"; it is an option: {name}=..., on the command line --{name.replace('_', '-')} ..."
+            raise ParameterError(f"model `{model.name}` has no parameter `{name}`{near} (it has: {has})")
     return parameters, randoms
 
 
@@ -313,6 +317,8 @@ def _build(node: ast.expr, text: str) -> Any:
             return _call(name, arguments, text)
         case ast.Name(id=name):
             known = [*_CONSTANTS, *_FUNCTIONS, *law_names()]
+            if name in law_names():
+                raise ParameterError(f"the law {name} needs its parameters; usage: {law_names()[name].usage}")
             raise ParameterError(f"{_clip(repr(text))} names `{name}`, which is not known{did_you_mean(name, known)}")
     return _refuse(node, text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
 
@@ -377,7 +383,8 @@ def _call(name: str, arguments: list[ast.expr], text: str) -> Any:
         return _FUNCTIONS[name](value).evalf(40)
     laws = law_names()
     if name not in laws:
-        raise ParameterError(f"there is no law or function `{name}`{did_you_mean(name, [*laws, *_FUNCTIONS])}")
+        near = did_you_mean(name, [*laws, *_FUNCTIONS]) or f" (there are: {', '.join([*laws, *_FUNCTIONS])})"
+        raise ParameterError(f"there is no law or function `{name}`{near}")
     match arguments:
         case [ast.Constant(value=str() as file)] if laws[name] is Empirical:
             return Empirical(file)  # the only text inside a law, and never more than a file's name

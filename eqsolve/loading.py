@@ -77,6 +77,8 @@ def find(name: str) -> Path:
             raise UsageError(f"there is no model file {name!r}")
         return path.resolve()
     files = _files()
+    if name not in files and Path(name).is_file():
+        raise UsageError(f"{name!r} is no model file; a model file is written in Python and ends in .py")
     if name not in files:
         searched = ", ".join(str(folder) for folder in folders() if folder.is_dir()) or "no folder"
         raise UsageError(

@@ -37,7 +37,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: M"):
-            message = "which model? It is named before --set, which takes all the words after it"
+            message = "which model? `eqsolve list` shows what there is"
+            if "--set" in self._option_string_actions:
+                message = "which model? It is named before --set, which takes all the words after it"
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
     def format_help(self) -> str:
@@ -76,6 +78,8 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
     name = next((item for item in known if item.lower() == bare.replace("-", "_").lower()), None)
     if name is None and is_option and (near := did_you_mean(bare, flags)):
         return f"{said}{near.replace('`', '`--', 1)}"
+    if not is_option and re.fullmatch(r"[-+.,;0-9e]+", wrong):
+        return f"{said}; several values are separated by commas, without blanks, such as --at 0.1,1,10"
     if name is None and not equals and not (is_option and known and len(bare) > 1):
         return said
     name = name or bare.replace("-", "_")

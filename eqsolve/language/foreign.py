@@ -198,8 +198,8 @@ def _unknown_name(name: str | None, frame: FrameType) -> str | None:
     said = f"the name `{name}` is not defined"
     if home := _home_of_name(name):
         return f"{said}; write `from {home} import {name}`"
-    here = [*frame.f_globals, *frame.f_locals]
-    if near := did_you_mean(name, [item for item in here if not item.startswith("_")]):
+    declared = [item for item, value in {**frame.f_globals, **frame.f_locals}.items() if isinstance(value, Basic)]
+    if near := did_you_mean(name, declared):
         return said + near
     common = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sign", "Abs", "Max", "Min", "erf", "pi")
     known = {word.lower(): word for word in (*_words(), *common)}
