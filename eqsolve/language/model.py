@@ -266,7 +266,7 @@ class Model(Mapping[str, Equation]):
         unknown = sorted(set(changes) - set(self.content) - {"doc"})
         if unknown:
             raise ModelError(
-                f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], self.content)}"
+                f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], ['eqs', *self.content])}"
             )
         if not isinstance(eqs, Iterable):
             raise ModelError(f"{location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")

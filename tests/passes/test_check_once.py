@@ -3,7 +3,7 @@
 import pytest
 
 import eqsolve
-from eqsolve import GP, E, Eq, Int, Resp, System, correlation, param, process, response, times
+from eqsolve import GP, E, Eq, FixedPoint, Int, Resp, System, correlation, param, process, response, times, unknown
 from eqsolve.errors import ModelError
 
 t, tp, s = times("t t' s")
@@ -68,3 +68,16 @@ def test_two_independent_mistakes_are_two_messages():
 def test_a_start_written_as_an_equation_is_sent_to_init():
     with pytest.raises(ModelError, match=r"a value at the start belongs into init=\{x: \.\.\.\}"):
         System("m", eqs=[Eq(x(t).diff(t), -x(t)), Eq(x(0), 1)])
+
+
+def test_an_unknown_in_no_equation_is_one_problem():
+    q, r = unknown("q r")
+    with pytest.raises(ModelError) as caught:
+        eqsolve.check(FixedPoint("f", eqs=[Eq(q, a)], observables={"o": r}))
+    (problem,) = caught.value.problems
+    assert "has the unknown `r`, which appears in no equation" in problem
+
+
+def test_two_starts_of_one_function_are_refused():
+    with pytest.raises(ModelError, match="init= gives `x` two values, `1` and `2`"):
+        System("m", eqs=[Eq(x(t).diff(t), -x(t))], init={x: 1, x(0): 2})
