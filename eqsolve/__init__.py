@@ -19,7 +19,7 @@ _HOMES = {
     "eqsolve.language.flow": "Flow",
     "eqsolve.loading": "load",
     "eqsolve.passes.check": "check",
-    "eqsolve.passes.explain": "explain",
+    "eqsolve.explaining": "explain",
     "eqsolve.solving": "solve",
     "eqsolve.validation": "Validation validate",
     "eqsolve.solvers.fixed_point_follow": "follow",
@@ -37,6 +37,7 @@ __all__ = sorted(_WHERE)
 if TYPE_CHECKING:
     from eqsolve.archive import open
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
+    from eqsolve.explaining import explain
     from eqsolve.language.equations import Eq, Equation
     from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
     from eqsolve.language.flow import Flow
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from eqsolve.language.system import System
     from eqsolve.loading import load
     from eqsolve.passes.check import check
-    from eqsolve.passes.explain import explain
     from eqsolve.rates import fit_rate, rate_curve
     from eqsolve.relaxation import path_rates
     from eqsolve.result import Result

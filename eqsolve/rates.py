@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, list_of, names, number, pair, text, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.law import Law
 
@@ -49,6 +51,7 @@ class FittedRate:
         return f"rate {self.rate:.6g} ± {self.error:.2g} on [{self.window[0]:g}, {self.window[1]:g}]"
 
 
+@checked(observable=text, window=pair, limit=number, terms=whole(0), points=whole(2))
 def fit_rate(
     data: Any,
     observable: str | None = None,
@@ -121,7 +124,7 @@ def fit_rate(
 
 def _exponent(given: Any) -> float:
     if isinstance(given, int | float):
-        return float(given)
+        return number(given, "exponent")
     known = getattr(given, "exponent", None)
     if known is None:
         known = getattr(given, "stats", {}).get("exponent")
@@ -133,7 +136,12 @@ def _exponent(given: Any) -> float:
 def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Array, list[Array], list[Array | None]]:
     """Return times, curves and their errors."""
     if isinstance(data, tuple | list):
-        t, y, *rest = (np.asarray(part, dtype=float) for part in data)
+        if len(data) not in (2, 3):
+            raise UsageError(f"a curve is a tuple (t, y) or (t, y, error of y) of arrays, got {len(data)} parts")
+        try:
+            t, y, *rest = (np.asarray(part, dtype=float) for part in data)
+        except (TypeError, ValueError):
+            raise UsageError(f"a curve is a tuple (t, y) of arrays of numbers, got {data!r:.80}") from None
         if t.ndim != 1 or y.shape != t.shape:
             raise UsageError(f"a curve is a tuple (t, y) of two arrays of one length, got shapes {t.shape} and {y.shape}")
         return t, [y], [rest[0] * np.ones_like(t) if rest else None]
@@ -245,6 +253,7 @@ class RateCurve:
         return self.values[name]
 
 
+@checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1))
 def rate_curve(
     model: Any,
     parameter: str,
@@ -278,14 +287,13 @@ def rate_curve(
     """
     from eqsolve.binding import read_value
     from eqsolve.language.fixed_point import Cases, Singularity
-    from eqsolve.loading import load
     from eqsolve.passes.check import check
     from eqsolve.routing import bind_routed
     from eqsolve.solvers.options import read_region
     from eqsolve.solvers.singularity import find
     from eqsolve.solvers.singularity_law import SingularityBinding
 
-    chosen = load(model) if isinstance(model, str) else model
+    chosen = model
     if not isinstance(chosen, Singularity | Cases):
         raise UsageError(f"rate_curve takes a Singularity, got the {chosen.kind} `{chosen.name}`")
     check(chosen)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.binding import bind
 from eqsolve.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
 from eqsolve.distribution import Distribution
@@ -17,6 +19,7 @@ from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
+from eqsolve.microscopic.draws import HOW
 from eqsolve.result import Result
 from eqsolve.routing import bind_routed, check_routed, settable
 from eqsolve.solvers.grids import Array
@@ -24,6 +27,10 @@ from eqsolve.solvers.grids import Array
 __all__ = ["Comparison", "Validation", "validate"]
 
 
+@checked(
+    model=read_model, d=whole(2), seeds=whole(2), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
+    observables=names, workers=whole(1), progress=callback, params=table,
+)  # fmt: skip
 def validate(
     model: Model | str,
     *,
@@ -68,19 +75,14 @@ def validate(
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
-    from eqsolve.loading import load
-
     started = time.perf_counter()
-    if isinstance(model, str):
-        model = load(model)
+    assert isinstance(model, Model)
     settings = {**(params or {}), **parameters}
     if isinstance(model, Cases):
         from eqsolve.passes.cases import select_case
 
         chosen = select_case(model, settings)
         model, settings = chosen.model, dict(chosen.settings)
-    if seeds < 2:
-        raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
     if region is not None and not isinstance(model, Singularity):
         kind = f"model `{model.name}` is a {model.kind}"
         raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
@@ -102,12 +104,11 @@ def validate(
 
 
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
-    from eqsolve.loading import load
     from eqsolve.solvers.singularity_law import bind_singularity
 
     if given is None and isinstance(model, Flow):
         return model
-    name: Any = given or getattr(model, "flow", None)
+    name: Any = given if given is not None else getattr(model, "flow", None)
     if name is None and isinstance(model, Singularity):
         known = settable(model)
         law = bind_singularity(model, {key: value for key, value in settings.items() if key in known}).law
@@ -117,7 +118,7 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
             f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
             "or give flow= (--flow)"
         )
-    found = load(name) if isinstance(name, str) else name
+    found = read_model(name, "flow")
     if not isinstance(found, Flow):
         raise UsageError(f"model `{model.name}` names `{found.name}` as its flow, which is a {found.kind}; expected a Flow")
     return found
@@ -321,6 +322,8 @@ class _Size:
 
 
 def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:
+    if step is not None and step <= 0:
+        raise UsageError(f"step= takes a positive number, got {step:g}")
     if at is None:
         last = 10.0 if t_max is None else float(t_max)
         times = [0.03 * last, 0.1 * last, 0.3 * last, last]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -76,8 +77,12 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
         if not sign or not name:
             hint = f"; did you mean {word}=...?" if word.isidentifier() else ""
             raise UsageError(
-                f"--set takes NAME=VALUE such as alpha=0.3, got {quote(word)}{hint} (the model comes before --set)"
+                f"--set takes NAME=VALUE such as alpha=0.3, without blanks around the =, got {quote(word)}{hint} "
+                "(the model comes before --set)"
             )
+        if further := re.search(r",\s*(?=[A-Za-z_]\w*=)", text):
+            apart = f"{name}={text[: further.start()]} {text[further.end() :]}"
+            raise UsageError(f"--set takes settings separated by blanks, `--set {apart}`; got {quote(word)}")
         if name in settings:
             raise UsageError(f"--set gives `{name}` twice: {quote(settings[name])} and {quote(text)}")
         settings[name] = text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, UsageError
 from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import Location, user_location
@@ -102,6 +102,8 @@ class Flow(Model):
         """
         from eqsolve.passes.flow_dmft import derive_dmft
 
+        if not isinstance(eliminate, bool | None):
+            raise UsageError(f"eliminate= takes True or False, got {eliminate!r}")
         return derive_dmft(self, eliminate)
 
     def infinite_data(self) -> System:

@@ -33,6 +33,7 @@ __all__ = [
     "Unknown",
     "Value",
     "as_expression",
+    "as_scalar",
     "correlation",
     "field",
     "function",
@@ -126,9 +127,17 @@ def as_expression(value: Any, what: str) -> Any:
     """Return a value as sympy has it. Text is refused: sympy would evaluate it as Python code."""
     try:
         return sympify(value, strict=True)
-    except SympifyError:
+    except (SympifyError, TypeError):
         hint = "; write it with declared symbols, not as text" if isinstance(value, str) else ""
         raise ModelError(f"{_here()}{what} takes an expression, got {value!r}{hint}") from None
+
+
+def as_scalar(value: Any, what: str) -> Expr:
+    """Return a value as an expression that stands for a number."""
+    expr = as_expression(value, what)
+    if not isinstance(expr, Expr):
+        raise ModelError(f"{_here()}{what} takes an expression, got `{value}`")
+    return expr
 
 
 class Named(Symbol):
@@ -142,6 +151,8 @@ class Named(Symbol):
     def __new__(cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (), **assumptions: bool) -> Named:
         check_name(name, cls.kind_name)
         for word in assumptions:
+            if not isinstance(assumptions[word], bool | None):
+                raise ModelError(f"{_here()}`{name}`: {word}= takes True or False, got {assumptions[word]!r}")
             if word not in _ASSUMPTIONS:
                 raise ModelError(
                     f"{_here()}`{name}`: there is no assumption `{word}`{did_you_mean(word, _ASSUMPTIONS)}"
@@ -333,6 +344,13 @@ class Value(Expr):
     def moments(self) -> tuple[Expr, ...]:
         return self.args[1:]
 
+    def diff(self, *symbols: Any, **assumptions: Any) -> Any:
+        """Return the derivative, as sympy does; in equations it is one in a time, ``w(t).diff(t)``."""
+        if not symbols or not all(isinstance(item, Basic | int | tuple) for item in symbols) or isinstance(symbols[0], int):
+            got = ", ".join(map(repr, symbols)) or "nothing"
+            raise ModelError(f"{_here()}`{self}` is differentiated in a time, `{self}.diff({self.moments[0]})`; got {got}")
+        return super().diff(*symbols, **assumptions)
+
     def _eval_derivative(self, variable: Expr) -> Expr:
         if variable in self.moments:
             return Derivative(self, variable, evaluate=False)
@@ -352,6 +370,8 @@ def _declare(cls: Any, names: str, latex: str | None, **kwargs: Any) -> Any:
     parts = names.replace(",", " ").split()
     if not parts:
         raise ModelError(f"{_here()}a {cls.kind_name} needs a name, got an empty string")
+    if latex is not None and not isinstance(latex, str):
+        raise ModelError(f"{_here()}latex= takes a text such as r'\\lambda', got {latex!r}")
     if latex is not None and len(parts) > 1:
         raise ModelError(f"{_here()}latex= goes with one name, got {len(parts)}: {names!r}")
     made = tuple(cls(part, latex, **kwargs) for part in parts)
@@ -402,6 +422,8 @@ def random(names: str, law: Any = None, *, latex: str | None = None) -> Any:
     """
     from eqsolve.language.laws import Law
 
+    if not isinstance(names, str):
+        raise ModelError(f"{_here()}a random variable is declared by its name, a text such as 'x'; got {names!r}")
     if law is not None and not isinstance(law, Law):
         hint = "give its parameters" if isinstance(law, type) else f"a fixed number is Point({law!r})"
         raise ModelError(

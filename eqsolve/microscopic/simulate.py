@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.flow import Flow
@@ -32,6 +34,11 @@ __all__ = ["Simulation", "draw_sample", "simulate"]
 logger = logging.getLogger("eqsolve")
 
 
+@checked(
+    flow=read_model, d=whole(2), t_max=number, at=numbers, seed=whole(0), seeds=whole(1), constants=one_of(*HOW), step=number,
+    rtol=number, keep=flag, workers=whole(1), executor=offers("map", "a concurrent.futures executor"), progress=callback,
+    params=table,
+)  # fmt: skip
 def simulate(
     flow: Flow,
     *,
@@ -85,6 +92,8 @@ def simulate(
 
     started = time.perf_counter()
     check(flow)
+    if not isinstance(flow, Flow):
+        raise UsageError(f"simulate takes a Flow, and model `{flow.name}` is a {flow.kind}")
     for word in parameters:
         if word not in flow.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"simulate has no option `{word}`, and flow `{flow.name}` no such parameter{near}")
@@ -99,13 +108,9 @@ def simulate(
         n = round(ideal)
         if n < 1:
             raise UsageError(f"n = {flow.ratio} d = {ideal:g} leaves no sample; take a larger d")
-    if seeds < 1:
-        raise UsageError(f"seeds= takes a number of draws of at least 1, got {seeds}")
-    if constants not in HOW:
-        raise UsageError(f"constants= takes {' or '.join(repr(word) for word in HOW)}, got {constants!r}")
+    if not 1e-13 <= rtol < 1:
+        raise UsageError(f"rtol= takes a number from 1e-13 to 1, got {rtol:g}")
     times = _times(t_max, at, step)
-    if workers is not None and workers < 1:
-        raise UsageError(f"workers= takes a number of at least 1, got {workers}")
     at_once = min(seeds, workers or os.cpu_count() or 1)
     held = _memory(n, d, len(flow.state), at_once, features, len(times) * seeds if keep else 0)
     lowered = lower_flow(binding)

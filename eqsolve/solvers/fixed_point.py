@@ -154,7 +154,7 @@ def solve_problem(
     if not points:
         raise SolverError(
             f"model `{plan.model.name}` ({plan.model.location}): no solution found; searched {searched(plan)}. "
-            f"The equations may have none for {_said(binding, plan)}"
+            f"The equations may have none{_said(binding, plan)}"
         )
     points, tables = _apart(problem, points, [_table(binding, *found) for found in points])
     chosen = next((k for k, (values, _) in enumerate(tables) if _allowed(plan.model, values)), None)
@@ -162,7 +162,7 @@ def solve_problem(
         found = ", ".join(f"{name} = {value:.6g}" for name, value in tables[0][0].items())
         raise SolverError(
             f"model `{plan.model.name}` ({plan.model.location}): the equations hold only for {found}, which lies "
-            f"outside the domains declared for the unknowns; searched {searched(plan)} for {_said(binding, plan)}"
+            f"outside the domains declared for the unknowns; searched {searched(plan)}{_said(binding, plan)}"
         )
     values, errors = tables[chosen]
     others = tuple(table for k, (table, _) in enumerate(tables) if k != chosen and _allowed(plan.model, table))
@@ -207,7 +207,8 @@ def _close(problem: Problem, one: Point, other: Point) -> bool:
 
 
 def _said(binding: Binding, plan: Plan) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings(binding, plan).items())
+    given = ", ".join(f"{name}={value}" for name, value in settings(binding, plan).items())
+    return f" for {given}" if given else ""
 
 
 def settings(binding: Binding, plan: Plan) -> dict[str, float | str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, list_of, table, text
+from eqsolve.arguments import model as read_model
 from eqsolve.binding import bind, read_value
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
@@ -20,6 +22,7 @@ __all__ = ["follow"]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+@checked(model=read_model, parameter=text, values=list_of, params=table)
 def follow(
     model: Model | str, parameter: str, values: Iterable[Any], *, params: Mapping[str, Any] | None = None, **parameters: Any
 ) -> Result:
@@ -41,12 +44,11 @@ def follow(
     """
     import time
 
-    from eqsolve.loading import load
     from eqsolve.passes.check import check
     from eqsolve.provenance import describe
 
     began = time.perf_counter()
-    model = load(model) if isinstance(model, str) else model
+    assert isinstance(model, Model)
     check(model)
     fixed = {**(params or {}), **parameters}
     path = [read_value(value, what=f"parameter `{parameter}`") for value in values]

@@ -117,7 +117,7 @@ class _Sweeps:
             if not math.isfinite(change):
                 break
         what = f"do not settle (last change {change:.2g})" if math.isfinite(change) else "grow beyond all numbers"
-        raise SolverError(f"the unknowns {what}; they may blow up, or try the two-time solver: solver='two_time'")
+        raise SolverError(f"the unknowns {what}; they may blow up{_else(grid.panels is None)}")
 
     def _zeros(self, grid: OperatorGrid) -> dict[Any, Array]:
         return {
@@ -226,6 +226,11 @@ def _geometric(begin: float, span: float, step: float, growth: float, order: int
     return PanelGrid(begin + edges * (span / edges[-1]), order)
 
 
+def _else(is_discrete: bool) -> str:
+    """Return what else can be tried; the other solver knows no discrete time."""
+    return "" if is_discrete else "; the two-time solver may do better: solver='two_time' (--solver two_time)"
+
+
 def _error(values: Array, rough: Array, ratio: float, order: int, left: float) -> Array:
     change = np.abs(values - rough)
     blocks = np.repeat(change[1:].reshape(-1, order).max(axis=1), order)
@@ -238,8 +243,7 @@ def _not_met(grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array]
     name = max(ratios, key=lambda key: float(ratios[key].max()))
     return (
         f"the error estimate of `{name}` at t = {grid.nodes[ratios[name].argmax()]:.6g} is {worst:.3g} times the tolerance "
-        f"rtol={options.rtol:g} on {grid.panels} panels; raise rtol, give an atol, or use the two-time solver: "
-        "solver='two_time'"
+        f"rtol={options.rtol:g} on {grid.panels} panels; raise rtol, or give an atol{_else(options.step is not None)}"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from eqsolve.arguments import whole
 from eqsolve.checkpoint import Checkpoint
 from eqsolve.errors import UsageError
 
@@ -67,16 +68,13 @@ class Options:
         absolute = None if atol is None else _number(atol, "atol")
         if absolute is not None and absolute < 0:
             raise UsageError(f"atol must not be negative, got {absolute:g}")
-        if order is not None and not (isinstance(order, int) and 1 <= order <= 12):
-            raise UsageError(f"order must be a whole number of nodes per panel from 1 to 12, got {order!r}")
-        if not isinstance(seed, int) or seed < 0:
-            raise UsageError(f"seed must be a whole number >= 0, got {seed!r}")
+        order = None if order is None else whole(1, 12)(order, "order")
+        seed = whole(0)(seed, "seed")
         wants = bool(pairs) if kernels is None else kernels
         width = None if step is None else _number(step, "step")
         if width is not None and not 0 < width <= last:
             raise UsageError(f"step must lie between 0 and t_max = {last:g}, got {width:g}")
-        if precision is not None and not (isinstance(precision, int) and 16 <= precision <= 1000):
-            raise UsageError(f"precision must be a whole number of digits from 16 to 1000, got {precision!r}")
+        precision = None if precision is None else whole(16, 1000)(precision, "precision")
         return cls(
             last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint,
             read_region(region),

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import callback, checked, number, numbers, offers, path, table, text
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.model import Model
@@ -32,6 +34,10 @@ _TRIES = 2  # of a point whose worker dies
 _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 
 
+@checked(
+    model=read_model, axes=table, executor=offers("submit", "a concurrent.futures executor"), out=path, t_max=number,
+    at=numbers, progress=callback, params=table, solver=text,
+)  # fmt: skip
 def sweep(
     model: Model | str,
     axes: Mapping[str, Any],
@@ -82,13 +88,11 @@ def sweep(
         Of kind ``"sweep"``: values and errors over the axes (and ``t``); ``res["status"]`` and ``res["message"]`` tell of
         each point whether it was solved. A point that fails is recorded and does not stop the others.
     """
-    from eqsolve.loading import load
     from eqsolve.passes.check import RESERVED, check
     from eqsolve.solvers.options import Options
 
     began = time.perf_counter()
-    if isinstance(model, str):
-        model = load(model)
+    assert isinstance(model, Model)
     check(model)
     known = settable(model)
     for word in parameters:
