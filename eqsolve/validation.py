@@ -19,6 +19,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.result import Result
 from eqsolve.solvers.grids import Array
+from eqsolve.wasserstein import distances, distances_at_rest
 
 __all__ = ["Comparison", "Validation", "validate"]
 
@@ -188,7 +189,6 @@ class _Task:
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
         from eqsolve.solving import solve
-        from eqsolve.wasserstein import distances
 
         times = _times(at, t_max, self.step)
         theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own())
@@ -233,8 +233,6 @@ class _Task:
 
     def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
         """Return a validation with the law of a variable on both sides; the largest size comes last."""
-        from eqsolve.wasserstein import distances_at_rest
-
         law: Any = theory.law(runs[0].names[0])
         return replace(made, wasserstein=distances_at_rest(law, runs, self.seeds), laws=(law, runs[-1]))
 
@@ -316,10 +314,17 @@ def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:
 
 
 def _lawful(theory: Result, flow: Flow) -> tuple[str, ...]:
-    """Return the variable, and the constants, whose joint law both sides have."""
-    if "weight" not in theory.dataset.coords:
-        return ()
+    """Return the variable, and the constants, whose joint law both sides have: those of the same paths.
+
+    Samples have paths, weights and constants of their own, which are those of no coordinate.
+    """
+    from eqsolve.microscopic.lowered import sides
+
+    data = theory.dataset
     moving = [name for name in (*flow.variables, *(item.name for item in flow.state)) if name in theory.names]
-    moving = [name for name in moving if theory.dataset[name].dims == ("path", "t")]
-    constants = [item.name for item in flow.randoms if item.name in theory.dataset.coords]
-    return (moving[0], *constants) if moving else ()
+    for name in moving:
+        if data[name].ndim == 2 and data[name].dims[1] == "t":
+            paths = data[name].dims[:1]
+            constants = [item.name for item in sides(flow)[0] if item.name in data.coords]
+            return (name, *(key for key in constants if data[key].dims == paths))
+    return ()
