@@ -1,11 +1,14 @@
-"""`Comparison` and `Validation`: theory beside finite-size draws, z-scores and verdicts.
+"""`Comparison` and `Validation`: theory beside finite-size draws, z-scores, power and verdicts.
 
 For every observable both sides have: theory ± its error, and a mean over independent draws ± its standard error s. A
 second set of draws at half the size estimates the bias of finite size, b = (value(d/2) − value(d))/(2^a − 1) for a bias
-of order d^{−a}; what of it exceeds its own noise counts as a systematic error. The difference in units of
-√(s² + error² + (b² − noise²)₊) follows Student's law for so many draws; z is the standard normal value of the same
-probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many comparisons
-reach once in a hundred validations; "not enough data" in between, or when the errors are too large.
+of order d^{−a}. It counts as a systematic error B, together with half of what exceeds its noise at other times, as a bias that passes
+through zero has a next order that does not. Both sets give s: the variance falls at least like 1/d.
+The difference in units of √(s² + error² + B²) follows Student's law for so many draws; z is the
+standard normal value of the same probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z|
+beyond what so many comparisons reach once in a hundred validations; "not enough data" in between, or when the errors are too
+large. The power of the comparison stands beside the verdict: the smallest deviation of the theory that would have been called
+"disagrees" nine times in ten, as a fraction of the observable.
 """
 
 from __future__ import annotations
@@ -25,11 +28,16 @@ AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
 _WITHIN = 3.0
 _ALARM = 0.01
 _TELLING = 0.1
+_MISSED = 0.1
+_NEXT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One observable on both sides; arrays over the times, or of length one."""
+    """One observable on both sides; arrays over the times, or of length one.
+
+    ``detectable`` is the smallest deviation that would have been seen (nine times in ten), as a fraction of the theory.
+    """
 
     theory: Array
     theory_error: Array
@@ -38,7 +46,17 @@ class Comparison:
     bias: Array
     bias_error: Array
     z: Array
+    detectable: Array
     verdict: str
+
+    @property
+    def blind(self) -> Array:
+        """Where the comparison would have missed a deviation by a tenth of the observable.
+
+        Values below a hundredth of the largest are left out: a fraction of almost nothing is no measure.
+        """
+        size = np.abs(self.theory)
+        return np.asarray(~(self.detectable <= _TELLING) & (size >= 0.01 * size.max(initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +101,7 @@ class Validation:
         made |= {"d": self.d, "n": self.n, "seeds": self.seeds, "data": self.data}
         if self.t is not None:
             made["t"] = self.t.tolist()
-        names = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z")
+        names = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
         made["observables"] = {
             key: {"verdict": item.verdict, **{name: self._plain(getattr(item, name)) for name in names}}
             for key, item in self.observables.items()
@@ -112,25 +130,32 @@ class Validation:
 def compare(
     theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0
 ) -> Comparison:
-    """Return both sides of one observable with z-scores and the verdict; ``runs`` is (draw, time)."""
-    from scipy.special import ndtri, stdtr
+    """Return both sides of one observable with z-scores and the verdict; ``runs`` is (draw, time), ``half`` at half the size."""
+    from scipy.special import ndtr, ndtri, stdtr
 
-    draws = len(runs)
-    mean, spread = runs.mean(axis=0), runs.std(axis=0, ddof=1) / draws**0.5
+    draws, freedom = len(runs), len(runs) - 1
+    mean, square = runs.mean(axis=0), runs.var(axis=0, ddof=1)
+    if half is not None:
+        more = len(half) - 1
+        square = (freedom * square + more * half.var(axis=0, ddof=1) / 2) / (freedom + more)
+        freedom += more
+    spread = np.sqrt(square / draws)
     if half is None:
         bias = noise = np.zeros_like(mean)
     else:
         scale = 2.0**order - 1
         bias = (half.mean(axis=0) - mean) / scale
         noise = np.hypot(spread, half.std(axis=0, ddof=1) / len(half) ** 0.5) / scale
-    extra = np.maximum(bias**2 - noise**2, 0.0)
-    whole = np.sqrt(spread**2 + error**2 + extra)
+    extra = np.hypot(bias, _NEXT * _usual(np.sqrt(np.maximum(bias**2 - noise**2, 0.0)), np.abs(theory)))
+    whole = np.sqrt(spread**2 + error**2 + extra**2)
     difference = mean - theory
     floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
     ratio = np.abs(difference) / np.maximum(whole, floor)
-    z = -np.sign(difference) * ndtri(np.maximum(stdtr(draws - 1, -ratio), 1e-300))
+    z = -np.sign(difference) * ndtri(np.maximum(stdtr(freedom, -ratio), 1e-300))
     z = np.where(np.abs(difference) <= floor, 0.0, z)
     limit = max(_WITHIN, float(-ndtri(_ALARM / (2 * max(count, 1)))))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        detectable = np.maximum(whole, floor) * _seen(freedom, float(ndtr(-limit))) / np.abs(theory)
     size = float(np.abs(theory).max())
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
@@ -139,4 +164,21 @@ def compare(
         verdict = AGREES
     else:
         verdict = UNDECIDED
-    return Comparison(theory, error, mean, spread, bias, noise, z, verdict)
+    return Comparison(theory, error, mean, spread, bias, noise, z, detectable, verdict)
+
+
+def _usual(bias: Array, size: Array) -> Array:
+    """Return the bias that is usual for a curve: the smaller of the largest one and the largest relative one.
+
+    A bias is known to its leading order only, and nothing says that the next one passes through zero with it.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.nan_to_num(bias / size, nan=0.0, posinf=np.inf).max() * size
+    return np.asarray(np.fmin(bias.max(), relative))
+
+
+def _seen(freedom: int, tail: float) -> float:
+    """Return the deviation, in standard errors, that a two-sided test by Student's law finds with probability 1 − _MISSED."""
+    from scipy.special import nctdtrinc, stdtrit
+
+    return float(nctdtrinc(freedom, _MISSED, -stdtrit(freedom, tail)))

@@ -15,6 +15,7 @@ from eqsolve.distribution import Distribution
 from eqsolve.errors import UsageError
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.result import Result
@@ -34,7 +35,7 @@ def validate(
     t_max: float | None = None,
     rtol: float = 1e-3,
     data: Any = "gaussian",
-    constants: str = "exact",
+    constants: str | None = None,
     step: float | None = None,
     flow: Flow | str | None = None,
     observables: Iterable[str] | None = None,
@@ -51,13 +52,16 @@ def validate(
         A ``System`` or ``FixedPoint`` that names its flow, a ``Singularity`` whose law comes from one, or a ``Flow``, whose
         derived mean-field equations are then put to the test.
     d, seeds
-        Size (2000 by default; 400 for rates) and number of draws; as many are run at half the size.
+        Size (2000 by default; 400 for rates) and number of draws; at half the size as many are run, or twice as many for dynamics.
     at, t_max
         Times to compare at; for a fixed point, ``t_max`` is the length of the runs.
     rtol
         Tolerance of the theory's solve.
-    data, constants, step, workers
+    data, step, workers
         As in ``simulate``.
+    constants
+        ``"balanced"`` (for Gaussian features, by default), ``"exact"`` (for others) or ``"sampled"``, as in ``simulate``: the
+        less the draws scatter, the smaller the deviations that are seen.
     flow
         The microscopic model, instead of the one that ``model`` names.
     observables
@@ -83,6 +87,10 @@ def validate(
         isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None
         and data == "gaussian" and set(settings) <= set(model.names)
     )  # fmt: skip
+    if constants is None:
+        from eqsolve.microscopic.data import read_data
+
+        constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
     task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted)
     if isinstance(model, System | Flow):
@@ -165,7 +173,7 @@ class _Task:
             raise UsageError(f"model `{self.model.name}` and flow `{self.flow.name}` have no observable of the same name")
         return both
 
-    def _simulate(self, d: int | None, at: list[float], share: tuple[float, float], keep: bool) -> Any:
+    def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
         from eqsolve.microscopic.simulate import simulate
 
         def report(done: float, total: float, text: str) -> None:
@@ -174,17 +182,18 @@ class _Task:
                 self.progress(low + (high - low) * done / max(total, 1e-300), 1.0, f"finite size, d = {d}")
 
         return simulate(
-            self.flow, d=d, seeds=self.seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
+            self.flow, d=d, seeds=seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
             workers=self.workers, keep=keep, progress=report, params=self._shared(),
         )  # fmt: skip
 
-    def _two_sizes(self, at: list[float], keep: bool) -> tuple[Any, Any]:
+    def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
+        """Return runs at size d, and ``more`` times as many at half of it."""
         from eqsolve.microscopic.data import read_data
 
         fixed = read_data(self.data).shape
         size = self.d or (None if fixed else 2000)
-        large = self._simulate(size, at, (0.1, 0.8), keep)
-        half = None if fixed else self._simulate(max(2, large.d // 2), at, (0.8, 1.0), keep)
+        large = self._simulate(size, self.seeds, at, (0.1, 0.7), keep)
+        half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
         return large, half
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
@@ -193,7 +202,7 @@ class _Task:
         times = _times(at, t_max, self.step)
         theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own())
         keep = bool(_lawful(theory, self.flow))
-        large, half = self._two_sizes(times, keep)
+        large, half = self._two_sizes(times, keep, more=2)
         sampled = theory.at(large.t)
         compared = {}
         names = self._names(str(name) for name in sampled.data_vars)
@@ -243,7 +252,7 @@ class _Task:
 
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
-        d, exact = self.d or 2000, self.constants == "exact"
+        d, exact = self.d or 2000, self.constants != "sampled"
         large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
         names = self.wanted or tuple(large.values)
         missing = [name for name in names if name not in large.values]
