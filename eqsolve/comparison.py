@@ -22,7 +22,7 @@ from eqsolve.distribution import Distribution
 from eqsolve.result import Result
 from eqsolve.solvers.grids import Array
 
-__all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare"]
+__all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare", "percent"]
 
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
 _WITHIN = 3.0
@@ -48,6 +48,11 @@ class Comparison:
     z: Array
     detectable: Array
     verdict: str
+
+    @property
+    def keenest(self) -> int:
+        """The place in time at which the smallest deviation could have been seen."""
+        return int(np.argmin(np.nan_to_num(self.detectable, nan=np.inf)))
 
     @property
     def blind(self) -> Array:
@@ -76,6 +81,8 @@ class Validation:
         For a fixed point: the theory's law, and the empirical one of the largest size, all draws together.
     result
         The theory's result.
+
+    ``power`` holds the smallest deviation that each observable's comparison could have seen, ``warnings`` what it was blind to.
     """
 
     model: str
@@ -95,6 +102,34 @@ class Validation:
     spread: dict[str, Array] = field(default_factory=dict)
     laws: tuple[Distribution, Distribution] | None = None
 
+    @property
+    def power(self) -> dict[str, float]:
+        """The smallest deviation that could have been seen at any of the times, as a fraction of each observable."""
+        return {name: float(item.detectable[item.keenest]) for name, item in self.observables.items()}
+
+    @property
+    def low_power(self) -> bool:
+        """Whether there is an observable of which a deviation by a tenth would have been missed at all times."""
+        return self.verdict != DISAGREES and any(not item.detectable[item.keenest] <= _TELLING for item in self.observables.values())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What agreement does not mean: the observables, and times, at which a deviation by a tenth would have been missed."""
+        blind = {name: item.blind for name, item in self.observables.items() if item.blind.any()}
+        if self.verdict == DISAGREES or not blind:
+            return ()
+        parts = []
+        for name, missed in blind.items():
+            needed = self.observables[name].detectable[missed]
+            least = f" (it takes {percent(float(needed.max()))})" if np.isfinite(needed).all() else ""
+            times = "" if self.t is None else " at t = " + ", ".join(f"{t:g}" for t in self.t[missed])
+            parts.append(f"`{name}`{times}{least}")
+        word = "low power" if self.low_power else "power"
+        return (
+            f"{word}: a deviation by a tenth would have been missed in {', '.join(parts)}; take more draws (seeds), a "
+            "larger d, or a smaller rtol where the theory's own error is the larger",
+        )
+
     def json_object(self) -> dict[str, Any]:
         """Return everything as plain numbers and texts."""
         made: dict[str, Any] = {"model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params}
@@ -106,15 +141,17 @@ class Validation:
             key: {"verdict": item.verdict, **{name: self._plain(getattr(item, name)) for name in names}}
             for key, item in self.observables.items()
         }
+        made["power"] = {name: value if np.isfinite(value) else None for name, value in self.power.items()}
         if self.wasserstein is not None:
             made["wasserstein"] = self.wasserstein
-        made |= {"notes": list(self.notes), "stats": self.stats}
+        made |= {"warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats}
         if self.result is not None:
             made["provenance"] = self.result.provenance
         return made
 
     def _plain(self, values: Array) -> Any:
-        return values.tolist() if self.t is not None else float(values[0])
+        plain = [value if np.isfinite(value) else None for value in values.tolist()]
+        return plain if self.t is not None else plain[0]
 
     def plot(self, *names: str) -> Any:
         """Draw theory and simulation; return the matplotlib figure."""
@@ -124,7 +161,13 @@ class Validation:
 
     def __repr__(self) -> str:
         worst = max((float(np.abs(item.z).max()) for item in self.observables.values()), default=0.0)
-        return f"<Validation of {self.model!r}: {self.verdict}, d={self.d}, {self.seeds} seeds, largest |z| = {worst:.2g}>"
+        words = f"{self.verdict}{' (low power)' if self.low_power else ''}, d={self.d}, {self.seeds} seeds"
+        return f"<Validation of {self.model!r}: {words}, largest |z| = {worst:.2g}>"
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction in percent, to two digits."""
+    return f"{100 * fraction:.2g}%" if fraction < 0.995 else f"{100 * fraction:.0f}%"
 
 
 def compare(
@@ -148,6 +191,7 @@ def compare(
         noise = np.hypot(spread, half.std(axis=0, ddof=1) / len(half) ** 0.5) / scale
     extra = np.hypot(bias, _NEXT * _usual(np.sqrt(np.maximum(bias**2 - noise**2, 0.0)), np.abs(theory)))
     whole = np.sqrt(spread**2 + error**2 + extra**2)
+    certain = np.sqrt(spread**2 + error**2 + np.maximum(bias**2 - noise**2, 0.0))
     difference = mean - theory
     floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
     ratio = np.abs(difference) / np.maximum(whole, floor)
@@ -160,7 +204,7 @@ def compare(
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
         verdict = DISAGREES
-    elif largest <= _WITHIN and float(whole.max()) <= _TELLING * max(size, 1e-300):
+    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * max(size, 1e-300):
         verdict = AGREES
     else:
         verdict = UNDECIDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from eqsolve.solvers.grids import Array
 from eqsolve.wasserstein import distances, distances_at_rest
 
 __all__ = ["Comparison", "Validation", "validate"]
+
+logger = logging.getLogger("eqsolve")
 
 
 def validate(
@@ -100,6 +103,8 @@ def validate(
     else:
         made = task.rate()
     made.stats["seconds"] = time.perf_counter() - started
+    for warning in made.warnings:
+        logger.warning("%s: %s", model.name, warning)
     return made
 
 

@@ -165,7 +165,7 @@ def balance(
         _visit(matrix, sample, 0.0, sample.start)
         sample = make(matrix.known())  # the fields of weights at rest are kept in it
         try:
-            for moment, flat in zip(visits, run(sample, visits), strict=True):
+            for moment, flat in zip(visits, run(sample, visits) if len(visits) else (), strict=True):
                 _visit(matrix, sample, float(moment), flat.reshape(-1, d))
                 sample.features[:] = matrix.known()
         except SolverError:
