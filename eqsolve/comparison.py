@@ -2,8 +2,8 @@
 
 For every observable both sides have: theory ± its error, and a mean over independent draws ± its standard error s. A
 second set of draws at half the size estimates the bias of finite size, b = (value(d/2) − value(d))/(2^a − 1) for a bias
-of order d^{−a}. It counts as a systematic error B, together with half of what exceeds its noise at other times, as a bias that passes
-through zero has a next order that does not. Both sets give s: the variance falls at least like 1/d.
+of order d^{−a}. It counts as a systematic error B, together with half of what exceeds its noise at other times, as a bias
+that passes through zero has a next order that does not. Both sets give s: the variance falls at least like 1/d.
 The difference in units of √(s² + error² + B²) follows Student's law for so many draws; z is the
 standard normal value of the same probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z|
 beyond what so many comparisons reach once in a hundred validations; "not enough data" in between, or when the errors are too
@@ -82,7 +82,8 @@ class Validation:
     result
         The theory's result.
 
-    ``power`` holds the smallest deviation that each observable's comparison could have seen, ``warnings`` what it was blind to.
+    ``power`` holds the smallest deviation that each observable's comparison could have seen, ``warnings`` what it
+    was blind to.
     """
 
     model: str
@@ -110,7 +111,8 @@ class Validation:
     @property
     def low_power(self) -> bool:
         """Whether there is an observable of which a deviation by a tenth would have been missed at all times."""
-        return self.verdict != DISAGREES and any(not item.detectable[item.keenest] <= _TELLING for item in self.observables.values())
+        best = [item.detectable[item.keenest] for item in self.observables.values()]
+        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in best)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -173,7 +175,7 @@ def percent(fraction: float) -> str:
 def compare(
     theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0
 ) -> Comparison:
-    """Return both sides of one observable with z-scores and the verdict; ``runs`` is (draw, time), ``half`` at half the size."""
+    """Return both sides of one observable, z-scores and verdict; ``runs`` is (draw, time), ``half`` that at half the size."""
     from scipy.special import ndtr, ndtri, stdtr
 
     draws, freedom = len(runs), len(runs) - 1

@@ -55,7 +55,7 @@ def validate(
         A ``System`` or ``FixedPoint`` that names its flow, a ``Singularity`` whose law comes from one, or a ``Flow``, whose
         derived mean-field equations are then put to the test.
     d, seeds
-        Size (2000 by default; 400 for rates) and number of draws; at half the size as many are run, or twice as many for dynamics.
+        Size (2000 by default; 400 for rates) and number of draws; as many are run at half the size, for dynamics twice as many.
     at, t_max
         Times to compare at; for a fixed point, ``t_max`` is the length of the runs.
     rtol

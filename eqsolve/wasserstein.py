@@ -27,7 +27,7 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
     """
     laws = [theory.law(names[0], float(moment)) for moment in large.t]
     given = np.array([laws[0][name] for name in names[1:]]).reshape(len(names) - 1, -1)
-    joint = 0 < len(given) and np.unique(given, axis=1).shape[1] <= _ATOMS and all(
+    joint = len(given) > 0 and np.unique(given, axis=1).shape[1] <= _ATOMS and all(
         _few_values(row, large.coordinates(name, float(large.t[0]))) for name, row in zip(names[1:], given, strict=True)
     )
     constants = given if joint else given[:0]

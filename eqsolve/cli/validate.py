@@ -79,7 +79,8 @@ def _text(found: Validation) -> str:
             rows.append(["independent draws", *(f"{row[0]:.3g}" for row in law["independent_draws"])])
         lines += [lay_out([heads, *rows], right=True, indent="  "), ""]
     lines += [f"note: {note}" for note in found.notes]
-    lines.append(f"smallest deviation that could have been seen: {', '.join(_power(found, name) for name in found.observables)}")
+    powers = ", ".join(_power(found, name) for name in found.observables)
+    lines.append(f"smallest deviation that could have been seen: {powers}")
     lines.append(f"verdict: {found.verdict}{' (low power)' if found.low_power else ''}")
     return "\n".join(lines)
 

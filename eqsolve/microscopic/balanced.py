@@ -12,8 +12,8 @@ Cost: another run of the flow, at low accuracy. Memory: three matrices of the si
 
 References
 ----------
-E. Bolthausen, Commun. Math. Phys. 325 (2014) 333 (conditioning); Y. M. Lu, IEEE Trans. Inf. Theory 67 (2021) 8240, arXiv:2101.07464
-(Gaussian matrices drawn direction by direction); I. H. Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
+E. Bolthausen, Commun. Math. Phys. 325 (2014) 333 (conditioning); Y. M. Lu, "Householder Dice", arXiv:2101.07464 (Gaussian
+matrices drawn direction by direction); I. H. Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ Order = Callable[[], Any]
 
 
 def draw_constants(
-    items: Iterable[Random], laws: Mapping[Random, Law], size: int, rng: np.random.Generator, how: str, order: Order | None = None
-) -> dict[Random, Array]:
+    items: Iterable[Random], laws: Mapping[Random, Law], size: int, rng: np.random.Generator, how: str,
+    order: Order | None = None,
+) -> dict[Random, Array]:  # fmt: skip
     """Return ``size`` values of each constant, independent of each other unless they share a joint law."""
     made: dict[Random, Array] = {}
     rows: dict[tuple[str, ...], Array] = {}

@@ -70,8 +70,8 @@ def simulate(
         an n × d array, or a file that holds one.
     constants
         ``"sampled"``: random constants and starts are drawn; ``"exact"``: placed so that their empirical law is the
-        declared one; ``"balanced"``: also the first fields and gradients, which leaves much less scatter between draws (Gaussian
-        features only, see ``eqsolve.microscopic.balanced``).
+        declared one; ``"balanced"``: also the first fields and gradients, which leaves much less scatter between draws
+        (Gaussian features only, see ``eqsolve.microscopic.balanced``).
     step
         Gradient descent θ ← θ + η p(g, θ) with this step instead of the flow; times go to the nearest step.
     rtol
@@ -316,7 +316,11 @@ def draw_balanced(
     n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
     on_coordinates, on_samples = Placement(d, for_matrix), Placement(n, for_matrix)
     values, start = _constants(lowered, n, d, streams, "balanced", on_coordinates.order, on_samples.order)
-    return balance(lambda features: Sample(lowered, features, values, start), on_samples, on_coordinates, visits, run, for_matrix)
+
+    def make(features: Array) -> Sample:
+        return Sample(lowered, features, values, start)
+
+    return balance(make, on_samples, on_coordinates, visits, run, for_matrix)
 
 
 def draw_sample(
