@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -17,14 +18,18 @@ from eqsolve.distribution import Distribution
 from eqsolve.errors import UsageError
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.microscopic.draws import HOW
 from eqsolve.result import Result
 from eqsolve.routing import bind_routed, check_routed, settable
 from eqsolve.solvers.grids import Array
+from eqsolve.wasserstein import distances, distances_at_rest
 
 __all__ = ["Comparison", "Validation", "validate"]
+
+logger = logging.getLogger("eqsolve")
 
 
 @checked(
@@ -41,7 +46,7 @@ def validate(
     t_max: float | None = None,
     rtol: float = 1e-3,
     data: Any = "gaussian",
-    constants: str = "exact",
+    constants: str | None = None,
     step: float | None = None,
     flow: Flow | str | None = None,
     region: tuple[float, float] | None = None,
@@ -59,13 +64,16 @@ def validate(
         A ``System`` or ``FixedPoint`` that names its flow, a ``Singularity`` whose law comes from one, or a ``Flow``, whose
         derived mean-field equations are then put to the test.
     d, seeds
-        Size (2000 by default; 400 for rates) and number of draws; as many are run at half the size.
+        Size (2000 by default; 400 for rates) and number of draws; as many are run at half the size, for dynamics twice as many.
     at, t_max
         Times to compare at; for a fixed point, ``t_max`` is the length of the runs.
     rtol
         Tolerance of the theory's solve.
-    data, constants, step, workers
+    data, step, workers
         As in ``simulate``.
+    constants
+        ``"balanced"`` (for Gaussian features, by default), ``"exact"`` (for others) or ``"sampled"``, as in ``simulate``: the
+        less the draws scatter, the smaller the deviations that are seen.
     flow
         The microscopic model, instead of the one that ``model`` names.
     region
@@ -91,6 +99,10 @@ def validate(
         isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None
         and data == "gaussian" and set(settings) <= settable(model)
     )  # fmt: skip
+    if constants is None:
+        from eqsolve.microscopic.data import read_data
+
+        constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
     task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted, region)
     if isinstance(model, System | Flow):
@@ -100,6 +112,8 @@ def validate(
     else:
         made = task.rate()
     made.stats["seconds"] = time.perf_counter() - started
+    for warning in made.warnings:
+        logger.warning("%s: %s", model.name, warning)
     return made
 
 
@@ -179,7 +193,7 @@ class _Task:
             raise UsageError(f"model `{self.model.name}` and flow `{self.flow.name}` have no observable of the same name")
         return both
 
-    def _simulate(self, d: int | None, at: list[float], share: tuple[float, float], keep: bool) -> Any:
+    def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
         from eqsolve.microscopic.simulate import simulate
 
         def report(done: float, total: float, text: str) -> None:
@@ -188,27 +202,27 @@ class _Task:
                 self.progress(low + (high - low) * done / max(total, 1e-300), 1.0, f"finite size, d = {d}")
 
         return simulate(
-            self.flow, d=d, seeds=self.seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
+            self.flow, d=d, seeds=seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
             workers=self.workers, keep=keep, progress=report, params=self._shared(),
         )  # fmt: skip
 
-    def _two_sizes(self, at: list[float], keep: bool) -> tuple[Any, Any]:
+    def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
+        """Return runs at size d, and ``more`` times as many at half of it."""
         from eqsolve.microscopic.data import read_data
 
         fixed = read_data(self.data).shape
         size = self.d or (None if fixed else 2000)
-        large = self._simulate(size, at, (0.1, 0.8), keep)
-        half = None if fixed else self._simulate(max(2, large.d // 2), at, (0.8, 1.0), keep)
+        large = self._simulate(size, self.seeds, at, (0.1, 0.7), keep)
+        half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
         return large, half
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
         from eqsolve.solving import solve
-        from eqsolve.wasserstein import distances
 
         times = _times(at, t_max, self.step)
         theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own())
         keep = bool(_lawful(theory, self.flow))
-        large, half = self._two_sizes(times, keep)
+        large, half = self._two_sizes(times, keep, more=2)
         sampled = theory.at(large.t)
         compared = {}
         names = self._names(str(name) for name in sampled.data_vars)
@@ -248,8 +262,6 @@ class _Task:
 
     def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
         """Return a validation with the law of a variable on both sides; the largest size comes last."""
-        from eqsolve.wasserstein import distances_at_rest
-
         law: Any = theory.law(runs[0].names[0])
         return replace(made, wasserstein=distances_at_rest(law, runs, self.seeds), laws=(law, runs[-1]))
 
@@ -260,7 +272,7 @@ class _Task:
 
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
-        d, exact = self.d or 2000, self.constants == "exact"
+        d, exact = self.d or 2000, self.constants != "sampled"
         large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
         names = self.wanted or tuple(large.values)
         missing = [name for name in names if name not in large.values]
@@ -333,10 +345,17 @@ def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:
 
 
 def _lawful(theory: Result, flow: Flow) -> tuple[str, ...]:
-    """Return the variable, and the constants, whose joint law both sides have."""
-    if "weight" not in theory.dataset.coords:
-        return ()
+    """Return the variable, and the constants, whose joint law both sides have: those of the same paths.
+
+    Samples have paths, weights and constants of their own, which are those of no coordinate.
+    """
+    from eqsolve.microscopic.lowered import sides
+
+    data = theory.dataset
     moving = [name for name in (*flow.variables, *(item.name for item in flow.state)) if name in theory.names]
-    moving = [name for name in moving if theory.dataset[name].dims == ("path", "t")]
-    constants = [item.name for item in flow.randoms if item.name in theory.dataset.coords]
-    return (moving[0], *constants) if moving else ()
+    for name in moving:
+        if data[name].ndim == 2 and data[name].dims[1] == "t":
+            paths = data[name].dims[:1]
+            constants = [item.name for item in sides(flow)[0] if item.name in data.coords]
+            return (name, *(key for key in constants if data[key].dims == paths))
+    return ()
