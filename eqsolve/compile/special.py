@@ -34,6 +34,7 @@ from sympy.utilities.lambdify import implemented_function
 from eqsolve.compile.special_values import differentiated, precise_value, real_values
 from eqsolve.errors import ModelError
 from eqsolve.language.functions import SPECIAL
+from eqsolve.language.symbols import Time, Value
 
 __all__ = ["with_evaluators"]
 
@@ -49,9 +50,12 @@ def with_evaluators(
     ``names`` says what symbols stand for, in a message.
     """
     for node in sorted({node for expr in expressions for node in expr.atoms(DiracDelta)}, key=str):
+        zero = node.args[0].xreplace(dict(names or {}))
+        if zero.atoms(Time) and not zero.atoms(Value):
+            raise ModelError(f"white noise, `DiracDelta({zero})`, cannot be computed on a grid of times; give it a width")
         raise ModelError(
-            f"the derivative of a jump at the zeros of `{node.args[0].xreplace(dict(names or {}))}` is needed, and cannot be "
-            "computed pointwise; write a steep smooth function in its place, such as tanh(k*x) for sign(x)"
+            f"the derivative of a jump at the zeros of `{zero}` is needed, and cannot be computed pointwise; "
+            "write a steep smooth function in its place, such as tanh(k*x) for sign(x)"
         )
     return [_exchange(expr, precise) for expr in expressions]
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from sympy import Basic, Function, Pow
 from sympy.core.function import AppliedUndef
 
+from eqsolve.language.symbols import Value
+
 __all__ = ["MPMATH", "PLAIN", "SPECIAL", "not_everywhere", "why_not_computed"]
 
 PLAIN = frozenset({
@@ -73,6 +75,6 @@ def why_not_computed(node: Basic) -> str:
         return "whose values are complex; a model is written in real functions"
     if name == "LambertW" and len(node.args) == 2 and node.args[1] not in (0, -1):
         return "a branch without real values; the real ones are LambertW(x) and LambertW(x, -1)"
-    if name in PLAIN or name in SPECIAL:
+    if name in PLAIN or name in SPECIAL or (name == "DiracDelta" and not node.atoms(Value)):  # white noise, of times
         return ""
     return "which has no numerical evaluator in scipy.special or mpmath; write it by functions that have one"
