@@ -29,9 +29,11 @@ POINTS = 64
 _ANGLES = -np.pi + (np.arange(POINTS) + 0.5) * 2 * np.pi / POINTS
 _UNIT = np.exp(1j * _ANGLES)
 _MODES = np.exp(1j * np.arange(1, POINTS // 2)[:, None] * _ANGLES) / POINTS  # of negative index
+_TURN = np.exp(1e-7j)
+_BACK = _TURN ** np.arange(1, POINTS // 2)
 _START = POINTS // 2  # the rightmost point
 _VISIBLE = 1e-9  # a coefficient of negative index that is seen, relative to the largest value on the circle
-_SHAKE, _NOISE = 1e-15, 30  # relative change of p that shows the rounding of R, and how much more is taken for it
+_SHAKE, _NOISE = 1e-15, 30  # relative change of p that shows the rounding of R, and how much more than seen is allowed for
 _TAKEN = 1e-11  # relative accuracy with which poles are taken out
 _RANK, _HANKEL = 1e-7, 5
 _HIGHEST = 6  # order of a pole
@@ -144,14 +146,11 @@ class Explicit:
     @np.errstate(all="ignore")
     def around(self, centres: Array, radii: Array, without: list[Pole]) -> Circles:
         """Return what circles show, with poles that are known already taken out."""
-        p = np.asarray(centres, dtype=complex)[:, None] + np.asarray(radii)[:, None] * _UNIT
-        raw = self(p)
-        noise = np.abs(self(p * (1 + _SHAKE)) - raw).max(axis=1)
-        known = np.zeros_like(raw)
-        for pole in without:
-            known += pole(p) + np.conj(pole(np.conj(p))) * (pole.p.imag != 0)
-        values = raw - known
+        middle, arm = np.asarray(centres, dtype=complex)[:, None], np.asarray(radii)[:, None] * _UNIT
+        values, known = self._without(middle + arm, without)
+        turned, _ = self._without(middle + arm * _TURN, without)  # the same coefficients, but for rounding
         modes = values @ _MODES.T
+        noise = np.abs(turned @ (_MODES * _BACK[:, None]).T - modes).max(axis=1)
         size = np.abs(values).max(axis=1)
         clean = np.abs(modes).max(axis=1) <= _VISIBLE * size + _NOISE * noise + _TAKEN * np.abs(known).max(axis=1)
         return Circles(values, modes, ~(clean & np.isfinite(size)), noise / (size + 1e-300))
@@ -170,6 +169,13 @@ class Explicit:
             if abs(power[before] - power[after]) > 1e-2:
                 return float(p[before])
         return float(p[places[-1]]) if len(places) else float(far)
+
+    def _without(self, p: Array, poles: list[Pole]) -> tuple[Array, Array]:
+        """Return R with some poles taken out, and what was taken."""
+        known = np.zeros(p.shape, dtype=complex)
+        for pole in poles:
+            known += pole(p) + np.conj(pole(np.conj(p))) * (pole.p.imag != 0)
+        return self(p) - known, known
 
     def zero_inside(self, index: int, p: complex, reach: float) -> complex | None:
         """Return where the expression under a root or logarithm vanishes or diverges, near a point."""

@@ -151,3 +151,12 @@ def test_random_transforms_with_known_singularities(kind, seed) -> None:
     tolerance = 1e-6 if kind == "cancelled" else 3 * found.error + 1e-13  # expanded coefficients move the roots
     assert abs(complex(found.p).real - exact) <= tolerance * (1 + abs(exact))
     assert found.error < 1e-7 * (1 + abs(exact))
+
+
+def test_a_pole_around_which_rounding_is_large() -> None:
+    """A renewal process with ages uniform between 1 and 3: its density cancels at p = 0, where the rate ½ is the residue."""
+    density = (exp(-p) - exp(-3 * p)) / (2 * p)
+    found = find(density / (1 - density), region=(-1, 6))
+    assert (found.kind, found.exponent) == ("pole", 0)
+    assert abs(complex(found.p)) < 1e-9
+    assert found.amplitude == pytest.approx(0.5, rel=1e-9)
