@@ -27,7 +27,7 @@ __all__ = ["Comparison", "Validation", "validate"]
 
 
 @checked(
-    model=read_model, d=whole(2), seeds=whole(2), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
+    model=read_model, d=whole(2), seeds=whole(1), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
     observables=names, workers=whole(1), progress=callback, params=table,
 )  # fmt: skip
 def validate(
@@ -79,6 +79,8 @@ def validate(
 
         chosen = select_case(model, settings)
         model, settings = chosen.model, dict(chosen.settings)
+    if seeds < 2:
+        raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
     wanted = None if observables is None else tuple(observables)
     estimator = (
         isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None
