@@ -33,7 +33,7 @@ class Errors(Mapping[str, "xr.DataArray"]):
         self._dataset = dataset
 
     def __getitem__(self, name: str) -> xr.DataArray:
-        if not isinstance(name, str) or name not in self:
+        if name not in self:
             has = ", ".join(self)
             raise KeyError(f"the result has no error of `{name}`{did_you_mean(name, self)} (it has those of: {has})")
         return _with_times(self._dataset[name + _ERROR].rename(name))

@@ -33,7 +33,7 @@ logger = logging.getLogger("eqsolve")
 
 
 @checked(
-    model=read_model, d=whole(2), seeds=whole(2), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
+    model=read_model, d=whole(2), seeds=whole(1), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
     observables=names, workers=whole(1), progress=callback, params=table,
 )  # fmt: skip
 def validate(
@@ -91,6 +91,8 @@ def validate(
 
         chosen = select_case(model, settings)
         model, settings = chosen.model, dict(chosen.settings)
+    if seeds < 2:
+        raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
     if region is not None and not isinstance(model, Singularity):
         kind = f"model `{model.name}` is a {model.kind}"
         raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")

@@ -79,7 +79,7 @@ def test_a_table_with_wrong_entries_gives_an_error_of_ours(part):
     ("call", "said"),
     [
         (lambda: eqsolve.load("linear_flow").simulate(d="big", t_max=1), "d= takes a whole number of at least 2, got 'big'"),
-        (lambda: eqsolve.validate("dln", seeds=1.5), "seeds= takes a whole number of at least 2, got 1.5"),
+        (lambda: eqsolve.validate("dln", seeds=1.5), "seeds= takes a whole number of at least 1, got 1.5"),
         (lambda: eqsolve.solve(DECAY, at2=3), "at2= takes a list of values, got 3"),
         (lambda: eqsolve.solve(DECAY, params="k=1"), "params= takes values by name, such as {'alpha': 0.3}, got 'k=1'"),
         (lambda: eqsolve.solve(DECAY, solver=3), "solver= takes a text, got 3"),

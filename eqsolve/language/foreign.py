@@ -203,8 +203,8 @@ def _unknown_name(name: str | None, frame: FrameType) -> str | None:
         return said + near
     common = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sign", "Abs", "Max", "Min", "erf", "pi")
     known = {word.lower(): word for word in (*_words(), *common)}
-    if near := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8):
-        word = known[near[0]]
+    if close := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8):
+        word = known[close[0]]
         return f"{said}; did you mean `{word}`? (`from {_home_of_name(word)} import {word}`)"
     return f"{said}; declare it, for example by param({name!r})"
 

@@ -51,39 +51,10 @@ __all__ = [
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*'*\Z")
 GREEK = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "rho",
-    "sigma",
-    "tau",
-    "phi",
-    "chi",
-    "psi",
-    "omega",
-    "Gamma",
-    "Delta",
-    "Theta",
-    "Lambda",
-    "Xi",
-    "Pi",
-    "Sigma",
-    "Phi",
-    "Psi",
-    "Omega",
-    "pi",
-]
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",
+    "xi", "rho", "sigma", "tau", "phi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi",
+    "Sigma", "Phi", "Psi", "Omega", "pi",
+]  # fmt: skip
 _ASSUMPTIONS = sorted({"positive", "nonnegative", "negative", "integer", *_assume_defined})
 _SPELLED = {"lam": r"\lambda", "star": "*", "tilde": r"\sim"}
 

@@ -76,7 +76,7 @@ def test_files_are_written_whole(folder, capsys, contents):
         (["--out", "x.txt"], "--out: expected a file name *.nc, got 'x.txt'"),
         (["--out", "nowhere/x.nc"], "there is no folder 'nowhere'"),
         (["--plot", "x.pgn"], "did you mean `.png`?"),
-        (["--set", "k"], "--set takes NAME=VALUE such as alpha=0.3, got 'k'; did you mean k=...?"),
+        (["--set", "k"], "without blanks around the =, got 'k'; did you mean k=...?"),
         (["--set", "k=1", "k=2"], "--set gives `k` twice: '1' and '2'"),
         (["--set", "k=0"], "must be positive"),
     ],

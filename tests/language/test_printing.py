@@ -1,6 +1,7 @@
 """What is printed: brackets where they are needed only, numbers as the user typed them."""
 
 import eqsolve
+import eqsolve.binding
 from eqsolve import field, gradient
 from eqsolve.language.printing import decimal_text, expression_latex
 from eqsolve.laws import Bernoulli, Discrete
