@@ -50,6 +50,13 @@ class Comparison:
     verdict: str
 
     @property
+    def relative_bias(self) -> float:
+        """The largest bias beyond its noise, as a fraction of the theory."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.sqrt(np.maximum(self.bias**2 - self.bias_error**2, 0.0)) / np.abs(self.theory)
+        return float(np.max(found, where=np.isfinite(found), initial=0.0))
+
+    @property
     def keenest(self) -> int:
         """The place in time at which the smallest deviation could have been seen."""
         return int(np.argmin(np.nan_to_num(self.detectable, nan=np.inf)))
@@ -173,9 +180,13 @@ def percent(fraction: float) -> str:
 
 
 def compare(
-    theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0
+    theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0, usual: float = 0.0
 ) -> Comparison:
-    """Return both sides of one observable, z-scores and verdict; ``runs`` is (draw, time), ``half`` that at half the size."""
+    """Return both sides of one observable, z-scores and verdict; ``runs`` is (draw, time), ``half`` that at half the size.
+
+    ``count`` is the number of comparisons of the validation, ``order`` the power of 1/d that a bias goes with, ``usual`` the
+    relative bias of other observables.
+    """
     from scipy.special import ndtr, ndtri, stdtr
 
     draws, freedom = len(runs), len(runs) - 1
@@ -191,9 +202,10 @@ def compare(
         scale = 2.0**order - 1
         bias = (half.mean(axis=0) - mean) / scale
         noise = np.hypot(spread, half.std(axis=0, ddof=1) / len(half) ** 0.5) / scale
-    extra = np.hypot(bias, _NEXT * _usual(np.sqrt(np.maximum(bias**2 - noise**2, 0.0)), np.abs(theory)))
+    sure = np.sqrt(np.maximum(bias**2 - noise**2, 0.0))
+    extra = np.hypot(bias, _NEXT * np.maximum(_usual(sure, np.abs(theory)), usual * np.abs(theory)))
     whole = np.sqrt(spread**2 + error**2 + extra**2)
-    certain = np.sqrt(spread**2 + error**2 + np.maximum(bias**2 - noise**2, 0.0))
+    certain = np.sqrt(spread**2 + error**2 + sure**2)
     difference = mean - theory
     floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
     ratio = np.abs(difference) / np.maximum(whole, floor)

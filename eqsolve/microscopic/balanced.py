@@ -28,7 +28,7 @@ from eqsolve.errors import SolverError
 from eqsolve.microscopic.lowered import Sample, _full
 from eqsolve.solvers.grids import Array
 
-__all__ = ["Placement", "balance"]
+__all__ = ["Placement", "balance", "balance_regression"]
 
 _MOST = 8  # vectors placed on either side
 _SHARE = 8  # and at most one for so many entries
@@ -171,6 +171,26 @@ def balance(
         except SolverError:
             pass  # with features known in part the flow went where it cannot be followed: the rest stays random
     return make(matrix.complete(rng))
+
+
+def balance_regression(
+    target: Array, noise: Array, on_samples: Placement, on_coordinates: Placement, rng: np.random.Generator
+) -> Array:
+    """Return features balanced for regression on y = X w* + ξ: along w*, y, Xᵀy, XXᵀy and so on.
+
+    An estimator is a function of these, at least in part: that of least squares of nothing else.
+    """
+    matrix = _Matrix(on_samples, on_coordinates)
+    on_coordinates.placed.append(target)
+    on_samples.placed.append(noise)
+    matrix.learn(target)
+    loss = matrix.known() @ target + noise
+    for _ in range(matrix.most):
+        matrix.learn_back(loss)
+        weight = matrix.known().T @ loss
+        matrix.learn(weight)
+        loss = matrix.known() @ weight
+    return matrix.complete(rng)
 
 
 def _visit(matrix: _Matrix, sample: Sample, time: float, state: Array) -> None:

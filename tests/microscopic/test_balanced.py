@@ -11,6 +11,7 @@ from eqsolve.laws import Bernoulli, GaussBernoulli, Normal, StudentT
 from eqsolve.microscopic.balanced import Placement, _Matrix
 from eqsolve.microscopic.draws import draw_law
 from eqsolve.microscopic.lowered import lower_flow
+from eqsolve.microscopic.minimisers import finite_size
 from eqsolve.microscopic.simulate import draw_balanced
 from eqsolve.spectra import MarchenkoPastur
 
@@ -100,3 +101,13 @@ def test_small_sizes_are_drawn_without_placing(d: int) -> None:
     assert np.isfinite(run.values["E_train"]).all()
     only_start = eqsolve.load("dln_flow").simulate(40, 0.5, at=[0.0], constants="balanced")
     assert only_start.values["E_test"][0, 0] == pytest.approx(0.1)
+
+
+def test_estimators_scatter_less_on_balanced_data() -> None:
+    binding = bind(eqsolve.load("ridge"), {})
+    known = eqsolve.solve("ridge")
+    plain = finite_size(binding, d=200, seeds=10)
+    balanced = finite_size(binding, d=200, seeds=10, exact=True)
+    for name in ("E_train", "E_test"):
+        assert balanced.mean(name)[1] < 0.2 * plain.mean(name)[1]
+        assert balanced.mean(name)[0] == pytest.approx(float(known[name]), rel=0.02)  # a bias of order 1/d stays
