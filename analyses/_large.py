@@ -18,7 +18,7 @@ def transition(alpha):
 @functools.cache
 def _curves(quick):
     """Keep the curves of one process; agreement is kept with them."""
-    from eqsolve.figures import Run
+    from eqsolve.figures.make import Run
 
     run = Run(quick)
     alphas = run.pick([3.0, 10.0], [3.0, 10.0, 30.0])

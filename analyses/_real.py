@@ -3,7 +3,7 @@
 import functools
 
 from eqsolve.errors import UsageError
-from eqsolve.figures import Unavailable
+from eqsolve.figures.make import Unavailable
 from eqsolve.microscopic.realdata import default_file, draw_block, read_matrix, whiten
 
 N, D = 100, 200

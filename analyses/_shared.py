@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import eqsolve
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.microscopic.data import read_data
 from eqsolve.microscopic.minimisers import declared, measure, minimise
 from eqsolve.microscopic.minimisers import draw as draw_problem

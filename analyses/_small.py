@@ -10,7 +10,7 @@ from eqsolve.plotting.paper import panels
 
 @functools.cache
 def _curves(quick):
-    from eqsolve.figures import Run
+    from eqsolve.figures.make import Run
 
     run = Run(quick)
     alphas = run.pick([0.1, 0.05], [0.1, 0.05, 0.02])

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 import eqsolve
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.compile.two_time import compile_system
-from eqsolve.solvers.two_time_march import March
+from eqsolve.solvers.two_time.march import March
 from eqsolve.spectra import MarchenkoPastur
 
 T_MAX = 4.0

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import eqsolve
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.microscopic.data import read_data
 from eqsolve.microscopic.lowered import lower_flow
 from eqsolve.microscopic.simulate import draw_sample

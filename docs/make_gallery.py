@@ -14,7 +14,7 @@ CHOSEN = (
 
 def make_gallery(*_: object) -> None:
     """Make the figures that have changed, and a text that shows them with their titles and captions."""
-    from eqsolve.figures import find_analysis
+    from eqsolve.figures.make import find_analysis
 
     command = [sys.executable, "-m", "eqsolve", "figure", *CHOSEN, "--quick", "--out", str(FIGURES), "--workers", "2", "-q"]
     subprocess.run(command, cwd=DOCS.parent, check=True)  # in the checkout, whose eqsolve it finds

@@ -17,25 +17,25 @@ _HOMES = {
     "eqsolve.language.system": "System",
     "eqsolve.language.fixed_point": "Cases FixedPoint Minimiser Singularity",
     "eqsolve.language.flow": "Flow",
-    "eqsolve.loading": "load",
-    "eqsolve.passes.check": "check",
+    "eqsolve.language.loading": "load",
+    "eqsolve.passes.check.check": "check",
     "eqsolve.explaining": "explain",
     "eqsolve.solving": "solve",
-    "eqsolve.validation": "Validation validate",
-    "eqsolve.solvers.fixed_point_follow": "follow",
-    "eqsolve.solvers.fixed_point_iterate": "iterate",
-    "eqsolve.result": "Result",
-    "eqsolve.archive": "open",
+    "eqsolve.validation.validate": "Validation validate",
+    "eqsolve.solvers.fixed_point.follow": "follow",
+    "eqsolve.solvers.fixed_point.iterate": "iterate",
+    "eqsolve.results.result": "Result",
+    "eqsolve.results.archive": "open",
     "eqsolve.sweeping.run": "sweep",
-    "eqsolve.rates": "fit_rate rate_curve",
-    "eqsolve.relaxation": "path_rates",
+    "eqsolve.curves.rates": "fit_rate rate_curve",
+    "eqsolve.curves.relaxation": "path_rates",
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
-    from eqsolve.archive import open
+    from eqsolve.results.archive import open
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
     from eqsolve.explaining import explain
     from eqsolve.language.equations import Eq, Equation
@@ -59,16 +59,16 @@ if TYPE_CHECKING:
         unknown,
     )
     from eqsolve.language.system import System
-    from eqsolve.loading import load
-    from eqsolve.passes.check import check
-    from eqsolve.rates import fit_rate, rate_curve
-    from eqsolve.relaxation import path_rates
-    from eqsolve.result import Result
-    from eqsolve.solvers.fixed_point_follow import follow
-    from eqsolve.solvers.fixed_point_iterate import iterate
+    from eqsolve.language.loading import load
+    from eqsolve.passes.check.check import check
+    from eqsolve.curves.rates import fit_rate, rate_curve
+    from eqsolve.curves.relaxation import path_rates
+    from eqsolve.results.result import Result
+    from eqsolve.solvers.fixed_point.follow import follow
+    from eqsolve.solvers.fixed_point.iterate import iterate
     from eqsolve.solving import solve
     from eqsolve.sweeping.run import sweep
-    from eqsolve.validation import Validation, validate
+    from eqsolve.validation.validate import Validation, validate
 
 
 def __getattr__(name: str) -> Any:

@@ -198,7 +198,7 @@ def offers(method: str, example: str) -> Reader:
 def model(value: Any, what: str) -> Any:
     """Return a model, loaded if it is given by its name or its file."""
     from eqsolve.language.model import Model
-    from eqsolve.loading import load
+    from eqsolve.language.loading import load
 
     if isinstance(value, str | os.PathLike):
         return load(os.fspath(value))

@@ -11,9 +11,9 @@ from eqsolve.errors import EqsolveError, ModelError
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
-from eqsolve.passes.check import check
-from eqsolve.passes.explain import Chosen, Explanation
-from eqsolve.passes.explain import explain as explain_equations
+from eqsolve.passes.check.check import check
+from eqsolve.passes.explain.explain import Chosen, Explanation
+from eqsolve.passes.explain.explain import explain as explain_equations
 from eqsolve.solving import SOLVERS, decide_solver, why_not
 
 __all__ = ["explain", "foresee"]
@@ -68,7 +68,7 @@ def _against(name: str, model: Model, kernels: bool | None, step: Any) -> str:
 
 def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | None) -> Chosen:
     """Return the solvers of the models that the parameters choose among."""
-    from eqsolve.loading import load
+    from eqsolve.language.loading import load
 
     found = {}
     for condition, name in model.cases:

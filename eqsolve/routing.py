@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eqsolve.binding import Binding, bind, bind_some
+from eqsolve.language.binding import Binding, bind, bind_some
 from eqsolve.errors import ParameterError, did_you_mean
 from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.model import Model
@@ -20,11 +20,11 @@ __all__ = ["bind_routed", "check_routed", "models_behind", "settable"]
 def models_behind(model: Model) -> tuple[Model, ...]:
     """Return the models that settings of this one may reach."""
     if isinstance(model, Singularity):
-        from eqsolve.solvers.singularity_law import law_models
+        from eqsolve.solvers.singularity.law import law_models
 
         found = [source for _, source in law_models(model)]
     elif isinstance(model, Cases):
-        from eqsolve.loading import load
+        from eqsolve.language.loading import load
 
         found = [load(name) for _, name in model.cases]
     else:
@@ -72,12 +72,12 @@ def _check_behind(behind: tuple[Model, ...], name: str, value: Any) -> None:
 def bind_routed(model: Model, settings: Mapping[str, Any]) -> Binding:
     """Return a model with all its settings bound, those of the models behind it where they belong."""
     if isinstance(model, Cases):
-        from eqsolve.passes.cases import select_case
+        from eqsolve.passes.forms.cases import select_case
 
         chosen = select_case(model, settings)
         return bind_routed(chosen.model, chosen.settings)
     if isinstance(model, Singularity):
-        from eqsolve.solvers.singularity_law import bind_singularity
+        from eqsolve.solvers.singularity.law import bind_singularity
 
         return bind_singularity(model, settings)
     return bind(model, settings)

@@ -11,15 +11,15 @@ from typing import Any
 
 from eqsolve.arguments import callback, checked, flag, number, pairs, path, table, text
 from eqsolve.arguments import model as read_model
-from eqsolve.binding import Binding, bind
-from eqsolve.checkpoint import Checkpoint
+from eqsolve.language.binding import Binding, bind
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
 from eqsolve.language.system import System
-from eqsolve.result import Result
+from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 
 __all__ = ["SOLVERS", "Choice", "choose_solver", "decide_solver", "solve", "why_not"]
@@ -49,7 +49,7 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
     if not isinstance(model, System):
         return Choice("", f"there is no solver for a {model.kind}")
     if model.constraints:
-        from eqsolve.passes.constraints import reduce_constraints
+        from eqsolve.passes.rewrite.constraints import reduce_constraints
 
         model = reduce_constraints(model).system
     memory = any(equation.rhs.has(Int) for equation in model.equations)
@@ -61,7 +61,7 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
         what = "random constants only" if model.processes else "no memory"
         return Choice("ode", f"ordinary differential equations with {what}: an adaptive integrator on quadrature nodes")
     if kernels is False:
-        from eqsolve.solvers.operator_solver import is_composition
+        from eqsolve.solvers.operators.solve import is_composition
 
         if is_composition(model):
             return Choice("operators", "kernels that enter through compositions, only functions of one time asked for")
@@ -158,8 +158,8 @@ def solve(
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
-    from eqsolve.passes.check import RESERVED, check
-    from eqsolve.provenance import describe
+    from eqsolve.passes.check.check import RESERVED, check
+    from eqsolve.results.provenance import describe
 
     started = time.perf_counter()
     assert isinstance(model, Model)
@@ -179,7 +179,7 @@ def solve(
     if isinstance(model, Flow):
         model, settings = _mean_field(model, settings)
     if isinstance(model, Singularity):
-        from eqsolve.solvers.singularity_law import bind_singularity
+        from eqsolve.solvers.singularity.law import bind_singularity
 
         binding: Binding = bind_singularity(model, settings)
     else:
@@ -187,7 +187,7 @@ def solve(
     if step is None and isinstance(model, System) and model.step is not None:
         step = binding.number(model.step)
     if isinstance(model, System) and model.constraints:
-        from eqsolve.passes.constraints import without_constraints
+        from eqsolve.passes.rewrite.constraints import without_constraints
 
         binding = without_constraints(binding)
     options = Options.make(
@@ -242,7 +242,7 @@ def _refuse_idle(model: Model, given: Mapping[str, Any]) -> None:
 
 def _mean_field(flow: Flow, settings: dict[str, Any]) -> tuple[Model, dict[str, Any]]:
     """Return the mean-field system of a flow under its settings; laws go in first, since moments are taken of them."""
-    from eqsolve.binding import bind_some
+    from eqsolve.language.binding import bind_some
 
     names = {item.name for item in flow.randoms}
     laws = {name: value for name, value in settings.items() if name in names}
@@ -252,7 +252,7 @@ def _mean_field(flow: Flow, settings: dict[str, Any]) -> tuple[Model, dict[str, 
 
 def _solve_case(model: Cases, settings: Mapping[str, Any], how: Mapping[str, Any]) -> Result:
     """Solve the model that the parameters select, and say which it was."""
-    from eqsolve.passes.cases import select_case
+    from eqsolve.passes.forms.cases import select_case
 
     chosen = select_case(model, settings)
     logger.info("%s: %s", model.name, chosen.reason)
@@ -309,7 +309,7 @@ def _identity(name: str, binding: Binding, options: Options) -> dict[str, Any]:
     import numpy
 
     from eqsolve import __version__
-    from eqsolve.passes.signature import sign
+    from eqsolve.passes.forms.signature import sign
 
     model = binding.model
     asked = {item.name: getattr(options, item.name) for item in fields(options)}
@@ -321,25 +321,25 @@ def _identity(name: str, binding: Binding, options: Options) -> dict[str, Any]:
 
 def _run(name: str, binding: Binding, options: Options) -> Result:
     if name == "ode":
-        from eqsolve.solvers.ode import solve_ode
+        from eqsolve.solvers.ode.solve import solve_ode
 
         return solve_ode(binding, options)
     if name == "two_time":
-        from eqsolve.solvers.two_time import solve_two_time
+        from eqsolve.solvers.two_time.solve import solve_two_time
 
         return solve_two_time(binding, options)
     if name == "stochastic":
-        from eqsolve.solvers.stochastic import solve_stochastic
+        from eqsolve.solvers.stochastic.solve import solve_stochastic
 
         return solve_stochastic(binding, options)
     if name == "operators":
-        from eqsolve.solvers.operator_solver import solve_operators
+        from eqsolve.solvers.operators.solve import solve_operators
 
         return solve_operators(binding, options)
     if name == "fixed_point":
-        from eqsolve.solvers.fixed_point import solve_fixed_point
+        from eqsolve.solvers.fixed_point.solve import solve_fixed_point
 
         return solve_fixed_point(binding, options)
-    from eqsolve.solvers.singularity import solve_singularity
+    from eqsolve.solvers.singularity.solve import solve_singularity
 
     return solve_singularity(binding, options)  # type: ignore[arg-type]

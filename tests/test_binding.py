@@ -9,7 +9,7 @@ from sympy import Rational
 
 import eqsolve
 from eqsolve import Eq, System, param, process, random, times
-from eqsolve.binding import bind, read_value
+from eqsolve.language.binding import bind, read_value
 from eqsolve.errors import ParameterError
 from eqsolve.laws import Bernoulli, Mixture, Normal, Point
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import eqsolve
-from eqsolve.checkpoint import Checkpoint
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.errors import MemoryLimitError
-from eqsolve.packing import Codec
+from eqsolve.files.codec import Codec
 
 RUNS = {  # small ones: a stochastic system, and one of two times
     "stochastic": ("dln", {"t_max": 5}),

@@ -7,7 +7,7 @@ from eqsolve import Eq, Flow, Int, System, field, function, gradient, param, sta
 from eqsolve.errors import EqsolveError, UsageError
 from eqsolve.explaining import foresee
 from eqsolve.language.fixed_point import Cases
-from eqsolve.loading import list_models, load
+from eqsolve.language.loading import list_models, load
 from eqsolve.solving import SOLVERS
 
 t, s = times("t s")

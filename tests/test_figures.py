@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from eqsolve.errors import ModelError, UsageError
-from eqsolve.figure_page import write_page
-from eqsolve.figures import Run, find_analysis, list_analyses, load_module, make
+from eqsolve.figures.page import write_page
+from eqsolve.figures.make import Run, find_analysis, list_analyses, load_module, make
 
 SOURCE = '''"""A parabola.
 

@@ -4,7 +4,7 @@ import pytest
 
 import eqsolve
 from eqsolve.errors import EqsolveError, ModelError, ParameterError, UsageError
-from eqsolve.loading import list_models
+from eqsolve.language.loading import list_models
 
 SOUND = """\
 '''Decay.'''

@@ -5,7 +5,7 @@ import pytest
 
 import eqsolve
 from eqsolve import SolverError, UsageError, fit_rate
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.microscopic.minimisers import draw, minimise
 from eqsolve.microscopic.rest import decay_rates
 from eqsolve.microscopic.simulation import Simulation

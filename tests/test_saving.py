@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 import eqsolve
-from eqsolve.saving import atomic_path
+from eqsolve.files.atomic import atomic_path
 
 ROOT = Path(eqsolve.__file__).resolve().parents[1]
 ENV = os.environ | {"PYTHONPATH": str(ROOT)}

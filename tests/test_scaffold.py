@@ -23,8 +23,8 @@ from eqsolve import (
     times,
 )
 from eqsolve.laws import Normal
-from eqsolve.loading import list_models, load
-from eqsolve.scaffold import expression_source, python_names, variant_source, write_variant
+from eqsolve.language.loading import list_models, load
+from eqsolve.tools.scaffold import expression_source, python_names, variant_source, write_variant
 
 t, tp, s = times("t t' s")
 a, L = param("a L", positive=True)

@@ -9,9 +9,9 @@ from sympy import exp, sqrt
 
 import eqsolve
 from eqsolve import Eq, Int, UsageError
-from eqsolve.comparison import compare
-from eqsolve.distribution import Distribution
-from eqsolve.wasserstein import distance, distances_at_rest
+from eqsolve.validation.comparison import compare
+from eqsolve.results.distribution import Distribution
+from eqsolve.validation.wasserstein import distance, distances_at_rest
 
 ROOT = Path(__file__).resolve().parents[1]
 AT = [0.3, 1.0, 3.0]

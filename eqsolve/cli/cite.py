@@ -13,8 +13,8 @@ __all__ = ["CITE"]
 
 def run_cite(options: Namespace) -> int:
     """Print the BibTeX entries of the paper behind a model and of eqsolve."""
-    from eqsolve.citing import find_entry, software_entry
-    from eqsolve.loading import load
+    from eqsolve.tools.citing import find_entry, software_entry
+    from eqsolve.language.loading import load
 
     model = load(options.model)
     entry = find_entry(model) if model.cite else None

@@ -14,7 +14,7 @@ __all__ = ["DOCTOR"]
 
 def run_doctor(options: Namespace) -> int:
     """Print what the installation consists of and run the self-test; exit code 1 if that fails."""
-    from eqsolve.doctor import examine, run_trials
+    from eqsolve.tools.doctor import examine, run_trials
 
     findings = examine()
     began = time.perf_counter()

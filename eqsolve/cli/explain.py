@@ -16,8 +16,8 @@ def run_explain(options: Namespace) -> int:
     """Print what each stage made of a model, and what `solve` will do."""
     picture = check_destination(options.graph, "--graph", FIGURES)
     from eqsolve.explaining import explain
-    from eqsolve.loading import load
-    from eqsolve.passes.check import check
+    from eqsolve.language.loading import load
+    from eqsolve.passes.check.check import check
 
     model = load(options.model)
     explanation = explain(model, **read_options(options, _OPTIONS))

@@ -17,7 +17,7 @@ __all__ = ["FIGURE"]
 
 def run_figure(options: Namespace) -> int:
     """Make the named figures; exit code 1 says that some failed, all others are there."""
-    from eqsolve.figures import find_analysis, list_analyses
+    from eqsolve.figures.make import find_analysis, list_analyses
 
     known = list_analyses()
     if not options.names:
@@ -35,7 +35,7 @@ def run_figure(options: Namespace) -> int:
     workers = read_options(options, _OPTIONS).get("workers")
     made = _make_all(chosen, out, options, workers)
     if whole or len(made) > 1:
-        from eqsolve.figure_page import write_page
+        from eqsolve.figures.page import write_page
 
         page = write_page(made, out, quick=options.quick)
         if not options.quiet and not options.json:
@@ -47,7 +47,7 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
     import functools
     import os
 
-    from eqsolve.figures import make
+    from eqsolve.figures.make import make
 
     job = functools.partial(make, out=out, quick=options.quick, data=options.data, fresh=options.fresh)
     bar, made = Bar(options.quiet or options.json), {}
@@ -82,7 +82,7 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
 
 def _result(future: Any, items: list[Any]) -> list[Any]:
     """Return the figures of one worker; if it died, they have failed and the others go on."""
-    from eqsolve.figures import Made
+    from eqsolve.figures.make import Made
     from eqsolve.sweeping.workers import WorkerLostError
 
     try:

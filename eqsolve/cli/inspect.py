@@ -19,7 +19,7 @@ __all__ = ["CHECK", "LIST", "SHOW"]
 
 def run_list(options: Namespace) -> int:
     """Print every model that can be named; no model file is run."""
-    from eqsolve.loading import folders, list_models
+    from eqsolve.language.loading import folders, list_models
 
     models = list_models()
     if options.names:
@@ -44,7 +44,7 @@ def run_list(options: Namespace) -> int:
 
 def run_show(options: Namespace) -> int:
     """Print a model's equations as aligned text or as LaTeX."""
-    from eqsolve.loading import load
+    from eqsolve.language.loading import load
 
     model = apply_settings(load(options.model), read_settings(options.settings))
     shown = model.show()
@@ -57,7 +57,7 @@ def run_show(options: Namespace) -> int:
 
 def run_check(options: Namespace) -> int:
     """Check models and print what is known of them, or every problem found."""
-    from eqsolve.loading import list_models
+    from eqsolve.language.loading import list_models
 
     names = options.model or [item.name for item in list_models()]
     if not names:
@@ -78,8 +78,8 @@ def run_check(options: Namespace) -> int:
 
 
 def _check(name: str) -> dict[str, Any]:
-    from eqsolve.loading import load
-    from eqsolve.passes.check import check
+    from eqsolve.language.loading import load
+    from eqsolve.passes.check.check import check
 
     started = time.perf_counter()
     facts: list[str] = []

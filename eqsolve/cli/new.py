@@ -13,7 +13,7 @@ __all__ = ["NEW"]
 
 def run_new(options: Namespace) -> int:
     """Write models/NAME.py, a variant of a model, and tests/test_NAME.py; nothing is ever overwritten."""
-    from eqsolve.scaffold import write_variant
+    from eqsolve.tools.scaffold import write_variant
 
     path, tests = write_variant(options.name, options.source)
     write(f"wrote {os.path.relpath(path)}: a variant of {options.source}, ready to be changed")

@@ -91,7 +91,7 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
 
 def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     """Return the model with the named parameters and laws put in; those of models behind it do not show."""
-    from eqsolve.binding import bind_some
+    from eqsolve.language.binding import bind_some
     from eqsolve.routing import check_routed
 
     check_routed(model, settings)
@@ -102,7 +102,7 @@ def apply_settings(model: Model, settings: dict[str, str]) -> Model:
 
 def _read_number(text: str, option: str, example: str) -> float:
     """Return a finite number from text such as ``1/3``."""
-    from eqsolve.binding import read_value
+    from eqsolve.language.binding import read_value
 
     try:
         value = read_value(text)

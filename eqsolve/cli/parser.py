@@ -112,7 +112,7 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
 def _settings_of(model: str | None) -> list[str]:
     """Return what can be set in a model, as far as it can be read."""
     from eqsolve.errors import EqsolveError
-    from eqsolve.loading import load
+    from eqsolve.language.loading import load
 
     try:
         found = load(model) if isinstance(model, str) else None
@@ -165,7 +165,7 @@ def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def _examples(lines: tuple[str, ...]) -> str | None:
-    from eqsolve.loading import list_models
+    from eqsolve.language.loading import list_models
 
     models = list_models()
     if not lines or not models:

@@ -27,9 +27,9 @@ from eqsolve.errors import SolverError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from eqsolve.checkpoint import Checkpoint
+    from eqsolve.files.checkpoint import Checkpoint
     from eqsolve.language.model import Model
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["SOLVE"]
 
@@ -42,7 +42,7 @@ def run_solve(options: Namespace) -> int:
     picture = check_destination(options.plot, "--plot", FIGURES)
     settings = read_settings(options.settings)
     checkpoint = _checkpoint(options)
-    from eqsolve.loading import load
+    from eqsolve.language.loading import load
 
     model = load(options.model)
     asked = _read(options, model)
@@ -78,7 +78,7 @@ def _checkpoint(options: Namespace) -> Checkpoint | None:
     for option, other in (("--out", options.out), ("--plot", options.plot)):
         if other is not None and os.path.realpath(other) == os.path.realpath(options.checkpoint):
             raise UsageError(f"--checkpoint and {option} name the same file {other!r}; the checkpoint is removed at the end")
-    from eqsolve.checkpoint import Checkpoint
+    from eqsolve.files.checkpoint import Checkpoint
 
     return Checkpoint(options.checkpoint, resume=options.resume)
 

@@ -26,7 +26,7 @@ from eqsolve.errors import UsageError, quote
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["SWEEP"]
 
@@ -42,7 +42,7 @@ def run_sweep(options: Namespace) -> int:
     axes = read_grid(options.grid)
     asked = _read(options)
     settings = read_settings(options.settings)
-    from eqsolve.loading import load
+    from eqsolve.language.loading import load
     from eqsolve.sweeping.run import sweep
 
     model = load(options.model)

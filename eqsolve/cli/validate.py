@@ -22,7 +22,7 @@ from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 
 if TYPE_CHECKING:
-    from eqsolve.comparison import Comparison, Validation
+    from eqsolve.validation.comparison import Comparison, Validation
 
 __all__ = ["VALIDATE"]
 
@@ -32,8 +32,8 @@ def run_validate(options: Namespace) -> int:
     picture = check_destination(options.plot, "--plot", FIGURES)
     settings = read_settings(options.settings)
     asked = read_options(options, _OPTIONS)
-    from eqsolve.loading import load
-    from eqsolve.validation import validate
+    from eqsolve.language.loading import load
+    from eqsolve.validation.validate import validate
 
     model = load(options.model)
     timed = [name for name, key in (("--at", "at"), ("--step", "step")) if key in asked]
@@ -87,7 +87,7 @@ def _text(found: Validation) -> str:
 
 def _power(found: Validation, name: str) -> str:
     """Return an observable with the smallest deviation, in percent of it, that would have been called a disagreement."""
-    from eqsolve.comparison import percent
+    from eqsolve.validation.comparison import percent
 
     place = found.observables[name].keenest
     seen = percent(float(found.observables[name].detectable[place]))
@@ -95,7 +95,7 @@ def _power(found: Validation, name: str) -> str:
 
 
 def _table(found: Validation, item: Comparison) -> str:
-    from eqsolve.comparison import percent
+    from eqsolve.validation.comparison import percent
 
     heads = ["theory", "finite size", "bias", "z", "could see"]
     rows = []

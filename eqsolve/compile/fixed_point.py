@@ -23,8 +23,8 @@ from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Unknown
-from eqsolve.passes.kinks import Root, Switch, take_apart
-from eqsolve.passes.reduction import Reduced, branch_key, hold, reduce_fixed_point
+from eqsolve.passes.forms.kinks import Root, Switch, take_apart
+from eqsolve.passes.forms.reduction import Reduced, branch_key, hold, reduce_fixed_point
 
 __all__ = ["Plan", "compile_fixed_point"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sympy import Abs, Basic, Dummy, Expr
 
-from eqsolve.binding import Binding
+from eqsolve.language.binding import Binding
 from eqsolve.compile.lowering import lower
 from eqsolve.compile.ode_parts import Parts, find_parts
 from eqsolve.errors import UsageError
@@ -26,7 +26,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.source import Location
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time
 from eqsolve.language.system import System
-from eqsolve.passes.causality import analyse_causality
+from eqsolve.passes.forms.causality import analyse_causality
 
 __all__ = ["OdeProgram", "Paths", "compile_ode", "make_paths"]
 

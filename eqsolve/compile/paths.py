@@ -10,8 +10,8 @@ from sympy import Basic, DiracDelta, Dummy, Expr, Mul, Poly, S
 
 from eqsolve.compile.lowering import lower
 from eqsolve.language.symbols import Function, Value
-from eqsolve.passes.path_form import Ensemble, Mean
-from eqsolve.passes.sectors import ROW
+from eqsolve.passes.forms.path_form import Ensemble, Mean
+from eqsolve.passes.forms.sectors import ROW
 
 __all__ = ["CompiledEnsemble", "CompiledMean", "compile_ensemble"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sympy import Basic, DiracDelta, Dummy, Expr, Float, S
 
-from eqsolve.binding import Binding
+from eqsolve.language.binding import Binding
 from eqsolve.compile.lowering import lower
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import leaves, transform
@@ -17,7 +17,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.source import Location
 from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
 __all__ = [
     "CompiledContraction",

@@ -100,7 +100,7 @@ class Flow(Model):
         Rows and columns of the kernels that vanish are left out. Where a single loss gradient is linear in the fields,
         the fields are eliminated; ``eliminate=False`` keeps them, ``True`` insists.
         """
-        from eqsolve.passes.flow_dmft import derive_dmft
+        from eqsolve.passes.flow.dmft import derive_dmft
 
         if not isinstance(eliminate, bool | None):
             raise UsageError(f"eliminate= takes True or False, got {eliminate!r}")
@@ -108,19 +108,19 @@ class Flow(Model):
 
     def infinite_data(self) -> System:
         """Return the limit δ → ∞ of the mean-field equations: differential equations without memory or noise."""
-        from eqsolve.passes.flow_infinite_data import derive_infinite_data
+        from eqsolve.passes.flow.infinite_data import derive_infinite_data
 
         return derive_infinite_data(self)
 
     def gradient_descent(self, eta: Any) -> System:
         """Return the mean-field equations of gradient descent with step ``eta``, exact at this step."""
-        from eqsolve.passes.flow_dmft import derive_descent
+        from eqsolve.passes.flow.dmft import derive_descent
 
         return derive_descent(self, eta)
 
     def momentum(self, friction: Any) -> Flow:
         """Return the flow with inertia θ'' = −friction θ' + p(g, θ), as a flow of twice as many states."""
-        from eqsolve.passes.flow_momentum import add_momentum
+        from eqsolve.passes.flow.momentum import add_momentum
 
         return add_momentum(self, friction)
 

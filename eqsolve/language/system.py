@@ -142,25 +142,25 @@ class System(Model):
 
     def rescale_time(self, factor: Any, name: str | None = None) -> System:
         """Return the system in the time ``factor`` × t."""
-        from eqsolve.passes.rescaling import rescale_time
+        from eqsolve.passes.rewrite.rescaling import rescale_time
 
         return rescale_time(self, factor, name)
 
     def shift_time(self, by: Any, name: str | None = None) -> System:
         """Return the system in the time t − ``by``."""
-        from eqsolve.passes.rescaling import shift_time
+        from eqsolve.passes.rewrite.rescaling import shift_time
 
         return shift_time(self, by, name)
 
     def rescale_unknown(self, factors: Mapping[Any, Any], name: str | None = None) -> System:
         """Return the system for x/factor in place of each unknown x named."""
-        from eqsolve.passes.rescaling import rescale_unknown
+        from eqsolve.passes.rewrite.rescaling import rescale_unknown
 
         return rescale_unknown(self, factors, name)
 
     def leading_order(self, parameter: Any, to: Any, name: str | None = None) -> System:
         """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one."""
-        from eqsolve.passes.rescaling import leading_order
+        from eqsolve.passes.rewrite.rescaling import leading_order
 
         return leading_order(self, parameter, to, name)
 
@@ -170,7 +170,7 @@ class System(Model):
         Correlations and responses of the processes stay, as closed equations in two times. With ``processes`` named, those
         must be eliminated; otherwise whatever can be is.
         """
-        from eqsolve.passes.elimination import eliminate
+        from eqsolve.passes.rewrite.elimination import eliminate
 
         return eliminate(self, *processes, name=name)
 

@@ -2,7 +2,7 @@
 
 from eqsolve.laplace.inversion import implicit_function, invert
 from eqsolve.laplace.singularity import Candidate, SingularPoint, rightmost_singularity
-from eqsolve.laplace.system import TransformedSystem, final_value, transform_system
+from eqsolve.laplace.linearised import TransformedSystem, final_value, transform_system
 from eqsolve.laplace.transform import Transform
 
 __all__ = [

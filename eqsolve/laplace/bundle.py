@@ -123,7 +123,7 @@ class StaticParts:
     """Random expressions without R and p, inverse functions included, at many points."""
 
     def __init__(self, expressions: Sequence[Expr], randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
-        from eqsolve.laplace.inverse import InverseFunction
+        from eqsolve.laplace.inverse_functions import InverseFunction
 
         self.inverses: list[tuple[Dummy, InverseFunction]] = []
         nodes = sorted(set().union(*(expr.atoms(InverseValue) for expr in expressions)), key=lambda n: n.count_ops())

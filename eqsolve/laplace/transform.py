@@ -23,7 +23,7 @@ from sympy.integrals.laplace import LaplaceTransform
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Head, Response, Time, Value
-from eqsolve.passes.tangents import Tangent
+from eqsolve.passes.forms.tangents import Tangent
 
 __all__ = ["Differences", "OneTime", "Transform", "TwoTimes"]
 

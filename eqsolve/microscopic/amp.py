@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.binding import Binding
+from eqsolve.language.binding import Binding
 from eqsolve.compile.fixed_point import Plan
 from eqsolve.errors import UsageError
 from eqsolve.language.fixed_point import FixedPoint
@@ -19,7 +19,7 @@ from eqsolve.language.laws import Point
 from eqsolve.language.proximal import proximal
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.microscopic.minimisers import declared
-from eqsolve.passes.reduction import reduce_fixed_point
+from eqsolve.passes.forms.reduction import reduce_fixed_point
 
 __all__ = ["MessagePassing", "pass_messages"]
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.microscopic.lowered import Sample, _full
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["Placement", "balance", "balance_regression"]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.laws import Law, Normal, Rademacher, StudentT
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["Features", "read_data"]
 
@@ -96,7 +96,7 @@ def _moments(law: Law) -> tuple[float, float]:
 
 def _from_text(text: str) -> Features:
     if "(" in text and not Path(text).exists():
-        from eqsolve.binding import read_value
+        from eqsolve.language.binding import read_value
 
         value = read_value(text, what="data")
         if isinstance(value, Law):

@@ -10,7 +10,7 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.language.laws import Component, Law
 from eqsolve.language.symbols import Random
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["HOW", "draw_constants", "draw_law"]
 

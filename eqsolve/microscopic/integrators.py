@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.microscopic.lowered import Sample
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["descend", "flow_through"]
 

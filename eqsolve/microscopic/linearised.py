@@ -9,7 +9,7 @@ import numpy as np
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import UsageError
 from eqsolve.microscopic.lowered import LoweredFlow, Sample, _full
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["Linearised", "fastest", "slowest"]
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from sympy import Basic, Expr, S
 
-from eqsolve.binding import Binding
+from eqsolve.language.binding import Binding
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import ModelError
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Gradient, Random, State, Time
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["LoweredFlow", "lower_flow", "sides"]
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from sympy import Abs, Expr, S, sign
 
-from eqsolve.binding import Binding
+from eqsolve.language.binding import Binding
 from eqsolve.compile.increasing import increasing_roots
 from eqsolve.compile.lowering import lower
-from eqsolve.distribution import Distribution
+from eqsolve.results.distribution import Distribution
 from eqsolve.errors import MissingExtraError, SolverError, UsageError
 from eqsolve.language.fixed_point import FixedPoint, Minimiser
 from eqsolve.microscopic.balanced import Placement, balance_regression

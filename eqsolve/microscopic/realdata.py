@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["default_file", "draw_block", "read_matrix", "whiten"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.errors import UsageError
 from eqsolve.language.flow import Flow
 from eqsolve.microscopic.data import read_data
@@ -15,7 +15,7 @@ from eqsolve.microscopic.integrators import flow_through
 from eqsolve.microscopic.linearised import slowest
 from eqsolve.microscopic.lowered import lower_flow
 from eqsolve.microscopic.simulate import draw_sample
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["decay_rates"]
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, whole
 from eqsolve.arguments import model as read_model
-from eqsolve.binding import Binding, bind
+from eqsolve.language.binding import Binding, bind
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, Normal
-from eqsolve.machine import memory
+from eqsolve.numerics.memory import memory
 from eqsolve.microscopic.balanced import Placement, balance
 from eqsolve.microscopic.data import Features, read_data
 from eqsolve.microscopic.draws import HOW, draw_constants, draw_law
@@ -28,7 +28,7 @@ from eqsolve.microscopic.integrators import descend, flow_through
 from eqsolve.microscopic.linearised import fastest
 from eqsolve.microscopic.lowered import LoweredFlow, Sample, lower_flow
 from eqsolve.microscopic.simulation import Simulation
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 __all__ = ["Simulation", "draw_sample", "simulate"]
 
@@ -92,8 +92,8 @@ def simulate(
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
-    from eqsolve.passes.check import RESERVED, check
-    from eqsolve.passes.flow_substitution import change_states
+    from eqsolve.passes.check.check import RESERVED, check
+    from eqsolve.passes.flow.substitution import change_states
 
     started = time.perf_counter()
     check(flow)
@@ -155,7 +155,7 @@ def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, An
         raise UsageError(f"data: the matrix has {columns} columns, but d = {d}; leave d out, or give a matrix that fits")
     name = flow.ratio.name
     if name in settings:
-        from eqsolve.binding import read_value
+        from eqsolve.language.binding import read_value
 
         asked = float(read_value(settings[name], what=f"parameter `{name}`"))
         if abs(asked - rows / columns) > 0.5 / columns:

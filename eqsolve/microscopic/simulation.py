@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -16,7 +16,7 @@ from eqsolve.plotting.style import COLOURS, LINE, new_axes, plain
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
 
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["animate_law"]
 
@@ -71,7 +71,7 @@ def _write(figure: Any, show: Callable[[int], Any], frames: int, path: str | os.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    from eqsolve.saving import atomic_path
+    from eqsolve.files.atomic import atomic_path
 
     canvas: Any = FigureCanvasAgg(figure)
     pictures = []

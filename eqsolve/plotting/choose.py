@@ -8,7 +8,7 @@ from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.plotting.style import new_axes, plain
 
 if TYPE_CHECKING:
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["plot_result"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.plotting.style import BAND, LINE, TITLE_SIZE, new_axes, plain, shades
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["plot_curves", "time_axis"]
 

@@ -16,7 +16,7 @@ __all__ = ["save_figure"]
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> None:
     """Write a figure in the format of the file's suffix, and close it."""
-    from eqsolve.saving import atomic_path
+    from eqsolve.files.atomic import atomic_path
 
     suffix = os.path.splitext(path)[1].lower().removeprefix(".")
     known = figure.canvas.get_supported_filetypes()

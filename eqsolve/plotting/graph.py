@@ -13,7 +13,7 @@ from eqsolve.errors import UsageError
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Response
 from eqsolve.language.system import System
-from eqsolve.passes.causality import Causality, analyse_causality
+from eqsolve.passes.forms.causality import Causality, analyse_causality
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

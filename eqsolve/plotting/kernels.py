@@ -10,7 +10,7 @@ from eqsolve.plotting.curves import time_axis
 from eqsolve.plotting.style import DIVERGING, SEQUENTIAL, edges_between, new_axes, plain
 
 if TYPE_CHECKING:
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["plot_kernel"]
 

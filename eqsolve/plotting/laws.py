@@ -9,7 +9,7 @@ import numpy as np
 from eqsolve.errors import UsageError
 
 if TYPE_CHECKING:
-    from eqsolve.distribution import Distribution
+    from eqsolve.results.distribution import Distribution
 
 __all__ = ["plot_law"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from eqsolve.plotting.style import COLOURS, new_axes, plain
 
 if TYPE_CHECKING:
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["plot_numbers"]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from eqsolve.plotting.curves import time_axis
 from eqsolve.plotting.style import COLOURS, LINE, new_axes, plain
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["is_process", "plot_paths", "quantiles", "weights_of"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["COLOURS", "edges_between", "is_geometric", "new_axes", "plain", "shades", "title"]
 

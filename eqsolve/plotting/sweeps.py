@@ -8,12 +8,12 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.plotting.style import BAND, LINE, SEQUENTIAL, edges_between, is_geometric, new_axes, plain, shades
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from eqsolve.result import Result
+    from eqsolve.results.result import Result
 
 __all__ = ["plot_sweep"]
 

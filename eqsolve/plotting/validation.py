@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.comparison import percent
+from eqsolve.validation.comparison import percent
 from eqsolve.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from eqsolve.comparison import Validation
+    from eqsolve.validation.comparison import Validation
 
 __all__ = ["plot_validation"]
 

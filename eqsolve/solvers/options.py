@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsolve.arguments import whole
-from eqsolve.checkpoint import Checkpoint
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.errors import UsageError
 
 __all__ = ["Options", "read_region"]

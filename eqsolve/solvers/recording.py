@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eqsolve.packing import Codec
+from eqsolve.files.codec import Codec
 
 if TYPE_CHECKING:
-    from eqsolve.checkpoint import Checkpoint
-    from eqsolve.solvers.sweeps import Sweeper
-    from eqsolve.solvers.two_time_panel import Panel
+    from eqsolve.files.checkpoint import Checkpoint
+    from eqsolve.solvers.stochastic.sweeps import Sweeper
+    from eqsolve.solvers.two_time.panel import Panel
 
 __all__ = ["recorded", "solve_panel"]
 
@@ -41,12 +41,12 @@ def recorded(method: Method) -> Method:
 
 def _codec(sweeper: Sweeper) -> Codec:
     if sweeper.codec is None:
-        from eqsolve.solvers.gaussian import Layout, Level, Points
-        from eqsolve.solvers.grids import PanelGrid
-        from eqsolve.solvers.operators import Evaluation, OperatorGrid
-        from eqsolve.solvers.path_means import PathSolver
-        from eqsolve.solvers.secants import Secants
-        from eqsolve.solvers.sweeps import Solved
+        from eqsolve.numerics.gaussian import Layout, Level, Points
+        from eqsolve.numerics.grids import PanelGrid
+        from eqsolve.numerics.operators import Evaluation, OperatorGrid
+        from eqsolve.solvers.stochastic.path_means import PathSolver
+        from eqsolve.numerics.secants import Secants
+        from eqsolve.solvers.stochastic.sweeps import Solved
 
         classes = (Evaluation, Layout, Level, OperatorGrid, PanelGrid, PathSolver, Points, Secants, Solved)
         sweeper.codec = Codec(classes, _vocabulary(sweeper), _PASSING)

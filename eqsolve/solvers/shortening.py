@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 
 from eqsolve.errors import SolverError
-from eqsolve.result import Result
+from eqsolve.results.result import Result
 
 __all__ = ["stop_early"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsolve.solvers.grids import Array
+from eqsolve.numerics.grids import Array
 from eqsolve.solvers.options import Options
 
 __all__ = ["allowance", "excess"]

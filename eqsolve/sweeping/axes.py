@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.binding import read_value
+from eqsolve.language.binding import read_value
 from eqsolve.errors import UsageError, quote
 from eqsolve.language.law import Law
 from eqsolve.language.model import Model

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from eqsolve.errors import UsageError
-from eqsolve.saving import cannot_write, lock
+from eqsolve.files.atomic import cannot_write, lock
 from eqsolve.sweeping.points import Record
 
 __all__ = ["Journal", "fingerprint"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqsolve.errors import EqsolveError
 from eqsolve.language.model import Model
-from eqsolve.result import Result
+from eqsolve.results.result import Result
 from eqsolve.sweeping.axes import Axis
 
 __all__ = ["Point", "Record", "lay_out_points", "solve_point", "takes_start"]

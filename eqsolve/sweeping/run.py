@@ -18,7 +18,7 @@ from eqsolve.arguments import model as read_model
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.model import Model
-from eqsolve.result import Result
+from eqsolve.results.result import Result
 from eqsolve.routing import bind_routed, models_behind, settable
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
@@ -88,7 +88,7 @@ def sweep(
         Of kind ``"sweep"``: values and errors over the axes (and ``t``); ``res["status"]`` and ``res["message"]`` tell of
         each point whether it was solved. A point that fails is recorded and does not stop the others.
     """
-    from eqsolve.passes.check import RESERVED, check
+    from eqsolve.passes.check.check import RESERVED, check
     from eqsolve.solvers.options import Options
 
     began = time.perf_counter()
@@ -163,7 +163,7 @@ def _settings(
 
 
 def _journal(run: _Run, out: str | os.PathLike[str] | None) -> Journal | None:
-    from eqsolve.provenance import describe
+    from eqsolve.results.provenance import describe
 
     if out is None:
         return None
@@ -285,7 +285,7 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float) -> Resu
     """Lay the points out over the axes."""
     import xarray as xr
 
-    from eqsolve.provenance import describe
+    from eqsolve.results.provenance import describe
 
     dims = tuple(axis.name for axis in run.axes)
     shape = tuple(map(len, run.axes))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eqsolve.figures import Analysis, list_analyses, make
+from eqsolve.figures.make import Analysis, list_analyses, make
 
 ROOT = Path(__file__).resolve().parents[2] / "analyses"
 FAST = ("fixed_points_alpha", "box_ridgeless")

@@ -5,9 +5,9 @@ import json
 import pytest
 
 import eqsolve
-from eqsolve.citing import find_entry, read_entries
+from eqsolve.tools.citing import find_entry, read_entries
 from eqsolve.cli import main
-from eqsolve.loading import list_models, load
+from eqsolve.language.loading import list_models, load
 
 
 def test_prints_both_entries(folder, capsys):

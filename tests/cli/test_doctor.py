@@ -21,7 +21,7 @@ def test_all_is_well(folder, capsys):
 
 
 def test_text_and_a_failing_trial(folder, capsys, monkeypatch):
-    monkeypatch.setattr("eqsolve.doctor._TRIALS", {"good": lambda: (0.0, 1e-9), "bad": lambda: (1.0, 1e-9), "worse": int})
+    monkeypatch.setattr("eqsolve.tools.doctor._TRIALS", {"good": lambda: (0.0, 1e-9), "bad": lambda: (1.0, 1e-9), "worse": int})
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "good" in out

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from eqsolve.cli import main
-from eqsolve.loading import list_models
+from eqsolve.language.loading import list_models
 
 
 def output_of(capsys, *arguments, code=0) -> str:

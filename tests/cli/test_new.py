@@ -4,7 +4,7 @@ import pytest
 
 import eqsolve
 from eqsolve.cli import main
-from eqsolve.loading import load
+from eqsolve.language.loading import load
 
 
 def test_writes_a_variant_that_can_be_changed(folder, capsys):

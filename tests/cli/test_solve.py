@@ -214,7 +214,7 @@ def test_a_result_that_cannot_be_saved_leaves_the_checkpoint(folder, capsys, mon
 
     arguments = ["solve", "volterra_linear", "--t-max", "1", "--checkpoint", "f", "--out", "r.nc"]
     with monkeypatch.context() as patched:
-        patched.setattr("eqsolve.result.Result.save", fail)
+        patched.setattr("eqsolve.results.result.Result.save", fail)
         assert main(arguments) == 2
     assert main([*arguments, "--resume"]) == 0
     assert eqsolve.open(folder / "r.nc").status == "ok"

@@ -1,7 +1,7 @@
 """What is printed: brackets where they are needed only, numbers as the user typed them."""
 
 import eqsolve
-import eqsolve.binding
+import eqsolve.language.binding
 from eqsolve import field, gradient
 from eqsolve.language.printing import decimal_text, expression_latex
 from eqsolve.laws import Bernoulli, Discrete
@@ -30,5 +30,5 @@ def test_rates_and_starts_of_a_flow_are_typeset() -> None:
 
 def test_laws_are_shown_in_decimals_where_exact() -> None:
     assert decimal_text(Bernoulli(0.1)) == "Bernoulli(0.1)"
-    assert decimal_text(Bernoulli(eqsolve.binding.read_value("1/3"))) == "Bernoulli(1/3)"
+    assert decimal_text(Bernoulli(eqsolve.language.binding.read_value("1/3"))) == "Bernoulli(1/3)"
     assert decimal_text(Discrete([-1, 0.5], [0.25, 0.75])) == "Discrete([-1, 0.5], [0.25, 0.75])"

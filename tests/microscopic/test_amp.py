@@ -6,7 +6,7 @@ from sympy import asinh, sqrt
 
 import eqsolve
 from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, proximal, random, symbol, unknown
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.errors import UsageError
 from eqsolve.laws import Bernoulli
 from eqsolve.microscopic.amp import pass_messages

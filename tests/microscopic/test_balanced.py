@@ -6,7 +6,7 @@ from scipy.special import ndtr
 
 import eqsolve
 from eqsolve import UsageError
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli, GaussBernoulli, Normal, StudentT
 from eqsolve.microscopic.balanced import Placement, _Matrix
 from eqsolve.microscopic.draws import draw_law

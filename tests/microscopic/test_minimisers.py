@@ -6,7 +6,7 @@ from sympy import Abs, symbols
 
 import eqsolve
 from eqsolve import FixedPoint, Minimiser, param, random, symbol
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.errors import ModelError, UsageError
 from eqsolve.laws import Bernoulli
 from eqsolve.microscopic.minimisers import draw, finite_size, minimise

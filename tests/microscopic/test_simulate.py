@@ -10,7 +10,7 @@ from sympy import exp, oo, tanh
 
 import eqsolve
 from eqsolve import E, Flow, SolverError, UsageError, field, gradient, param, random, state, times
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.laws import Normal
 from eqsolve.microscopic.data import read_data
 from eqsolve.microscopic.linearised import Linearised, fastest, slowest

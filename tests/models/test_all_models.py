@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import eqsolve
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.errors import ParameterError
-from eqsolve.loading import list_models
-from eqsolve.passes.signature import sign
+from eqsolve.language.loading import list_models
+from eqsolve.passes.forms.signature import sign
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "models").glob("*.py"))
@@ -88,7 +88,7 @@ def test_binds_with_its_defaults(path: Path) -> None:
 
 @every_file
 def test_passes_its_check(path: Path) -> None:
-    pytest.importorskip("eqsolve.passes.check")
+    pytest.importorskip("eqsolve.passes.check.check")
     eqsolve.check(eqsolve.load(str(path)))
 
 

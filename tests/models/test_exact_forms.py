@@ -21,7 +21,7 @@ from sympy import Basic, Dummy, Expr, S, lambdify
 
 import eqsolve
 from eqsolve import E, Int
-from eqsolve.binding import Binding, bind
+from eqsolve.language.binding import Binding, bind
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import InverseValue
 from eqsolve.language.symbols import Head, Value

@@ -10,10 +10,10 @@ from sympy import Dummy, Expr, exp, lambdify, log, oo
 
 import eqsolve
 from eqsolve import Int
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Value
-from eqsolve.passes.tangents import derive_tangents
+from eqsolve.passes.forms.tangents import derive_tangents
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 

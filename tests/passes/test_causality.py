@@ -3,7 +3,7 @@
 import time
 
 from eqsolve import Eq, System, function, times
-from eqsolve.passes.causality import analyse_causality
+from eqsolve.passes.forms.causality import analyse_causality
 
 t = times("t")
 

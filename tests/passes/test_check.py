@@ -7,7 +7,7 @@ import pytest
 
 import eqsolve
 from eqsolve.errors import ModelError
-from eqsolve.passes.check import RESERVED
+from eqsolve.passes.check.check import RESERVED
 
 HEAD = """\
 import sympy

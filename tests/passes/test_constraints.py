@@ -9,7 +9,7 @@ from sympy import exp
 import eqsolve
 from eqsolve import Eq, Int, System, correlation, function, param, process, response, times
 from eqsolve.errors import ModelError, ParameterError, UsageError
-from eqsolve.passes.constraints import reduce_constraints
+from eqsolve.passes.rewrite.constraints import reduce_constraints
 
 t, tp, s = times("t t' s")
 p = param("p", integer=True, domain=(2, None))

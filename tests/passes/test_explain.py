@@ -7,8 +7,8 @@ import pytest
 
 import eqsolve
 from eqsolve import GP, E, Eq, Int, Resp, System, correlation, param, process, response, times
-from eqsolve.loading import list_models, load
-from eqsolve.passes.explain import Reads, describe_domain, explain
+from eqsolve.language.loading import list_models, load
+from eqsolve.passes.explain.explain import Reads, describe_domain, explain
 
 
 @pytest.fixture

@@ -118,8 +118,8 @@ def test_a_teacher_without_a_derivative_is_conditioned_on() -> None:
 @pytest.mark.slow
 def test_both_ways_to_treat_a_teacher_agree() -> None:
     # a smooth loss can be treated both ways
-    from eqsolve.passes.flow_dmft import _General
-    from eqsolve.passes.flow_parts import take_apart
+    from eqsolve.passes.flow.dmft import _General
+    from eqsolve.passes.flow.parts import take_apart
 
     smooth = flow_of(tanh(f) - tanh(f_star), observables={"m": E(w * w_star), "q": E(w**2)}, state={w: 0})
     at = [0.5, 2.0]

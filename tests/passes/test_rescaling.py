@@ -8,7 +8,7 @@ from sympy import Dummy, S, exp, expand, log, oo, sqrt, together
 
 import eqsolve
 from eqsolve.errors import ModelError
-from eqsolve.passes.rescaling import leading_order, rescale_time, rescale_unknown, shift_time
+from eqsolve.passes.rewrite.rescaling import leading_order, rescale_time, rescale_unknown, shift_time
 
 
 def test_rescaled_time_is_the_same_curve() -> None:

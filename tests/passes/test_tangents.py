@@ -4,8 +4,8 @@ from sympy import Expr, exp, sqrt, tanh
 
 import eqsolve
 from eqsolve import GP, E, Eq, Int, Resp, System, correlation, param, process, random, response, times
-from eqsolve.passes.causality import analyse_causality
-from eqsolve.passes.tangents import Tangent, TangentEquation, derive_tangents
+from eqsolve.passes.forms.causality import analyse_causality
+from eqsolve.passes.forms.tangents import Tangent, TangentEquation, derive_tangents
 
 t, tp, s = times("t t' s")
 

@@ -19,8 +19,8 @@ from eqsolve import (
     times,
     unknown,
 )
-from eqsolve.loading import list_models, load
-from eqsolve.passes.causality import analyse_causality
+from eqsolve.language.loading import list_models, load
+from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.plotting.files import save_figure
 from eqsolve.plotting.graph import draw_dependencies
 

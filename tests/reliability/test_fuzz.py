@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import eqsolve
-from eqsolve.checkpoint import Checkpoint
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.cli import main
 from eqsolve.cli.options import OPTIONS, read_settings
 from eqsolve.cli.sweep import read_grid
@@ -50,7 +50,7 @@ def attempt(call: Callable[[], object], shown: str) -> None:
 
 @levels
 def test_set(every: int, folder: Path) -> None:
-    from eqsolve.binding import bind
+    from eqsolve.language.binding import bind
 
     model, before = eqsolve.load("decay"), listing(folder)
     for rng in draws("set", every):

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from sympy import Symbol, sqrt
 
 import eqsolve
-from eqsolve.distribution import Distribution
+from eqsolve.results.distribution import Distribution
 from eqsolve.errors import UsageError
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import eqsolve
-from eqsolve.solvers.paths import Paths
+from eqsolve.solvers.stochastic.paths import Paths
 
 
 def shrink(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
@@ -23,7 +23,7 @@ def test_paths_that_do_not_fit_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_more_paths_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tolerance that needs more points than there is room for: the solution with fewer, and its error."""
-    monkeypatch.setattr("eqsolve.solvers.stochastic._SAMPLE", 64)
+    monkeypatch.setattr("eqsolve.solvers.stochastic.solve._SAMPLE", 64)
     most, check = [0], Paths._check_memory
 
     def look(solver: Paths, paths: int, nodes: int) -> None:
@@ -51,7 +51,7 @@ def test_more_paths_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_two_time_functions_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, 1e5)
-    monkeypatch.setattr("eqsolve.solvers.two_time._LOOK", 5)
+    monkeypatch.setattr("eqsolve.solvers.two_time.solve._LOOK", 5)
     with pytest.raises(eqsolve.UsageError, match=r"would need about .* GB of the machine's .* GB; shorten t_max"):
         eqsolve.solve("pspin", t_max=20)
 
@@ -60,5 +60,5 @@ def test_what_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels grow with time: what is needed goes by their number, not by the time that is left."""
     result = eqsolve.solve("pspin", t_max=100, rtol=1e-2)
     shrink(monkeypatch, 3 * result.rows.nbytes)  # of which half may be used
-    monkeypatch.setattr("eqsolve.solvers.two_time._LOOK", 5)
+    monkeypatch.setattr("eqsolve.solvers.two_time.solve._LOOK", 5)
     assert eqsolve.solve("pspin", t_max=100, rtol=1e-2).status == "ok"

@@ -11,7 +11,7 @@ from sympy import Abs, cos, sin, tanh
 
 import eqsolve
 from eqsolve import E, Eq, System, function, process, random, times
-from eqsolve.binding import bind
+from eqsolve.language.binding import bind
 from eqsolve.compile.ode import compile_ode, make_paths
 from eqsolve.laws import Normal
 from eqsolve.solvers import ode_march

@@ -15,8 +15,8 @@ import eqsolve
 from eqsolve import Eq, Int, System, function, times
 from eqsolve.cli import main
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.solvers.grids import PanelGrid
-from eqsolve.solvers.operators import OperatorGrid
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import OperatorGrid
 from tests.solvers.dense import richardson
 from tests.solvers.exact import CASES, Case, lazy, random_pairs, renewal
 

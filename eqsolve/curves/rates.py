@@ -1,0 +1,327 @@
+"""Rates of decay: measured from curves with the prefactor that theory gives them, and followed along a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.arguments import checked, list_of, names, number, pair, text, whole
+from eqsolve.arguments import model as read_model
+from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.language.law import Law
+
+__all__ = ["FittedRate", "RateCurve", "fit_rate", "rate_curve"]
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class FittedRate:
+    """The rate r of y(t) − limit ≈ A t^ν (1 + c₁/t + …) e^{−rt}, measured on a window.
+
+    Attributes
+    ----------
+    rate, error
+        The rate and its uncertainty: from the errors of the data (or the scatter of runs), plus how far the rate moves
+        with one correction term more, and on the later half of the window.
+    amplitude, corrections
+        A and c₁, c₂, …
+    exponent, limit, window
+        ν, the limit subtracted, and the times used.
+    residual
+        Root mean square of the misfit of log y.
+    runs
+        The rate of each run, when there were several.
+    """
+
+    rate: float
+    error: float
+    amplitude: float
+    corrections: tuple[float, ...]
+    exponent: float
+    limit: float
+    window: tuple[float, float]
+    residual: float
+    runs: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        return f"rate {self.rate:.6g} ± {self.error:.2g} on [{self.window[0]:g}, {self.window[1]:g}]"
+
+
+@checked(observable=text, window=pair, limit=number, terms=whole(0), points=whole(2))
+def fit_rate(
+    data: Any,
+    observable: str | None = None,
+    *,
+    window: tuple[float, float] | None = None,
+    exponent: Any = -1.5,
+    limit: float = 0.0,
+    terms: int = 1,
+    points: int = 200,
+) -> FittedRate:
+    """Measure the exponential rate of a decaying curve, with the right power of t in front.
+
+    A plain straight-line fit of log y overestimates the rate of t^{−3/2} e^{−rt} by 3/(2t): the power must be part of
+    the fit.
+
+    Parameters
+    ----------
+    data
+        A result of ``solve``, finite-size runs of ``simulate``, or a tuple (t, y) or (t, y, error of y) of arrays.
+    observable
+        Name of the curve, for results and runs.
+    window
+        First and last time used; the last three quarters of the times by default.
+    exponent
+        ν of t^ν: −3/2 for a square-root branch point, 0 for a pole, or a result of a `Singularity`, which knows it.
+    limit
+        Value at infinite time, subtracted.
+    terms
+        Number of corrections c₁/t, c₂/t², …
+    points
+        Number of times taken from a solved curve, whose interpolant can be read anywhere.
+    """
+    power = _exponent(exponent)
+    t, curves, errors = _curves(data, observable, window, points)
+    first, last = window if window is not None else (t[0] + (t[-1] - t[0]) / 4, t[-1])
+    if not 0 < first < last:
+        raise UsageError(f"window= takes two increasing positive times, got ({first:g}, {last:g})")
+    inside = (t >= first * (1 - 1e-12)) & (t <= last * (1 + 1e-12)) & (t > 0)
+    if inside.sum() < 2 * (terms + 3):
+        raise UsageError(
+            f"{inside.sum()} times lie in the window [{first:g}, {last:g}]; a rate with {terms} corrections needs at "
+            f"least {2 * (terms + 3)}: widen window=, or solve to a larger t_max"
+        )
+    fits = []
+    for curve, error in zip(curves, errors, strict=True):
+        y = curve[inside] - limit
+        if np.sign(y).min() != np.sign(y).max() or not np.isfinite(y).all() or (y == 0).any():
+            raise SolverError(
+                f"the curve {f'`{observable}` ' if observable else ''}minus its limit {limit:g} changes sign or vanishes "
+                f"in the window [{first:g}, {last:g}]; take an earlier window, or a better limit="
+            )
+        relative = None if error is None else error[inside] / np.abs(y)
+        if relative is not None and np.median(relative) > 0.5:
+            raise SolverError(
+                f"in the window [{first:g}, {last:g}] the error of the curve is as large as the curve itself; take an "
+                "earlier window, or solve with a smaller rtol"
+            )
+        fits.append(_fit(t[inside], y, relative, power, terms))
+    rates = np.array([made.rate for made in fits])
+    systematic = float(np.mean([made.systematic for made in fits]))
+    statistical = float(np.mean([made.statistical for made in fits]))
+    if len(fits) > 1:
+        statistical = float(rates.std(ddof=1) / len(fits) ** 0.5)
+    return FittedRate(
+        float(rates.mean()), float(np.hypot(statistical, systematic)), float(np.mean([m.amplitude for m in fits])),
+        tuple(np.mean([m.corrections for m in fits], axis=0).tolist()), power, limit, (float(first), float(last)),
+        float(np.mean([m.residual for m in fits])), tuple(rates.tolist()) if len(fits) > 1 else (),
+    )  # fmt: skip
+
+
+def _exponent(given: Any) -> float:
+    if isinstance(given, int | float):
+        return number(given, "exponent")
+    known = getattr(given, "exponent", None)
+    if known is None:
+        known = getattr(given, "stats", {}).get("exponent")
+    if known is None:
+        raise UsageError("exponent= takes a number, or a result whose singularity has a known power of t; got neither")
+    return float(known)
+
+
+def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Array, list[Array], list[Array | None]]:
+    """Return times, curves and their errors."""
+    if isinstance(data, tuple | list):
+        if len(data) not in (2, 3):
+            raise UsageError(f"a curve is a tuple (t, y) or (t, y, error of y) of arrays, got {len(data)} parts")
+        try:
+            t, y, *rest = (np.asarray(part, dtype=float) for part in data)
+        except (TypeError, ValueError):
+            raise UsageError(f"a curve is a tuple (t, y) of arrays of numbers, got {data!r:.80}") from None
+        if t.ndim != 1 or y.shape != t.shape:
+            raise UsageError(f"a curve is a tuple (t, y) of two arrays of one length, got shapes {t.shape} and {y.shape}")
+        return t, [y], [rest[0] * np.ones_like(t) if rest else None]
+    if name is None:
+        raise UsageError("fit_rate takes the name of an observable: fit_rate(result, 'E_train')")
+    values = getattr(data, "values", None)
+    if isinstance(values, dict) and hasattr(data, "t"):  # finite-size runs
+        if name not in values:
+            raise UsageError(f"the runs have no `{name}`{did_you_mean(name, values)} (they have: {', '.join(values)})")
+        runs = np.atleast_2d(values[name])
+        return np.asarray(data.t, dtype=float), list(runs), [None] * len(runs)
+    if not hasattr(data, "at") or getattr(data, "grid", None) is None:
+        raise UsageError(f"fit_rate takes a solved dynamics, finite-size runs or (t, y), got {type(data).__name__}")
+    end = float(data.grid.edges[-1])
+    first, last = window if window is not None else (end / 4, end)
+    t = np.linspace(max(first, 1e-12), min(last, end), points)
+    sampled = data.at(t)
+    if name not in sampled:
+        has = [str(key) for key in sampled if not str(key).endswith("_error")]
+        raise UsageError(f"the result has no curve `{name}`{did_you_mean(name, has)} (it has: {', '.join(has)})")
+    error = sampled[f"{name}_error"].values if f"{name}_error" in sampled else None
+    return t, [sampled[name].values], [error]
+
+
+@dataclass(frozen=True)
+class _Fit:
+    rate: float
+    amplitude: float
+    corrections: tuple[float, ...]
+    residual: float
+    statistical: float
+    systematic: float
+
+
+def _fit(t: Array, y: Array, relative: Array | None, power: float, terms: int) -> _Fit:
+    main, covariance, residual = _least_squares(t, y, relative, power, terms)
+    more, _, _ = _least_squares(t, y, relative, power, terms + 1)
+    late = t >= (t[0] + t[-1]) / 2
+    later = main
+    if late.sum() >= terms + 3:
+        later, _, _ = _least_squares(t[late], y[late], None if relative is None else relative[late], power, terms)
+    systematic = max(abs(more[1] - main[1]), abs(later[1] - main[1]))
+    scale = t[-1]
+    corrections = tuple(float(c * scale ** (k + 1)) for k, c in enumerate(main[2:]))
+    amplitude = float(np.sign(y[0]) * np.exp(main[0]))
+    return _Fit(-float(main[1]), amplitude, corrections, residual, float(covariance), float(systematic))
+
+
+def _least_squares(
+    t: Array, y: Array, relative: Array | None, power: float, terms: int
+) -> tuple[Array, float, float]:
+    """Fit log|y| = a + b t + ν log t + log(1 + Σ c_k (T/t)^k) by Gauss–Newton; return it, the error of b, the misfit."""
+    target = np.log(np.abs(y)) - power * np.log(t)
+    ratios = np.stack([(t[-1] / t) ** (k + 1) for k in range(terms)], axis=1) if terms else np.empty((len(t), 0))
+    plain = np.stack([np.ones_like(t), t], axis=1)
+    weight = np.ones_like(t) if relative is None else 1 / np.maximum(relative, 1e-3 * np.median(relative) + 1e-300)
+    x = np.concatenate([np.linalg.lstsq(plain * weight[:, None], target * weight, rcond=None)[0], np.zeros(terms)])
+    table = plain
+    for _ in range(60):
+        inside = 1 + ratios @ x[2:]
+        if (inside <= 0).any():
+            x[2:] /= 2
+            continue
+        table = np.concatenate([plain, ratios / inside[:, None]], axis=1)
+        gap = target - plain @ x[:2] - np.log(inside)
+        step = np.linalg.lstsq(table * weight[:, None], gap * weight, rcond=None)[0]
+        while ((1 + ratios @ (x[2:] + step[2:])) <= 0).any():
+            step /= 2
+        x = x + step
+        if np.abs(step).max() < 1e-12 * (np.abs(x).max() + 1):
+            break
+    gap = target - plain @ x[:2] - np.log(1 + ratios @ x[2:])
+    misfit = float(np.sqrt(np.mean(gap**2)))
+    weighted = table * weight[:, None]
+    inverse = np.linalg.pinv(weighted.T @ weighted)
+    noise = 1.0 if relative is not None else np.mean(gap**2) * len(t) / max(len(t) - len(x), 1)
+    # errors of neighbouring times of a solved curve are not independent: as if there were one per correction term
+    share = len(t) / (len(x) + 1) if relative is not None else 1.0
+    return x, float(np.sqrt(inverse[1, 1] * noise * share)), misfit
+
+
+@dataclass(frozen=True)
+class RateCurve:
+    """Observables of a `Singularity` along one parameter.
+
+    Attributes
+    ----------
+    parameter, at
+        What is varied, and its values.
+    values, errors
+        Each observable and its error at every value.
+    slopes
+        Total derivatives of the observables along the parameter, when asked for.
+    certified
+        Where the half plane was searched; between, the singularity was followed.
+    """
+
+    parameter: str
+    at: Array
+    values: dict[str, Array]
+    errors: dict[str, Array]
+    slopes: dict[str, Array]
+    certified: Array
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self.values:
+            has = ", ".join(self.values)
+            raise UsageError(f"the curve has no `{name}`{did_you_mean(name, self.values)} (it has: {has})")
+        return self.values[name]
+
+
+@checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1))
+def rate_curve(
+    model: Any,
+    parameter: str,
+    at: Iterable[Any],
+    *,
+    derivatives: Sequence[str] = (),
+    every: int = 8,
+    region: tuple[float, float] | None = None,
+    params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> RateCurve:
+    """Solve a `Singularity` along a parameter, each point started from the one before.
+
+    The complex half plane is searched at the first point, the last one and every ``every``-th; between them the branch
+    point found on the real axis is followed.
+
+    Parameters
+    ----------
+    model
+        A ``Singularity`` (or ``Cases`` of them), its name, or its file.
+    parameter, at
+        What is varied, and its values: a parameter of the model, or of the one its law comes from.
+    derivatives
+        Observables whose total derivatives along the parameter are wanted.
+    every
+        How often the complex half plane is searched.
+    region
+        As in ``solve``.
+    params, **parameters
+        The other parameters and laws, as in ``solve``.
+    """
+    from eqsolve.language.binding import read_value
+    from eqsolve.language.fixed_point import Cases, Singularity
+    from eqsolve.passes.check.check import check
+    from eqsolve.routing import bind_routed
+    from eqsolve.solvers.options import read_region
+    from eqsolve.solvers.singularity.solve import find
+    from eqsolve.solvers.singularity.law import SingularityBinding
+
+    chosen = model
+    if not isinstance(chosen, Singularity | Cases):
+        raise UsageError(f"rate_curve takes a Singularity, got the {chosen.kind} `{chosen.name}`")
+    check(chosen)
+    settings = {**(params or {}), **parameters}
+    if parameter in settings:
+        raise UsageError(f"`{parameter}` varies along the curve and cannot be fixed too")
+    path = [read_value(value, what=f"parameter `{parameter}`") for value in at]
+    if law := next((value for value in path if isinstance(value, Law)), None):
+        raise UsageError(f"rate_curve goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
+    places = np.array([float(value) for value in path])
+    rows, errors, slopes, certified = [], [], [], []
+    start, near, law_of = None, None, None
+    for index, value in enumerate(path):
+        binding = bind_routed(chosen, {**settings, parameter: value})
+        if not isinstance(binding, SingularityBinding):
+            raise UsageError(f"rate_curve takes a Singularity, got the {binding.model.kind} `{binding.model.name}`")
+        if binding.law is not None and binding.law.model != law_of:  # a start is good for the same equations only
+            start, near, law_of = None, None, binding.law.model
+        search = index % every == 0 or index == len(places) - 1
+        solution = find(binding, certify=search, start=start, near=near, region=read_region(region))
+        near = solution.point
+        start = dict(solution.fixed_point.values) if solution.fixed_point is not None else None
+        rows.append(solution.values)
+        errors.append(solution.errors)
+        slopes.append({name: solution.derivative(name, parameter) for name in derivatives})
+        certified.append(search and solution.point.certified)
+
+    def table(entries: list[dict[str, Any]]) -> dict[str, Array]:
+        return {name: np.array([float(entry[name]) for entry in entries]) for name in (entries[0] if entries else {})}
+
+    return RateCurve(parameter, places, table(rows), table(errors), table(slopes), np.array(certified))

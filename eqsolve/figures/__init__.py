@@ -1,0 +1,1 @@
+"""Figures made by the scripts in `analyses/`."""

@@ -1,0 +1,316 @@
+"""Figures: one analysis file each, found like models are; numbers cached by content, captions and agreement kept beside them.
+
+An analysis file defines
+
+- a docstring: its first line is the figure's title, the rest its caption;
+- ``compute(run)``: everything that takes time; returns an ``xarray.Dataset`` and reports agreement by ``run.agree``;
+- ``draw(data)``: the matplotlib figure made from that dataset alone.
+
+`make` writes ``NAME.png``, ``NAME.pdf``, ``NAME.nc`` and ``NAME.txt`` (the caption). The dataset carries a key made of
+the analysis, its neighbours whose names start with ``_``, all models and the engine: what has not changed is not computed
+again, so a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.errors import EqsolveError, MissingExtraError, ModelError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Agreement", "Analysis", "Made", "Run", "Unavailable", "find_analysis", "list_analyses", "make"]
+
+_PACKAGE = Path(__file__).resolve().parent
+_LIMIT = 4.0  # standard errors beyond which an explanation is due
+_OUTSIDE = ("cli", "plotting", "_models", "_analyses")  # parts of the package that no number depends on
+
+
+class Unavailable(EqsolveError):
+    """A figure that cannot be made here, such as one whose data are an extra that is not installed."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Theory against simulation for one family of points: how many, the largest |z|, and the reason for a miss.
+
+    ``plain`` is the largest |z| from standard errors alone, ``z`` the one that counts the measured bias of finite size.
+    """
+
+    what: str
+    points: int
+    z: float
+    plain: float
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.z <= _LIMIT
+
+    @property
+    def explained(self) -> bool:
+        return self.ok or bool(self.note)
+
+
+@dataclass
+class Run:
+    """What an analysis is given: whether to be quick, where to report, and a place for agreement."""
+
+    quick: bool = False
+    progress: Callable[[float, float, str], None] | None = None
+    data: str | None = None
+    agreements: list[Agreement] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def pick(self, quick: Any, full: Any) -> Any:
+        """Return the first when quick, else the second."""
+        return quick if self.quick else full
+
+    def report(self, done: float, total: float, text: str = "") -> None:
+        if self.progress is not None:
+            self.progress(done, total, text)
+
+    def agree(self, what: str, theory: Any, error: Any, runs: Any, half: Any = None, note: str = "") -> None:
+        """Hold simulated draws, shaped (draw, point), against theory; ``half`` are draws at half the size."""
+        from eqsolve.validation.comparison import compare
+
+        values = np.atleast_1d(np.asarray(theory, dtype=float))
+        errors = np.broadcast_to(np.asarray(error, dtype=float), values.shape)
+        draws = np.asarray(runs, dtype=float).reshape(-1, values.size)
+        small = None if half is None else np.asarray(half, dtype=float).reshape(-1, values.size)
+        plain = compare(values, errors, draws, None, count=values.size)
+        whole = plain if small is None else compare(values, errors, draws, small, count=values.size)
+        largest, bare = (float(np.abs(item.z).max()) for item in (whole, plain))
+        self.agreements.append(Agreement(what, values.size, largest, bare, note if largest > _LIMIT else ""))
+
+    def note(self, text: str) -> None:
+        """Add a sentence to the caption."""
+        self.notes.append(text)
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An analysis file, described without running it."""
+
+    name: str
+    path: Path
+    title: str
+    caption: str
+    group: str = ""  # figures of one group share work and are made one after the other in one process
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of one figure: ``status`` is "made", "unavailable" or "failed"."""
+
+    name: str
+    title: str
+    status: str
+    seconds: float = 0.0
+    cached: bool = False
+    caption: str = ""
+    message: str = ""
+    agreements: tuple[Agreement, ...] = ()
+
+
+def folders() -> Iterator[Path]:
+    """Yield the folders searched for analyses, in order of precedence."""
+    yield Path.cwd() / "analyses"
+    yield _PACKAGE / "_analyses"  # an installed wheel
+    yield _PACKAGE.parent / "analyses"  # a checkout or editable install
+
+
+def list_analyses() -> list[Analysis]:
+    """Return every figure that can be named, in the order the files ask for (``ORDER = 3``), then by name."""
+    found: dict[str, tuple[float, Analysis]] = {}
+    for folder in folders():
+        for path in sorted(folder.glob("*.py")) if folder.is_dir() else ():
+            if path.stem.isidentifier() and not path.stem.startswith("_") and path.stem not in found:
+                found[path.stem] = _describe(path)
+    return [analysis for _, analysis in sorted(found.values(), key=lambda item: (item[0], item[1].name))]
+
+
+def _describe(path: Path) -> tuple[float, Analysis]:
+    order, group = 1e9, ""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
+        return order, Analysis(path.stem, path, "(this file cannot be read)", "")
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if node.targets[0].id == "ORDER":
+                order = float(ast.literal_eval(node.value))
+            if node.targets[0].id == "GROUP":
+                group = str(ast.literal_eval(node.value))
+    title, _, rest = (ast.get_docstring(tree) or path.stem).partition("\n")
+    return order, Analysis(path.stem, path, title.strip().rstrip("."), " ".join(rest.split()), group)
+
+
+def find_analysis(name: str) -> Analysis:
+    """Return the analysis of that name, or of a file given by its path."""
+    if name.endswith(".py") or os.sep in name:
+        path = Path(name)
+        if not path.is_file():
+            raise UsageError(f"there is no analysis file {name!r}")
+        return _describe(path.resolve())[1]
+    known = {item.name: item for item in list_analyses()}
+    if name not in known:
+        has = ", ".join(known) or "none"
+        raise UsageError(f"there is no figure `{name}`{did_you_mean(name, known)} (there are: {has})")
+    return known[name]
+
+
+def load_module(analysis: Analysis) -> ModuleType:
+    """Run an analysis file; its neighbours can be imported by it."""
+    module = ModuleType(analysis.name)
+    module.__file__ = str(analysis.path)
+    folder = str(analysis.path.parent)
+    sys.path.insert(0, folder)
+    try:
+        exec(compile(analysis.path.read_text(encoding="utf-8"), str(analysis.path), "exec"), module.__dict__)
+    except EqsolveError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{analysis.path.name} cannot be loaded: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    for part in ("compute", "draw"):
+        if not callable(getattr(module, part, None)):
+            raise ModelError(
+                f"{analysis.path.name} defines no function `{part}`; an analysis defines compute(run), which returns an "
+                "xarray.Dataset, and draw(data), which returns a figure"
+            )
+    return module
+
+
+def content_key(analysis: Analysis, quick: bool, data: str | None) -> str:
+    """Return a digest of everything the numbers of a figure depend on."""
+    from eqsolve.language.loading import list_models
+
+    files = [analysis.path, *sorted(analysis.path.parent.glob("_*.py")), *(item.path for item in list_models())]
+    files += [p for p in sorted(_PACKAGE.rglob("*.py")) if p.relative_to(_PACKAGE).parts[0] not in _OUTSIDE]
+    digest = hashlib.sha256(f"{quick} {data}".encode())
+    if data is not None and Path(data).is_file():
+        digest.update(Path(data).read_bytes())
+    for path in files:
+        if path.parent != _PACKAGE or not path.name.startswith("figure"):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def make(
+    analysis: Analysis, out: Path, *, quick: bool = False, data: str | None = None, fresh: bool = False,
+    progress: Callable[[float, float, str], None] | None = None,
+) -> Made:  # fmt: skip
+    """Compute (or take from the cache) and draw one figure; failures are told in the result, not raised."""
+    started = time.perf_counter()
+    try:
+        return _make(analysis, out, quick, data, fresh, progress, started)
+    except (Unavailable, MissingExtraError) as error:
+        return Made(analysis.name, analysis.title, "unavailable", message=str(error))
+    except EqsolveError as error:
+        return Made(analysis.name, analysis.title, "failed", time.perf_counter() - started, message=str(error))
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(analysis.path)]
+        where = f"{analysis.path.name}:{frames[-1].lineno}: " if frames else ""
+        message = f"{where}{type(error).__name__}: {error}"
+        return Made(analysis.name, analysis.title, "failed", time.perf_counter() - started, message=message)
+
+
+def _make(
+    analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float
+) -> Made:
+    from eqsolve.plotting.files import save_figure
+    from eqsolve.files.atomic import atomic_path
+
+    module = load_module(analysis)
+    key = content_key(analysis, quick, data)
+    table = None if fresh else _cached(out / f"{analysis.name}.nc", key)
+    cached = table is not None
+    if table is None:
+        run = Run(quick, progress, data)
+        table = module.compute(run)
+        about = {
+            "key": key, "commit": commit(analysis.path.parent), "quick": quick, "notes": run.notes,
+            "seconds": round(time.perf_counter() - started, 1), "agreements": [vars(item) for item in run.agreements],
+        }  # fmt: skip
+        table.attrs = {**{name: _attribute(value) for name, value in table.attrs.items()}, "figure": json.dumps(about)}
+        with atomic_path(out / f"{analysis.name}.nc") as temporary:
+            table.to_netcdf(temporary, engine="h5netcdf")
+    about = json.loads(table.attrs["figure"])
+    agreements = tuple(Agreement(**item) for item in about["agreements"])
+    _draw(module, table, out / analysis.name, save_figure)
+    caption = _caption(analysis, about, agreements)
+    with atomic_path(out / f"{analysis.name}.txt") as temporary:
+        Path(temporary).write_text(caption + "\n", encoding="utf-8")
+    return Made(analysis.name, analysis.title, "made", about["seconds"], cached, caption, "", agreements)
+
+
+def _draw(module: ModuleType, table: Any, path: Path, save_figure: Any) -> None:
+    import matplotlib as mpl
+
+    from eqsolve.plotting.paper import RC
+
+    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of the dates inside fonts
+    with mpl.rc_context(RC):
+        for suffix in (".pdf", ".png"):
+            save_figure(module.draw(table), f"{path}{suffix}", dpi=220)
+
+
+def _attribute(value: Any) -> Any:
+    return value if isinstance(value, str | int | float) else json.dumps(value)
+
+
+def _cached(path: Path, key: str) -> xr.Dataset | None:
+    """Return the dataset of an earlier run if everything it depends on is the same."""
+    import xarray as xr
+
+    if not path.is_file():
+        return None
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as stored:
+            if json.loads(stored.attrs.get("figure", "{}")).get("key") != key:
+                return None
+            return stored.load()
+    except Exception:  # a damaged file is computed again
+        return None
+
+
+def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreement, ...]) -> str:
+    """Return title, text, notes, agreement, commit and time in one paragraph."""
+    parts = [f"{analysis.title}.", analysis.caption, *about["notes"]]
+    for item in agreements:
+        bare = f" ({item.plain:.1f} before the measured bias of finite size)" if item.plain > item.z + 0.05 else ""
+        why = f" {item.note}" if item.note else ""
+        parts.append(f"{item.what}: {item.points} points, largest |z| = {item.z:.1f}{bare}.{why}")
+    mode = "quick settings, " if about["quick"] else ""
+    parts.append(f"[{mode}commit {about['commit']}, {about['seconds']:.0f} s]")
+    return " ".join(part for part in parts if part)
+
+
+def commit(folder: Path) -> str:
+    """Return the commit of a checkout, or the version of an installed package."""
+    from eqsolve import __version__
+
+    try:
+        words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+        found = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True)
+        return found.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return f"version {__version__}"

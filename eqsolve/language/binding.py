@@ -1,0 +1,395 @@
+"""From what the user sets to exact numbers: reading values, checking domains and conditions, binding laws."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Basic, Expr, Float, Integer, Rational, S, sympify
+from sympy import exp as sym_exp
+from sympy import log as sym_log
+from sympy import sqrt as sym_sqrt
+
+from eqsolve.errors import ParameterError, did_you_mean
+from eqsolve.language.laws import Empirical, Law, law_names
+from eqsolve.language.model import Model
+from eqsolve.language.nodes import E
+from eqsolve.language.printing import decimal_text
+from eqsolve.language.source import user_location
+from eqsolve.language.symbols import Parameter, Random
+
+__all__ = ["Binding", "bind", "bind_some", "read_value", "refuse_several"]
+
+_FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
+_CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
+_LONGEST = 2000
+_OPTIONS = ("t_max", "rtol", "atol", "at", "at2", "step", "order", "seed", "solver")
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A model with a value for every parameter and a law for every random constant."""
+
+    model: Model
+    values: Mapping[Parameter, Expr]
+    laws: Mapping[Random, Law]
+
+    @property
+    def replacements(self) -> dict[Basic, Basic]:
+        return dict(self.values)
+
+    def apply(self, expr: Any) -> Any:
+        """Return an expression, law or covariance with the parameters replaced and branches on them resolved."""
+        bound = expr.subs(self.replacements) if isinstance(expr, Basic) else expr
+        return bound
+
+    def number(self, expr: Any) -> float:
+        """Return the value of an expression in the parameters, expectations over random constants included."""
+        value = self.apply(sympify(expr))
+        for mean in value.atoms(E):
+            value = value.xreplace({mean: Float(self.mean(mean.argument), 17)})
+        return float(value)
+
+    def mean(self, expr: Expr, order: int = 200) -> float:
+        """Return the expectation of an expression in random constants."""
+        return float(moment(self.apply(expr), self.laws, order))
+
+    def settings(self) -> dict[str, float | str]:
+        """Return the values by name, as results and files record them."""
+        numbers: dict[str, float | str] = {item.name: float(value) for item, value in self.values.items()}
+        return {**numbers, **{item.name: decimal_text(law) for item, law in self.laws.items()}}
+
+
+def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
+    """Return E[expr] over independent random constants, by the product of their rules."""
+    import numpy as np
+
+    from eqsolve.compile.lowering import as_function
+
+    variables = sorted((item for item in expr.free_symbols if isinstance(item, Random)), key=lambda item: item.name)
+    if not variables:
+        return float(expr)
+    rules = [laws[item].rule(order) for item in variables]
+    grids = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")
+    weights = rules[0][1]
+    for _, more in rules[1:]:
+        weights = np.multiply.outer(weights, more)
+    return float(np.sum(weights * as_function(variables, [expr])(*grids)[0]))
+
+
+def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
+    """Return the model with every parameter and law fixed; errors name the parameter, its domain and the nearest
+    name."""
+    parameters, randoms = _named(model, settings)
+    values = {item: _parameter(model, item, settings.get(item.name)) for item in parameters.values()}
+    _check_conditions(model, values)
+    laws: dict[Random, Law] = {}
+    for item in randoms.values():
+        law = _law(model, item, settings.get(item.name), values)
+        if law is not None:
+            laws[item] = law
+    return Binding(model, values, _evaluate_moments(laws))
+
+
+def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
+    """Return what ``model.subs`` takes to fix the named parameters and laws only, checked as in ``bind``."""
+    parameters, randoms = _named(model, settings)
+    values = {
+        item: _parameter(model, item, settings[item.name]) for item in parameters.values() if item.name in settings
+    }
+    _check_conditions(model, values)
+    chosen: dict[Basic, Basic] = dict(values)
+    for name, item in randoms.items():
+        if name in settings:
+            law = _law(model, item, settings[name], values)
+            extra = (law, *item.extra[1:])
+            chosen[item] = Random(item.name, item.latex_name, extra, **item._assumptions_orig)
+    return chosen
+
+
+def _named(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, Parameter], dict[str, Random]]:
+    """Return the model's parameters and random constants by name; raise when a setting names neither."""
+    parameters = {item.name: item for item in model.parameters}
+    randoms = {item.name: item for item in model.randoms}
+    for name in settings:
+        if name not in parameters and name not in randoms:
+            known = [*parameters, *randoms]
+            has = ", ".join(known) or "none"
+            near = did_you_mean(name, known)
+            if name in model.names:
+                near = f"; there `{name}` is a {model.names[name].kind_name}, which is not set"
+            elif name in _OPTIONS:
+                near = f"; it is an option: {name}=..., on the command line --{name.replace('_', '-')} ..."
+            raise ParameterError(f"model `{model.name}` has no parameter `{name}`{near} (it has: {has})")
+    return parameters, randoms
+
+
+def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
+    if given is None:
+        given = model.defaults.get(item, item.default)
+        if given is None:
+            raise ParameterError(
+                f"parameter `{item.name}` of model `{model.name}` has no value and no default; "
+                f"give it one: {item.name}=... (--set {item.name}=...)"
+            )
+    refuse_several(model, item.name, given)
+    value = read_value(given, what=f"parameter `{item.name}`")
+    if isinstance(value, Law):
+        raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
+    problem = _outside_domain(item, value)
+    if problem:
+        raise ParameterError(f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}")
+    return value
+
+
+def refuse_several(model: Model, name: str, given: Any) -> None:
+    """Raise when several values are given where there is room for one; a sweep is what takes them."""
+    if isinstance(given, str):
+        text = given.strip()
+        try:
+            inner = ast.parse(text, mode="eval").body
+            several = isinstance(inner, ast.List | ast.Tuple)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            several = re.fullmatch(r"[^:()]+(:[^:()]+){2,3}", text) is not None
+        grid = text[1:-1] if several and text[:1] + text[-1:] in ("[]", "()") else text
+        values = repr(grid) if ":" in grid or "(" in grid else f"[{grid}]"
+    else:
+        listed = isinstance(given, Iterable) and not isinstance(given, Basic | Mapping | bytes)
+        entries = list(given) if listed and getattr(given, "shape", None) != () else []
+        several = bool(entries)
+        grid, values = ",".join(map(str, entries)), f"[{', '.join(map(str, entries))}]"
+    if not several:
+        return
+    grid_text = f"{name}={grid.replace(' ', '')}"
+    command = f"`eqsolve sweep {_spoken(model)} --grid {shlex.quote(grid_text)} --out sweep.nc`"
+    raise ParameterError(
+        f"`{name}` of model `{model.name}` takes one value, got {_clip(values)}; a sweep solves for several: "
+        f"eqsolve.sweep({'model' if model.file is None else repr(_spoken(model))}, {{{name!r}: {_clip(values)}}})"
+        + (f", on the command line {_clip(command, 200)}" if model.file is not None else "")
+    )
+
+
+def _spoken(model: Model) -> str:
+    """Return what names a model on the command line: its name, or its file where it is not found by name."""
+    from eqsolve.errors import EqsolveError
+    from eqsolve.language.loading import find
+
+    try:
+        return model.name if str(find(model.name)) == model.file else str(model.file)
+    except EqsolveError:
+        return str(model.file)
+
+
+def _outside_domain(item: Parameter, value: Expr) -> str | None:
+    """Return the domain in words when a value lies outside it."""
+    number = float(value)
+    low, high = item.bounds
+    tests = [
+        (item.is_integer and value != int(number) if math.isfinite(number) else item.is_integer, "an integer"),
+        (item.is_positive and not number > 0, "positive"),
+        (item.is_nonnegative and not number >= 0, "nonnegative"),
+        (item.is_negative and not number < 0, "negative"),
+        (low is not None and not number >= float(low), f"at least {low}"),
+        (high is not None and not number <= float(high), f"at most {high}"),
+        (not math.isfinite(number) and high is None and not item.extra, "finite"),
+        (math.isnan(number), "a number"),
+    ]
+    return next((words for failed, words in tests if failed), None)
+
+
+def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
+    for condition in model.conditions:
+        if condition.free_symbols <= set(values) and condition.subs(values) != True:  # noqa: E712
+            named = ", ".join(f"{s.name}={_short(values[s])}" for s in sorted(condition.free_symbols, key=str))
+            raise ParameterError(f"model `{model.name}` holds for {condition} only ({model.location}), got {named}")
+
+
+def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr]) -> Law | None:
+    law = given if given is not None else getattr(model, "laws", {}).get(item, model.defaults.get(item, item.law))
+    if law is None:
+        return None
+    if not isinstance(law, Law):
+        refuse_several(model, item.name, law)
+        law = read_value(law, what=f"the law of `{item.name}`")
+        if not isinstance(law, Law):
+            raise ParameterError(
+                f"`{item.name}` is random and takes a law, got the number {_short(law)}; a fixed value is Point({_short(law)})"
+            )
+    if law.dimension != 1:
+        raise ParameterError(f"`{item.name}` takes the law of one variable, got {law}, which has {law.dimension}")
+    bound = law.xreplace(dict(values)) if law.free_symbols else law
+    bound.validate()
+    return bound
+
+
+def _evaluate_moments(laws: dict[Random, Law]) -> dict[Random, Law]:
+    """Replace moments of random constants inside other laws, such as Normal(0, E(w_star**2)), by numbers."""
+    for item, law in list(laws.items()):
+        means = law.atoms(E)
+        if means:
+            numbers = {mean: Float(moment(mean.argument, laws, 200), 17) for mean in means}
+            laws[item] = law.xreplace(numbers)
+            laws[item].validate()
+    return laws
+
+
+def _short(value: Any) -> str:
+    return f"{float(value):.12g}" if isinstance(value, Expr) and value.is_number else str(value)
+
+
+def read_value(given: Any, *, what: str = "value") -> Any:
+    """Return an exact number or a law from a Python value or from text; text is parsed, never evaluated.
+
+    Decimals become the rationals they spell. Allowed in text: numbers, + - * / **, brackets, sqrt, exp, log,
+    pi, inf, the names of laws, lists and tuples.
+    """
+    if isinstance(given, Law):
+        return given
+    if isinstance(given, str):
+        return _parse(given, what)
+    if isinstance(given, bool | bytes) or given is None:
+        raise ParameterError(f"{what} takes a number, got {given!r}")
+    if isinstance(given, Expr):
+        if not given.is_number or (not given.is_real and given not in (S.Infinity, S.NegativeInfinity)):
+            raise ParameterError(f"{what} takes a real number, got `{given}`")
+        return given
+    try:
+        number = float(given)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{what} takes a number, got {_clip(repr(given))}") from None
+    if math.isnan(number):
+        raise ParameterError(f"{what} takes a number, got nan")
+    if math.isinf(number):
+        return S.Infinity if number > 0 else S.NegativeInfinity
+    return Integer(int(given)) if number == int(number) and abs(number) < 2**53 else Rational(repr(number))
+
+
+def _parse(text: str, what: str) -> Any:
+    if len(text) > _LONGEST:
+        raise ParameterError(f"{what}: the text is {len(text)} characters long, at most {_LONGEST} are read")
+    shown = _clip(repr(text))
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise ParameterError(f"{what}: cannot read {shown}; expected a number such as 0.3 or 1/3, or a law") from None
+    try:
+        value = _build(tree.body, text)
+    except ParameterError as error:
+        # a law names the line it is written in; here it stands in the text
+        raise ParameterError(f"{what}: {str(error).removeprefix(f'{user_location()}: ')}") from None
+    except RecursionError:
+        raise ParameterError(f"{what}: cannot read {shown}: it is nested too deeply") from None
+    if isinstance(value, Expr) and not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
+        raise ParameterError(f"{what}: {shown} is not a real number")
+    if not isinstance(value, Expr | Law):
+        raise ParameterError(f"{what}: {shown} is not a number or a law")
+    return value
+
+
+def _clip(text: str, longest: int = 80) -> str:
+    return text if len(text) <= longest else f"{text[: longest // 2]}...{text[-longest // 4 :]}"
+
+
+def _build(node: ast.expr, text: str) -> Any:
+    match node:
+        case ast.Constant(value=bool()):
+            pass
+        case ast.Constant(value=int() | float() as number):
+            if isinstance(number, int):
+                return Integer(number) if abs(number) < 10**300 else _refuse(node, text, "the number is too large")
+            source = (ast.get_source_segment(text.strip(), node) or repr(number)).replace("_", "")
+            return S.Infinity if math.isinf(number) else _decimal(source, number)
+        case ast.Name(id=name) if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(operand, text)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _number(operand, text)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _arithmetic(op, _number(left, text), _number(right, text), text)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_build(item, text) for item in items]
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            return _call(name, arguments, text)
+        case ast.Name(id=name):
+            known = [*_CONSTANTS, *_FUNCTIONS, *law_names()]
+            if name in law_names():
+                raise ParameterError(f"the law {name} needs its parameters; usage: {law_names()[name].usage}")
+            raise ParameterError(f"{_clip(repr(text))} names `{name}`, which is not known{did_you_mean(name, known)}")
+    return _refuse(node, text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
+
+
+def _refuse(node: ast.expr, text: str, why: str) -> Any:
+    raise ParameterError(f"cannot read {_clip(repr(text))}: {why}")
+
+
+def _decimal(source: str, number: float) -> Expr:
+    if number == 0:
+        return S.Zero  # also 1e-999999999, whose exact value would fill the memory
+    return Rational(source) if abs(math.log10(abs(number))) < 60 else Float(source, 17)
+
+
+def _number(node: ast.expr, text: str) -> Expr:
+    value = _build(node, text)
+    if not isinstance(value, Expr):
+        _refuse(node, text, "arithmetic is between numbers")
+    if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
+        raise ParameterError(f"a part of {_clip(repr(text))} is not a real number")
+    return value
+
+
+def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
+    if isinstance(op, ast.Add):
+        return left + right
+    if isinstance(op, ast.Sub):
+        return left - right
+    if isinstance(op, ast.Mult):
+        return left * right
+    if isinstance(op, ast.Div):
+        if right == 0:
+            raise ParameterError(f"{_clip(repr(text))} divides by zero")
+        return left / right
+    if isinstance(op, ast.Pow):
+        return _power(left, right, text)
+    raise ParameterError(f"cannot read {_clip(repr(text))}: only + - * / ** are allowed")
+
+
+def _power(base: Expr, exponent: Expr, text: str) -> Expr:
+    """Return base**exponent, exact only when the result is small: ``9**9**9`` must not hang."""
+    digits = max(base.p.bit_length(), base.q.bit_length()) if base.is_Rational else 0
+    if abs(float(exponent)) <= 64 and abs(float(base)) <= 1e15 and digits <= 256:
+        value = base**exponent
+        return value if value.is_Rational else value.evalf(40)
+    try:
+        return Float(float(base) ** float(exponent), 17)
+    except (OverflowError, ZeroDivisionError, TypeError):
+        raise ParameterError(f"{_clip(repr(text))} is too large to compute") from None
+
+
+def _call(name: str, arguments: list[ast.expr], text: str) -> Any:
+    shown = _clip(repr(text))
+    if name in _FUNCTIONS:
+        if len(arguments) != 1:
+            raise ParameterError(f"{shown}: `{name}` takes one number")
+        value = _number(arguments[0], text)
+        if name == "exp" and abs(float(value)) > 700:
+            raise ParameterError(f"{shown} is too large or too small to compute")
+        if name in ("log", "sqrt") and float(value) < (1e-300 if name == "log" else 0):
+            raise ParameterError(f"{shown}: `{name}` needs a positive number")
+        return _FUNCTIONS[name](value).evalf(40)
+    laws = law_names()
+    if name not in laws:
+        near = did_you_mean(name, [*laws, *_FUNCTIONS]) or f" (there are: {', '.join([*laws, *_FUNCTIONS])})"
+        raise ParameterError(f"there is no law or function `{name}`{near}")
+    match arguments:
+        case [ast.Constant(value=str() as file)] if laws[name] is Empirical:
+            return Empirical(file)  # the only text inside a law, and never more than a file's name
+    try:
+        return laws[name](*(_build(argument, text) for argument in arguments))
+    except TypeError:
+        raise ParameterError(f"law {name}: wrong arguments in {shown}; usage: {laws[name].usage}") from None

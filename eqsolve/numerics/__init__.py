@@ -1,0 +1,1 @@
+"""Grids, operators, modes, quadrature, accelerators and root finders: arrays in, arrays out; no symbols."""

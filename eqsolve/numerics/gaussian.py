@@ -1,0 +1,255 @@
+"""Expectations over Gaussian processes and random constants: few modes that matter, each with the points it needs.
+
+A Gaussian process on N nodes is a sum of modes. The modes are rotated to the principal directions of what they do to the
+unknowns beyond what is linear, so that few of them matter. They get an anisotropic sparse grid: products of
+Gauss–Hermite rules, combined so that a mode has fewer points the weaker it is and the less it acts together with
+others (Smolyak; the combination's weights may be negative). When too many modes matter for that, a randomly shifted
+Kronecker sequence takes its place. Atoms of discrete laws are summed exactly.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsolve.compile.ode import make_paths
+from eqsolve.language.laws import Law
+from eqsolve.language.symbols import Random
+from eqsolve.numerics.grids import Array
+
+__all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points"]
+
+_QUASI = 6  # modes of a sample that follow a quasi-random sequence
+_LEAST = 1.5  # points along the first mode, at least, per unit of its strength
+_EVEN = 17  # from so many points on, a mode gets evenly spaced ones
+
+
+@dataclass(frozen=True)
+class Level:
+    """How fine an expectation is.
+
+    Attributes
+    ----------
+    accuracy
+        Combinations of modes whose contribution is estimated below it are left out.
+    sharp
+        A rule of n points along the strongest mode is trusted to exp(−sharp √n).
+    constants
+        Gauss points per random constant with a density.
+    most
+        Most points of a sparse grid; beyond it all modes are sampled with so many points.
+    seed
+        Of the random shift of sampled modes.
+    """
+
+    accuracy: float
+    sharp: float
+    constants: int
+    most: int
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How points are spread: a sparse grid given by its levels, one per mode; a sample; or a cubic design.
+
+    ``kind`` is "sparse", "sample" or "cubic"; the last is exact for polynomials of degree three in all modes together.
+    """
+
+    kind: str
+    levels: tuple[tuple[int, ...], ...] = ()
+
+    def modes(self, available: int) -> int:
+        """Return the number of modes that have points at all."""
+        return max((len(entry) for entry in self.levels), default=0) if self.kind == "sparse" else available
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Quadrature points: standard normal coordinates per mode, values of constants, and weights."""
+
+    normals: Array
+    constants: dict[Random, Array]
+    weights: Array
+
+
+def factor_covariance(covariance: Array, count: int | None = None, drop: float = 1e-11) -> Array:
+    """Return L with L Lᵀ = covariance, columns by decreasing size; modes below ``drop`` are left out.
+
+    ``count`` fixes the number of columns, so that an iteration does not jump when a weak mode comes or goes.
+    """
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    kept = np.where(values > drop * max(values[-1], 1e-300), values, 0.0)
+    columns = (vectors * np.sqrt(kept))[:, ::-1]
+    return np.asarray(columns[:, : max(1, np.count_nonzero(kept)) if count is None else count])
+
+
+def align(factor: Array, previous: Array) -> Array:
+    """Rotate modes to the previous ones as far as possible, so that an iteration is continuous."""
+    left, _, right = np.linalg.svd(factor.T @ previous)
+    return np.asarray(factor @ (left @ right))
+
+
+def rotate(factor: Array, quadratic: Array) -> tuple[Array, Array]:
+    """Rotate modes to the eigenvectors of a quadratic form in them; return them with the roots of the eigenvalues."""
+    values, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
+    rotated = factor @ vectors[:, ::-1]
+    signs = np.sign(rotated[np.abs(rotated).argmax(axis=0), np.arange(rotated.shape[1])])
+    return rotated * np.where(signs == 0, 1.0, signs), np.sqrt(np.maximum(values[::-1], 0.0))
+
+
+@functools.lru_cache(maxsize=128)
+def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
+    """Return a rule for a standard normal: Gauss–Hermite, or evenly spaced points, better where integrands bend."""
+    from scipy.special import roots_hermitenorm
+
+    if order >= _EVEN:
+        reach = np.sqrt(-2 * np.log(1e-3 * accuracy))
+        nodes = np.linspace(-reach, reach, order)
+        weights = np.exp(-(nodes**2) / 2)
+        return nodes, weights / weights.sum()
+    nodes, weights = roots_hermitenorm(order)
+    return nodes, weights / weights.sum()
+
+
+_ALONG = (1, 3, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769)  # along the strongest mode
+
+
+def lay_out(strengths: Sequence[float], level: Level) -> Layout:
+    """Return the sparse grid for modes of given strengths: every combination that may contribute the accuracy.
+
+    A strength is the size of what is not linear in a mode; a mode that acts linearly needs no points at all. The first
+    always gets some, so that what is not linear is seen. A strong first mode holds steep steps or kinks: averaged along
+    it, what the other modes do is smooth, however steep it was; but where they move a kink by more than the spacing
+    along the first mode, that spacing has to be as fine as without them.
+    """
+    first = strengths[0] if len(strengths) else 0.0
+    scales = [min(strength, 0.9 * math.sqrt(1 + first**2 / 2)) / math.sqrt(1 + first**2 / 2) for strength in strengths[1:]]
+    effects = [scale**2 for scale in scales if scale**2 >= level.accuracy]
+    moving = 1 + 2 * first**2
+    least = next(place for place, count in enumerate(_ALONG) if count >= min(_LEAST * first, 33))
+    chosen: list[tuple[int, ...]] = []
+    total = 0
+
+    def gain(place: int, number: int) -> float:
+        further = 2 * (number - 1)
+        return effects[place] * min(effects[place] ** further, math.exp(-2 * math.sqrt(further))) if number else 1.0
+
+    def add(rest: tuple[int, ...]) -> bool:
+        """Add a combination with all it needs along the first mode; False once there are too many points."""
+        nonlocal total
+        moved = math.prod(min(1.0, moving * effects[place]) for place, number in enumerate(rest) if number)
+        others = math.prod(2 * number + 1 for number in rest)
+        while rest and rest[-1] == 0:
+            rest = rest[:-1]
+        for number in range(least, len(_ALONG)):
+            unresolved = moved * math.exp(-level.sharp * math.sqrt(_ALONG[number - 1] - 1.0))
+            if number > least and unresolved < level.accuracy:
+                break
+            chosen.append((number, *rest))
+            total += others * _ALONG[number]
+        return total <= level.most
+
+    def grow(rest: tuple[int, ...], weight: float) -> bool:
+        place = len(rest)
+        if place == len(effects) or effects[place] * weight < level.accuracy:
+            return add(rest)
+        for number in range(len(_ALONG)):
+            if weight * gain(place, number) < level.accuracy:
+                break
+            if not grow((*rest, number), weight * gain(place, number)):
+                return False
+        return True
+
+    return Layout("sparse", tuple(chosen)) if grow((), 1.0) else Layout("sample")
+
+
+def make_points(modes: int, layout: Layout, laws: dict[Random, Law], level: Level) -> Points:
+    """Return points for modes by decreasing strength and for the random constants, all independent."""
+    match layout.kind:
+        case "sample":
+            normals, weights = _sample(modes, level)
+        case "cubic":
+            normals = _cubic(modes)
+            weights = np.full(normals.shape[1], 1 / normals.shape[1])
+        case _:
+            normals, weights = _sparse(modes, layout, level)
+    order = 2 if layout.kind == "cubic" else level.constants
+    constants = make_paths(laws, [dict.fromkeys(laws, order)])
+    count = len(constants.weights)
+    return Points(
+        np.tile(normals, count),
+        {item: np.repeat(values, len(weights)) for item, values in constants.values.items()},
+        np.multiply.outer(constants.weights, weights).ravel(),
+    )
+
+
+def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
+    """Return the combination of product rules that a sparse grid is; shapes (modes, points) and (points,)."""
+    used = min(layout.modes(modes), modes)
+    if used == 0:
+        return np.zeros((modes, 1)), np.ones(1)
+    amounts = {entry[:used] + (0,) * (used - len(entry)): 1 for entry in layout.levels}
+    for mode in range(used):
+        amounts = {
+            entry: amount - amounts.get((*entry[:mode], entry[mode] + 1, *entry[mode + 1 :]), 0)
+            for entry, amount in amounts.items()
+        }
+    points, weights = [], []
+    for entry, amount in amounts.items():
+        if amount == 0:
+            continue
+        counts = [_ALONG[entry[0]] if mode == 0 else 2 * entry[mode] + 1 for mode in range(used)]
+        rules = [_rule(count, level.accuracy) for count in counts]
+        mesh = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij") if rules else []
+        product = np.ones(1)
+        for _, mass in rules:
+            product = np.multiply.outer(product, mass)
+        points.append(np.array([axis.ravel() for axis in mesh]).reshape(used, -1))
+        weights.append(amount * product.reshape(-1))
+    whole, mass = np.hstack(points), np.concatenate(weights)
+    keys, first, inverse = np.unique(np.round(whole, 10) + 0.0, axis=1, return_index=True, return_inverse=True)
+    merged = np.bincount(inverse.reshape(-1), weights=mass, minlength=keys.shape[1])
+    keep = np.abs(merged) > 1e-3 * level.accuracy * np.abs(merged).max()
+    normals = np.zeros((modes, int(keep.sum())))
+    normals[:used] = whole[:, first][:, keep]
+    mass = merged[keep] / merged[keep].sum()
+    normals[:used] /= np.sqrt((normals[:used] ** 2) @ mass)[:, None]  # what was left out has no part in the variance
+    return normals, mass
+
+
+def _cubic(modes: int) -> Array:
+    """Return ± patterns with zero first and third moments and unit covariance, shape (modes, points)."""
+    if modes == 0:
+        return np.zeros((0, 1))
+    matrix = np.ones((1, 1))
+    while len(matrix) < modes:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return np.hstack([matrix[:modes], -matrix[:modes]])
+
+
+def _sample(modes: int, level: Level) -> tuple[Array, Array]:
+    """Return a sample of all modes, each point used with both signs: quasi-random along the first, random along the rest."""
+    half = max(1, level.most // 2)
+    first = min(modes, _QUASI)
+    rest = np.random.default_rng((level.seed, 1)).standard_normal((modes - first, half))
+    sample = np.vstack([_kronecker(half, first, level.seed), rest])
+    sample /= np.sqrt((sample**2).mean(axis=1, keepdims=True))
+    return np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)
+
+
+def _kronecker(count: int, dimension: int, seed: int) -> Array:
+    """Return a randomly shifted Kronecker sequence mapped to standard normals (generalised golden ratio)."""
+    from scipy.special import ndtri
+
+    ratio = 2.0
+    for _ in range(40):
+        ratio = (1 + ratio) ** (1 / (dimension + 1))
+    steps = ratio ** -np.arange(1, dimension + 1)
+    shift = np.random.default_rng(seed).random(dimension)
+    points = (shift[:, None] + np.outer(steps, np.arange(1, count + 1))) % 1.0
+    return np.asarray(ndtri(np.clip(points, 1e-12, 1 - 1e-12)))

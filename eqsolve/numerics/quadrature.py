@@ -1,0 +1,368 @@
+"""Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks, refined where needed.
+
+Along one Gaussian direction the real line is cut into panels; kinks and jumps of the integrands are panel ends. Further
+Gaussian directions, in which the integrands are polynomials once the first is chosen well, take few Gauss–Hermite
+nodes; where they are not, many. All nodes of all panels are evaluated at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sympy import Basic
+
+from eqsolve.compile.fixed_point import Plan
+from eqsolve.numerics.quadrature_rows import Rows, node_arguments, stacked
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = ["Lines", "Mesh", "adapt", "coarse_mesh", "expectations", "gradients", "normal_density", "stacked"]
+
+_REACH = 38.0  # the normal density is 1e-314 there
+_EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
+_COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
+_SNAP = 0.05
+_PANELS = 5000  # to be cut at once; more there are only of integrands with a pole on the way
+_CURVED = 4  # zeros looked for of a switch that is not linear
+
+
+@functools.lru_cache(maxsize=16)
+def legendre(order: int) -> tuple[Array, Array, Array]:
+    """Return Gauss–Legendre nodes and weights on [-1, 1], and the map to the three highest Legendre coefficients."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    table = np.polynomial.legendre.legvander(nodes, order - 1)
+    degrees = np.arange(order)
+    to_coefficients = (table * weights[:, None] * (degrees + 0.5)).T
+    return nodes, weights, to_coefficients[-3:]
+
+
+def normal_density(x: Array) -> Array:
+    return np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Panels [left, right] on rows, with the signs of the switches on each; an end may be a kink that moves.
+
+    ``cuts`` are all panels that were looked at in the end, those that add nothing included.
+    """
+
+    rows: Rows
+    row: Array
+    left: Array
+    right: Array
+    left_kink: Array
+    right_kink: Array
+    signs: Array
+    points: Array
+    order: int
+    cuts: tuple[Array, ...] = ()
+
+    def moved(self, kinks: Array) -> Mesh:
+        """Return the mesh with the ends at kinks put where the kinks are now."""
+        if not kinks.shape[1]:
+            return self
+        ends = []
+        for end, kink in ((self.left, self.left_kink), (self.right, self.right_kink)):
+            ends.append(np.where(kink >= 0, kinks[self.row, np.maximum(kink, 0)], end))
+        return replace(self, left=ends[0], right=ends[1])
+
+    def nodes(self) -> tuple[Array, Array, Array, list[Array]]:
+        """Return (row, x, weight, signs) of all nodes; the single points come last."""
+        reference, weights, _ = legendre(self.order)
+        half = (self.right - self.left) / 2
+        x = ((self.left + self.right) / 2)[:, None] + half[:, None] * reference
+        share = half[:, None] * weights * normal_density(x) * self.rows.weight[self.row][:, None]
+        at = np.concatenate([np.repeat(self.row, self.order), self.points])
+        signs = np.repeat(self.signs[: len(self.row)], self.order, axis=0)
+        signs = np.concatenate([signs, self.signs[len(self.row) :]])
+        x_all = np.concatenate([x.ravel(), np.zeros(len(self.points))])
+        w_all = np.concatenate([share.ravel(), self.rows.weight[self.points]])
+        return at, x_all, w_all, list(signs.T)
+
+    def halved(self) -> Mesh:
+        """Return the mesh with every panel cut in two."""
+        middle, none = (self.left + self.right) / 2, np.full(len(self.row), -1)
+        panels, points = self.signs[: len(self.row)], self.signs[len(self.row) :]
+        return replace(
+            self, row=np.concatenate([self.row, self.row]), left=np.concatenate([self.left, middle]),
+            right=np.concatenate([middle, self.right]), left_kink=np.concatenate([self.left_kink, none]),
+            right_kink=np.concatenate([none, self.right_kink]), signs=np.concatenate([panels, panels, points]),
+        )  # fmt: skip
+
+
+class Lines:
+    """One model at given numbers: kinks on rows, signs at points, integrands at nodes."""
+
+    def __init__(self, plan: Plan, parameters: Sequence[float], unknowns: Array) -> None:
+        self.plan, self.parameters, self.unknowns = plan, parameters, unknowns
+        self.rough = False
+        self._kinks: tuple[Rows, Array] | None = None
+
+    def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
+        given = node_arguments(self.plan, self.parameters, self.unknowns, rows, at, x)
+        return self.plan.run_stages(
+            given, len(x), signs, unknowns=self.unknowns, owner=rows.owner[at], rough=self.rough
+        )
+
+    def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
+        full = self.arguments(rows, at, x, signs)
+        return stacked(self.plan.integrand_values()(*full), len(x))
+
+    def signs(self, rows: Rows, at: Array, x: Array) -> Array:
+        """Return the switches at points, one column each."""
+        plan = self.plan
+        if not plan.switches:
+            return np.zeros((len(x), 0))
+        full = self.arguments(rows, at, x)
+        first = len(plan.arguments) - len(plan.stages)
+        chosen = [full[first + place] for place, stage in enumerate(plan.stages) if stage in plan.switches]
+        return np.stack(chosen, axis=1)
+
+    def kinks(self, rows: Rows) -> Array:
+        """Return where the switches change sign on each row (out of reach where they do not)."""
+        if self._kinks is None or self._kinks[0] is not rows:
+            self._kinks = (rows, self._find_kinks(rows))
+        return self._kinks[1]
+
+    def _find_kinks(self, rows: Rows) -> Array:
+        plan = self.plan
+        lines = np.arange(len(rows.weight))
+        if not plan.switches:
+            return np.zeros((len(lines), 0))
+        ends = [
+            node_arguments(plan, self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)
+        ]
+        found = []
+        for switch in plan.switches:
+            if plan.is_linear(switch):
+                found += self._linear_kinks(switch, lines, ends)
+            else:
+                found += self._curved_kinks(switch, rows, lines)
+        kinks = np.stack(found, axis=1)
+        kinks = np.where(np.isfinite(kinks), kinks, _REACH)
+        return np.clip(kinks, -_REACH, _REACH)
+
+    def _linear_kinks(self, switch: Any, lines: Array, ends: list[list[Any]]) -> list[Array]:
+        plan = self.plan
+        function = plan.lowered(switch, lambda: [switch.expression])
+        found = []
+        for signs in plan.switch_combinations(switch):
+            stages, given = [], iter(signs)
+            for stage in plan.stages:
+                stages.append(float(next(given)) if stage in plan.switches else 0.0)
+            low, high = (np.broadcast_to(function(*end, *stages)[0], lines.shape) for end in ends)
+            with np.errstate(all="ignore"):
+                found.append(-low / (high - low))
+        return found
+
+    def _curved_kinks(self, switch: Any, rows: Rows, lines: Array, most: int = _CURVED, steps: int = 240) -> list[Array]:
+        """Return the first few zeros of a switch that is not linear: sign changes on a grid, then halved."""
+        grid = np.sinh(np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH), steps))
+        place = self.plan.switches.index(switch)
+        at = np.repeat(lines, steps)
+        table = self.signs(rows, at, np.tile(grid, len(lines)))[:, place].reshape(len(lines), steps)
+        found = np.full((len(lines), most), _REACH)
+        row, cell = np.nonzero(table[:, 1:] * table[:, :-1] < 0)
+        rank = np.zeros(len(row), dtype=int)
+        for index in range(1, len(row)):
+            rank[index] = rank[index - 1] + 1 if row[index] == row[index - 1] else 0
+        keep = rank < most
+        row, cell, rank = row[keep], cell[keep], rank[keep]
+        low, high, sign = grid[cell], grid[cell + 1], table[row, cell]
+        for _ in range(60 if len(row) else 0):
+            middle = (low + high) / 2
+            same = self.signs(rows, lines[row], middle)[:, place] == sign
+            low, high = np.where(same, middle, low), np.where(same, high, middle)
+        found[row, rank] = (low + high) / 2
+        return list(found.T)
+
+
+def first_panels(rows: Rows, kinks: Array, edges: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Return (row, left, right, left kink, right kink) of the panels between given edges and kinks."""
+    lines = np.flatnonzero(~rows.is_point)
+    count, kinked = len(lines), kinks.shape[1]
+    fixed = np.array(np.broadcast_to(edges, (count, len(edges))))
+    labels = np.full((count, len(edges)), -1)
+    if kinked and count:  # an edge beside a kink would be left behind when the kink moves: it becomes the kink
+        gaps = np.abs(edges[None, 1:-1, None] - kinks[lines][:, None, :])
+        nearest = gaps.argmin(axis=2)
+        row, place = np.nonzero(gaps.min(axis=2) < _SNAP)
+        fixed[row, place + 1] = kinks[lines[row], nearest[row, place]]
+        labels[row, place + 1] = nearest[row, place]
+    ends = np.clip(np.concatenate([fixed, kinks[lines]], axis=1), edges[0], edges[-1])
+    labels = np.concatenate([labels, np.broadcast_to(np.arange(kinked), (count, kinked))], axis=1)
+    order = np.argsort(ends, axis=1, kind="stable")
+    ends, labels = np.take_along_axis(ends, order, axis=1), np.take_along_axis(labels, order, axis=1)
+    row = np.repeat(lines, ends.shape[1] - 1)
+    parts = [ends[:, :-1].ravel(), ends[:, 1:].ravel(), labels[:, :-1].ravel(), labels[:, 1:].ravel()]
+    keep = parts[1] - parts[0] > 1e-13 * (1 + np.abs(parts[0]))
+    return (row[keep], *(part[keep] for part in parts))
+
+
+def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> Mesh:
+    """Return few panels of few nodes, enough to find where solutions are."""
+    row, left, right, left_kink, right_kink = first_panels(rows, lines.kinks(rows), _COARSE)
+    points = np.flatnonzero(rows.is_point)
+    signs = np.concatenate([
+        lines.signs(rows, row, (left + right) / 2), lines.signs(rows, points, np.zeros(len(points))),
+    ])  # fmt: skip
+    return Mesh(rows, row, left, right, left_kink, right_kink, signs, points, order)
+
+
+def adapt(
+    lines: Lines,
+    rows: Rows,
+    *,
+    order: int = 16,
+    tolerance: float = 1e-16,
+    rounds: int = 45,
+    dropped: float = 1e-19,
+    reach: float = _REACH,
+    like: Mesh | None = None,
+    most: int = _PANELS,
+) -> Mesh:
+    """Return panels on which every integrand is resolved: the high Legendre coefficients are negligible.
+
+    Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that of degree n. Panels
+    that add less than ``dropped`` relative to the whole are left out. The panels of ``like``, a mesh of the same problem at
+    other unknowns, are taken to begin with. More than ``most`` at once are not cut further.
+    """
+    kinks = lines.kinks(rows)
+    panels = None if like is None else _again(like, rows, kinks)
+    if panels is None:
+        panels = first_panels(rows, kinks, np.unique(np.clip(_EDGES, -reach, reach)))
+    points = np.flatnonzero(rows.is_point)
+    point_signs = lines.signs(rows, points, np.zeros(len(points)))
+    accepted: list[tuple[Array, ...]] = []
+    looked: list[tuple[Array, ...]] = []
+    size: Any = 0.0
+    if len(points):
+        values = lines.values(rows, points, np.zeros(len(points)), list(point_signs.T))
+        size = np.abs(values) @ rows.weight[points]
+    for round_ in range(rounds):
+        row, left, right, left_kink, right_kink = panels
+        if not len(row):
+            break
+        signs = lines.signs(rows, row, (left + right) / 2)
+        mesh = Mesh(rows, row, left, right, left_kink, right_kink, signs, points[:0], order)
+        at, x, _, node_signs = mesh.nodes()
+        with np.errstate(all="ignore"):
+            scaled = lines.values(rows, at, x, node_signs) * (normal_density(x) * rows.weight[at])
+        scaled = np.where(np.isfinite(scaled), scaled, 0.0).reshape(len(scaled), len(row), order)
+        _, weights, top = legendre(order)
+        half = (right - left) / 2
+        mass = np.abs(scaled) @ weights * half
+        tail = np.abs(scaled @ top.T).sum(axis=2)
+        peak = np.abs(scaled).max(axis=2)
+        with np.errstate(all="ignore"):
+            error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
+        reference = np.maximum(size + mass.sum(axis=1), 1e-300)[:, None]
+        good = (error <= tolerance * reference).all(axis=0)
+        if round_ == rounds - 1 or len(row) > most:
+            good[:] = True
+        size = size + mass[:, good].sum(axis=1)
+        useful = good & (mass > dropped * reference).any(axis=0)
+        looked.append(tuple(part[good] for part in panels))
+        accepted.append(tuple(part[useful] for part in (row, left, right, left_kink, right_kink, signs)))
+        bad = ~good
+        middle, none = (left + right) / 2, np.full(len(row), -1)
+        panels = tuple(  # type: ignore[assignment]
+            np.concatenate([a[bad], b[bad]])
+            for a, b in ((row, row), (left, middle), (middle, right), (left_kink, none), (none, right_kink))
+        )
+    parts = [np.concatenate(column) for column in zip(*accepted, strict=True)] if accepted else None
+    if parts is None:
+        empty = np.zeros(0)
+        whole = np.zeros(0, dtype=int)
+        return Mesh(rows, whole, empty, empty, whole, whole, point_signs, points, order)
+    signs = np.concatenate([parts[5], point_signs])
+    cuts = tuple(np.concatenate(column) for column in zip(*looked, strict=True))
+    return Mesh(rows, parts[0], parts[1], parts[2], parts[3], parts[4], signs, points, order, cuts)
+
+
+def _again(like: Mesh, rows: Rows, kinks: Array) -> tuple[Array, Array, Array, Array, Array] | None:
+    """Return the panels of another mesh with their kinks moved; None if these have changed order."""
+    if not like.cuts or len(like.rows.weight) != len(rows.weight):
+        return None
+    row, left, right, left_kink, right_kink = like.cuts
+    if kinks.shape[1]:
+        left = np.where(left_kink >= 0, kinks[row, np.maximum(left_kink, 0)], left)
+        right = np.where(right_kink >= 0, kinks[row, np.maximum(right_kink, 0)], right)
+    return (row, left, right, left_kink, right_kink) if (right > left).all() else None
+
+
+def expectations(lines: Lines, mesh: Mesh) -> Array:
+    """Return the means of the integrands, one row per integrand, one column per set of unknowns."""
+    at, x, share, signs = mesh.nodes()
+    with np.errstate(all="ignore"):
+        values = lines.values(mesh.rows, at, x, signs)
+        return _sums(values * share, mesh.rows.owner[at], lines.unknowns.shape[1])
+
+
+def _sums(values: Array, owner: Array, count: int) -> Array:
+    if count == 1:
+        return values.sum(axis=1)[:, None]
+    if not len(values):
+        return np.zeros((0, count))
+    return np.stack([np.bincount(owner, weights=row, minlength=count) for row in values])
+
+
+def gradients(lines: Lines, mesh: Mesh, along: tuple[Basic, ...]) -> tuple[Array, Array, Array]:
+    """Return means, their derivatives along variables, and the means of absolute values, for one set of unknowns."""
+    plan = lines.plan
+    at, x, share, signs = mesh.nodes()
+    with np.errstate(all="ignore"):
+        full = lines.arguments(mesh.rows, at, x, signs)
+        values = stacked(plan.integrand_values()(*full), len(x))
+        slopes = stacked(plan.integrand_slopes(along)(*full), len(x))
+        weighted = values * share
+        means = weighted.sum(axis=1)
+        derivatives = (np.where(np.isfinite(slopes), slopes, 0.0) @ share).reshape(len(values), len(along))
+        derivatives += _jump_terms(lines, mesh.rows, along)
+    return means, derivatives, np.abs(weighted).sum(axis=1)
+
+
+def _jump_terms(lines: Lines, rows: Rows, along: tuple[Basic, ...]) -> Array:
+    """Return what moving jumps add to derivatives: (left − right value) × density × how the jump moves."""
+    plan = lines.plan
+    out = np.zeros((len(plan.integrands), len(along)))
+    if not plan.switches:
+        return out
+    kinks = lines.kinks(rows)
+    column = []
+    for index, switch in enumerate(plan.switches):
+        column += [index] * (len(plan.switch_combinations(switch)) if plan.is_linear(switch) else _CURVED)
+    row, which = np.nonzero((np.abs(kinks) < _REACH) & ~rows.is_point[:, None])
+    if not len(row):
+        return out
+    x = kinks[row, which]
+    number = np.array(column)[which]
+    nudge = 1e-7 * (1 + np.abs(x))
+    before, after = (lines.signs(rows, row, x + side * nudge) for side in (-1, 1))
+    own = np.arange(len(row))
+    real = before[own, number] != after[own, number]
+    if not real.any():
+        return out
+    row, x, number, before, after = (part[real] for part in (row, x, number, before, after))
+    # the same place may be found through several combinations of other switches: keep it once
+    _, first = np.unique(np.stack([row, number, np.round(x, 9)]), axis=1, return_index=True)
+    row, x, number, before, after = (part[first] for part in (row, x, number, before, after))
+    left = lines.arguments(rows, row, x, list(before.T))
+    right = lines.arguments(rows, row, x, list(after.T))
+    jump = stacked(plan.integrand_values()(*left), len(x)) - stacked(plan.integrand_values()(*right), len(x))
+    share = rows.weight[row] * normal_density(x)
+    axes = (*plan.normals, *plan.constants)
+    for index, switch in enumerate(plan.switches):
+        here = number == index
+        if not here.any():
+            continue
+        slopes = plan.lowered(("switch", switch, along), lambda switch=switch: plan.totals(switch.expression, (*along, *axes)))  # type: ignore[misc]
+        found = stacked(slopes(*left), len(x))[:, here]
+        crossing = (found[len(along) :] * (rows.scale[row[here]] * rows.direction[row[here]]).T).sum(axis=0)
+        out += (jump[:, here] * share[here]) @ (-found[: len(along)] / crossing).T
+    return out

@@ -1,0 +1,1 @@
+"""What may be wrong in a declaration, found before anything runs."""

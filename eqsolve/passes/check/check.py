@@ -1,0 +1,166 @@
+"""Everything that can be wrong with a model, found before it is solved and reported at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from sympy import Basic, Symbol
+
+from eqsolve.errors import ModelError, did_you_mean
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
+from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Law
+from eqsolve.language.model import Model
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
+from eqsolve.language.system import System
+from eqsolve.passes.check.flow import flow_problems
+from eqsolve.passes.check.scalar import cases_problems, fixed_point_problems, singularity_problems
+from eqsolve.passes.check.system import system_problems
+
+__all__ = ["RESERVED", "check"]
+
+RESERVED = (
+    "model", "params", "t_max", "rtol", "atol", "at", "at2", "kernels", "order", "seed", "solver", "progress", "step",
+    "precision", "start", "checkpoint", "region",
+    "out", "plot", "json", "resume", "d", "seeds", "executor",
+)  # fmt: skip
+"""Options of solve, validate and sweep: a parameter of the same name could not be set."""
+
+
+def check(model: Model) -> None:
+    """Raise one ModelError that lists every problem of a model; return nothing when it is sound.
+
+    Examples
+    --------
+    >>> eqsolve.check(eqsolve.load("my_model"))
+    """
+    if not isinstance(model, Model):
+        raise ModelError(f"check takes a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
+    _accept(model)
+
+
+@functools.lru_cache(maxsize=256)
+def _accept(model: Model) -> None:
+    """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
+    match model:
+        case System():
+            found = system_problems(model)
+        case FixedPoint():
+            found = fixed_point_problems(model)
+        case Cases():
+            found = cases_problems(model)
+        case Singularity():
+            found = singularity_problems(model)
+        case Flow():
+            found = flow_problems(model)
+        case _:
+            raise ModelError(f"a model is a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
+    shared = (*_laws(model), *_names(model), *_defaults(model), *_conditions(model), *_closed_forms(model))
+    problems = tuple(dict.fromkeys((*found, *shared)))
+    if len(problems) == 1:
+        raise ModelError(f"model `{model.name}`: {problems[0]}", problems)
+    if problems:
+        lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
+        raise ModelError(f"model `{model.name}` has {len(problems)} problems:\n{lines}", problems)
+
+
+def _laws(model: Model) -> Iterator[str]:
+    """Every random variable has a law, in parameters (and unknowns of a fixed point), moments included."""
+    elsewhere = isinstance(model, Singularity) and bool(model.law_of)
+    allowed = (Parameter, Unknown) if isinstance(model, FixedPoint) else (Parameter,)
+    for item in model.randoms:
+        law = getattr(model, "laws", {}).get(item) or model.defaults.get(item, item.law)
+        if law is None and not elsewhere:
+            yield (
+                f"random variable `{item}` of model `{model.name}` ({model.location}) has no law; "
+                f"declare it as random('{item}', Normal(0, 1)) or another law"
+            )
+        if law is not None:
+            yield from _law_symbols(model, f"the law {law} of `{item}` ({model.location})", law, allowed)
+    starts = {**getattr(model, "init", {}), **getattr(model, "state", {})}
+    for key, law in starts.items():
+        if isinstance(law, Law):
+            yield from _law_symbols(
+                model, f"the initial law {law} of `{key}` ({model.location})", law, (Parameter,)
+            )
+
+
+def _law_symbols(model: Model, label: str, law: Basic, allowed: tuple[type[Named], ...]) -> Iterator[str]:
+    bare = law.xreplace({node: Symbol("E") for node in law.atoms(E)}).free_symbols - {Symbol("E")}
+    averaged = set().union(*(node.free_symbols for node in law.atoms(E)))
+    odd = [item for item in bare if not isinstance(item, allowed)]
+    odd += [item for item in averaged if not isinstance(item, (*allowed, Random))]
+    for item in sorted({*odd, *law.atoms(Value)}, key=str):
+        near = did_you_mean(str(item), model.names)
+        yield f"{label} uses `{item}`; expected parameters, and random variables only inside E(...){near}"
+
+
+def _names(model: Model) -> Iterator[str]:
+    here = f"model `{model.name}` ({model.location})"
+    for item in (*model.parameters, *model.randoms):
+        if item.name in RESERVED:
+            yield f"{here} has a {item.kind_name} named `{item.name}`, which is an option of solve; rename it"
+    for part in ("observables", "variables"):
+        for name in getattr(model, part, {}):
+            other = model.names.get(name)
+            if part == "observables" and name in getattr(model, "variables", {}):
+                yield f"{here} has an observable and a variable named `{name}`; give them different names"
+            clash = (Parameter, Unknown) if part == "variables" else (Named, Head)
+            if isinstance(other, clash) and not isinstance(other, Plain):
+                yield f"{here} has {part[:-1]} `{name}`, named like the {other.kind_name} `{name}`; rename it"
+
+
+def _defaults(model: Model) -> Iterator[str]:
+    """Every default lies in its parameter's domain."""
+    for item in model.parameters:
+        value = model.defaults.get(item, item.default)
+        if value is None:
+            continue
+        where = f"the default of `{item}` in model `{model.name}` ({model.location})"
+        if isinstance(value, Law):
+            yield f"{where} is the law {value}; expected a number"
+            continue
+        if not value.is_number or not value.is_extended_real:
+            yield f"{where} is `{value}`; expected a number"
+            continue
+        low, high = item.bounds
+        for word in ("positive", "nonnegative", "negative", "nonpositive", "integer"):
+            if getattr(item, f"is_{word}") and getattr(value, f"is_{word}") is False:
+                yield f"{where} is {value}; expected {'an' if word == 'integer' else 'a'} {word} number"
+                break
+        else:
+            if (low is not None and value < low) or (high is not None and value > high):
+                yield f"{where} is {value}; expected a number in [{low}, {high}]"
+
+
+def _conditions(model: Model) -> Iterator[str]:
+    for condition in model.conditions:
+        odd = [item for item in sorted(condition.free_symbols, key=str) if not isinstance(item, Parameter)]
+        if odd or condition.has(Value):
+            item = odd[0] if odd else next(iter(condition.atoms(Value)))
+            yield (
+                f"the condition `{condition}` of model `{model.name}` ({model.location}) uses `{item}`; "
+                "expected parameters only"
+            )
+
+
+def _closed_forms(model: Model) -> Iterator[str]:
+    """``exact=`` names unknowns or observables, in declared symbols."""
+    known = {item.name for item in getattr(model, "unknowns", ())} | set(model.observables)
+    for key, expr in getattr(model, "exact", {}).items():
+        name = (
+            key.head.name
+            if isinstance(key, Value)
+            else key
+            if isinstance(key, str)
+            else getattr(key, "name", str(key))
+        )
+        label = f"the closed form of `{name}` ({model.location})"
+        if name not in known:
+            yield f"{label} belongs to no unknown or observable{did_you_mean(name, known)}"
+        for item in sorted(getattr(expr, "free_symbols", ()), key=str):
+            if not isinstance(item, Named | Head):
+                near = did_you_mean(item.name, model.names)
+                yield f"{label} uses `{item}`, a plain sympy symbol that nothing defines{near}"

@@ -1,0 +1,159 @@
+"""What must hold of a `Flow`: coordinates and samples kept apart, θ → w → f → ℓ → g → θ' in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sympy import Basic, Expr
+
+from eqsolve.errors import ModelError, did_you_mean
+from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Law
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Random, State, Time
+from eqsolve.passes.check.expressions import ExpressionCheck, Scope
+from eqsolve.passes.flow.substitution import change_states, new_states
+
+__all__ = ["flow_problems"]
+
+_REASONS = {
+    ("weight", Field): "a field is made of the weights, f = X w(θ), so a weight depends on the state only",
+    ("weight", Gradient): "a gradient is made of the weights' fields, so a weight depends on the state only",
+    ("loss gradient", State): "it acts sample by sample, so it depends on the fields only",
+    ("loss gradient", Gradient): "a gradient is made of it, g = Xᵀℓ/δ, so it depends on the fields only",
+    ("drift", Field): "a drift acts coordinate by coordinate; fields reach it through the gradients",
+    ("initial value", Field): "a start depends on parameters and random constants only",
+    ("initial value", Gradient): "a start depends on parameters and random constants only",
+    ("initial value", State): "a start depends on parameters and random constants only",
+}
+
+
+def flow_problems(model: Flow) -> list[str]:
+    """Return everything that is wrong with a flow: weights, losses, drift, start, then observables."""
+    check = ExpressionCheck(model, (Parameter, Random, Time, State, Field, Gradient))
+    times = tuple(item for item in model.time_symbols)
+    for role, name, expr in _parts(model):
+        scope = Scope(f"the {role} of `{name}` ({model.location})", times=times, random=True)
+        check.visit(expr, scope)
+        for item in sorted(expr.free_symbols, key=str):
+            reason = _REASONS.get((role, type(item)))
+            if reason:
+                check.report(scope, f"depends on the {item.kind_name} `{item}`; {reason}")
+        for node in sorted(expr.atoms(E), key=str):
+            check.report(
+                scope,
+                f"contains the expectation `{node}`; expected an expression of one coordinate or sample",
+            )
+    for name, expr in model.variables.items():
+        check.visit(expr, Scope(f"variable `{name}` ({model.location})", times=times, random=True))
+    for name, expr in model.observables.items():
+        _observable(check, model, name, expr, times)
+    problems = [*_undeclared(model), *_unused(model), *_two_sided(model)]
+    if len(times) > 1:
+        problems.append(
+            f"flow `{model.name}` ({model.location}) uses {len(times)} times, "
+            f"{', '.join(f'`{item}`' for item in times)}; expected one, the running time"
+        )
+    if not isinstance(model.ratio, Parameter):
+        problems.append(
+            f"flow `{model.name}` ({model.location}): ratio= takes a parameter, got `{model.ratio}`"
+        )
+    for item in model.substitute:
+        if item not in model.state:
+            problems.append(f"flow `{model.name}` ({model.location}): substitute= names `{item}`, which is no state of it")
+    if not check.problems and not problems:
+        try:
+            change_states(model)
+        except ModelError as error:
+            problems.append(str(error))
+    return [*check.problems, *problems]
+
+
+def _parts(model: Flow) -> Iterator[tuple[str, str, Expr]]:
+    for field, weight in zip(model.fields, model.weights, strict=True):
+        yield "weight", field.name, weight
+    for gradient, loss in zip(model.gradients, model.loss_gradient, strict=True):
+        yield "loss gradient", gradient.name, loss
+    for state, drift in model.drift.items():
+        yield "drift", state.name, drift
+    for state, start in model.state.items():
+        if not isinstance(start, Law):
+            yield "initial value", state.name, start
+
+
+def _undeclared(model: Flow) -> Iterator[str]:
+    """Find components used but not listed, and components listed twice."""
+    here = f"flow `{model.name}` ({model.location})"
+    listed: dict[type[Named], tuple[str, list[Named]]] = {
+        State: ("state", list(model.state)),
+        Field: ("fields", list(model.fields)),
+        Gradient: ("gradients", list(model.gradients)),
+    }
+    fresh = new_states(model) if model.substitute else ()
+    for kind, (part, members) in listed.items():
+        names = [item.name for item in members]
+        for name, item in sorted(model.names.items()):
+            if type(item) is kind and item not in members and item not in fresh:
+                near = did_you_mean(name, names) or f"; add it to {part}="
+                yield f"{here} uses the {item.kind_name} `{name}`, which {part}= does not list{near}"
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield f"{here} lists `{name}` twice in {part}="
+
+
+def _unused(model: Flow) -> Iterator[str]:
+    here = f"flow `{model.name}` ({model.location})"
+    losses: set[Basic] = set().union(*(loss.free_symbols for loss in model.loss_gradient))
+    seen: set[Basic] = losses.union(*(expr.free_symbols for expr in model.observables.values()))
+    for field in model.fields:
+        if field not in seen:
+            yield (
+                f"{here} has the field `{field}`, which no loss gradient and no observable uses; "
+                "use it, or remove it with its weight"
+            )
+    drifts: set[Basic] = set().union(*(drift.free_symbols for drift in model.drift.values()))
+    for gradient, loss in zip(model.gradients, model.loss_gradient, strict=True):
+        if gradient in drifts and loss == 0:
+            yield (
+                f"{here} has the gradient `{gradient}` in a drift, but its loss gradient is 0; "
+                "give it one, or leave it out of the drift"
+            )
+
+
+# --- coordinates (θ, w, g) and samples (f, ξ) ---------------------------------------------------------------
+def _sides(model: Flow) -> tuple[set[Basic], set[Basic]]:
+    """Return the random constants drawn per coordinate and those drawn per sample."""
+    starts = [start for start in model.state.values() if not isinstance(start, Law)]
+    coordinates = [*model.weights, *model.drift.values(), *starts]
+    found = []
+    for group in (coordinates, model.loss_gradient):
+        symbols: set[Basic] = set().union(*(expr.free_symbols for expr in group))
+        found.append({item for item in symbols if isinstance(item, Random)})
+    return found[0], found[1]
+
+
+def _two_sided(model: Flow) -> Iterator[str]:
+    coordinates, samples = _sides(model)
+    for item in sorted(coordinates & samples, key=str):
+        yield (
+            f"flow `{model.name}` ({model.location}) uses `{item}` per coordinate (weights, drift or start) "
+            "and per sample (loss gradient); a teacher enters the loss through its field, noise through a "
+            "random variable of its own"
+        )
+
+
+def _observable(check: ExpressionCheck, model: Flow, name: str, expr: Expr, times: tuple[Time, ...]) -> None:
+    scope = Scope(f"observable `{name}` ({model.location})", times=times)
+    check.visit(expr, scope)
+    coordinates, samples = _sides(model)
+    for node in sorted(expr.atoms(E), key=str):
+        inner = node.argument.free_symbols
+        first = sorted(
+            (x for x in inner if isinstance(x, State | Gradient) or x in coordinates - samples), key=str
+        )
+        second = sorted((x for x in inner if isinstance(x, Field) or x in samples - coordinates), key=str)
+        if first and second:
+            check.report(
+                scope,
+                f"mixes `{first[0]}`, which lives on the d coordinates, and `{second[0]}`, which lives on "
+                f"the n samples, in one expectation `{node}`; expected one kind in each E(...)",
+            )

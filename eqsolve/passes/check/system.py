@@ -1,0 +1,357 @@
+"""What must hold of a `System`: one definition per unknown, causal equations, a start, laws that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sympy import Basic, Derivative, Expr, ImmutableMatrix, Tuple
+
+from eqsolve.errors import ModelError, did_you_mean
+from eqsolve.language.equations import Equation
+from eqsolve.language.laws import Law
+from eqsolve.language.nodes import GP
+from eqsolve.language.symbols import (
+    Correlation,
+    Head,
+    Named,
+    Parameter,
+    Process,
+    Random,
+    Response,
+    Time,
+    Value,
+)
+from eqsolve.language.system import System
+from eqsolve.passes.forms.causality import analyse_causality
+from eqsolve.passes.check.expressions import ExpressionCheck, Scope
+from eqsolve.passes.check.symmetry import is_asymmetric
+from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
+from eqsolve.passes.forms.reads import free_times
+from eqsolve.passes.rewrite.substitution import derive_substitutions
+
+__all__ = ["system_problems"]
+
+
+def system_problems(system: System) -> list[str]:
+    """Return everything that is wrong with a system, equations first."""
+    check = ExpressionCheck(system, (Parameter, Random, Time), system.start)
+    wrong = {equation: tuple(_left_hand_side(equation, system)) for equation in system.equations}
+    lefts = [problem for problems in wrong.values() for problem in problems]
+    check.problems.update(dict.fromkeys(lefts))
+    check.meant = frozenset(name for equation in system.equations if wrong[equation] for name in _meant(equation, check))
+    for equation in system.equations:
+        if equation.head is not None:
+            check.visit(equation.rhs, replace(_scope(equation), any_time=bool(wrong[equation])))
+            if not wrong[equation]:
+                _symmetry(check, equation)
+    _laws(check, system)
+    _observables(check, system)
+    _starts(check, system)
+    for problem in (*_running_times(system), *_start_time(system)):
+        check.problems[problem] = None
+    _constraints(check, system)
+    if not lefts:
+        for problem in (*_cycles(system), *_substitutions(check, system), *_multipliers(check, system)):
+            check.problems[problem] = None
+    return check.gathered()
+
+
+# --- equations ----------------------------------------------------------------------------------------------
+def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
+    target, lhs = equation.target, equation.lhs
+    if target is None:
+        if isinstance(lhs, Named):
+            yield (
+                f"{equation.label} defines the {lhs.kind_name} `{lhs}`, which is not an unknown function; "
+                "the left-hand side must be a function at its times, such as `w(t)`"
+            )
+        else:
+            yield (
+                f"{equation.label} names no unknown: the left-hand side must be a function at its times, "
+                f"such as `w(t)`, or its derivative, such as `w(t).diff(t)`; got `{lhs}`{_solved_for(equation, system)}"
+            )
+        return
+    odd = [moment for moment in target.moments if not isinstance(moment, Time)]
+    shape = ", ".join(("t", "t'")[: len(target.moments)])
+    if odd:
+        yield (
+            f"{equation.label} has `{target}` on its left; expected time variables there, "
+            f"`{target.head.name}({shape})`; a value at the start belongs into init="
+        )
+    elif len(set(target.moments)) < len(target.moments):
+        yield (
+            f"{equation.label} has the same time twice on its left, `{target}`; expected two times, "
+            f"`{target.head.name}({shape})`; a value on the diagonal belongs into init="
+        )
+    elif isinstance(lhs, Derivative) and lhs.variables[0] != target.moments[0]:
+        yield (
+            f"{equation.label} is a derivative in the second time `{lhs.variables[0]}`; "
+            f"expected one in the first, `{target}.diff({target.moments[0]})`"
+        )
+    if target.head in system.noises:
+        yield (
+            f"{equation.label} defines `{target.head.name}`, which also has a law in laws=; "
+            "a process has either an equation or a law: remove one of them"
+        )
+
+
+def _meant(equation: Equation, check: ExpressionCheck) -> set[str]:
+    """Return the unknowns that an equation with a wrong left-hand side was probably to define."""
+    if equation.head is not None:
+        return {equation.head.name}
+    for side in (equation.lhs, equation.rhs):
+        found = {value.head.name for value in side.atoms(Value)} - set(check.defined)
+        if found:
+            return found
+    return set()
+
+
+def _solved_for(equation: Equation, system: System) -> str:
+    """Return how to write an equation whose left-hand side is a balance, where that can be told."""
+    inner = equation.rhs.expr if isinstance(equation.rhs, Derivative) else equation.rhs
+    if isinstance(inner, Value) and inner.head not in system.unknowns:
+        return "; exchange its two sides"
+    found = sorted(equation.lhs.atoms(Derivative), key=str) or sorted(equation.lhs.atoms(Value), key=str)
+    if len(found) == 1:
+        shown = found[0]
+        if isinstance(shown, Derivative):
+            shown = f"{shown.expr}.diff({shown.variables[0]})"
+        return f"; solve it for `{shown}` and write Eq({shown}, ...)"
+    return ""
+
+
+def _scope(equation: Equation) -> Scope:
+    """Return the scope of a right-hand side; of a response only t' <= t is asked for."""
+    target = equation.target
+    assert target is not None
+    ordered = isinstance(target.head, Response) and len(set(target.moments)) == 2
+    order = frozenset({(target.moments[1], target.moments[0])} if ordered else ())
+    return Scope(equation.label, tuple(target.moments), order, random=isinstance(target.head, Process))
+
+
+def _symmetry(check: ExpressionCheck, equation: Equation) -> None:
+    target = equation.target
+    if target is None or not isinstance(target.head, Correlation) or equation.is_differential:
+        return
+    first, second = target.moments
+    if first != second and is_asymmetric(equation.rhs, first, second):
+        check.report(
+            _scope(equation),
+            f"gives the correlation `{target.head.name}` a right-hand side that changes when `{first}` and "
+            f"`{second}` are exchanged; a correlation is symmetric: correct it, or use response()",
+        )
+
+
+def _cycles(system: System) -> Iterator[str]:
+    """Name the circles of definitions, shortest first, one for each group of unknowns caught in them."""
+    place = {equation.key: equation.location for equation in system.equations}
+    declared = {head.name: position for position, head in enumerate(system.unknowns)}
+    named: set[str] = set()
+    for cycle in sorted(analyse_causality(system).cycles, key=len):
+        if named.intersection(cycle):
+            continue
+        named.update(cycle)
+        begin = min(range(len(cycle)), key=lambda index: declared[cycle[index]])
+        names = [*cycle[begin:], *cycle[:begin]]
+        chain = " -> ".join([*names, names[0]])
+        where = ", ".join(str(place[name]) for name in names if place.get(name))
+        yield (
+            f"equation for `{names[0]}` ({where}) needs its own value at the same time: {chain}; "
+            "a definition may meet itself only under an integral, an expectation or a derivative in time"
+        )
+
+
+def _substitutions(check: ExpressionCheck, system: System) -> Iterator[str]:
+    """Prove the changes of variable, unless an equation or a start they rest on is wrong already."""
+    labels = [equation.label for equation in system.equations if equation.head in system.substitute]
+    labels += [f"the initial value of `{key}`" for key in system.init]
+    if system.substitute and not any(problem.startswith(tuple(labels)) for problem in check.problems):
+        try:
+            derive_substitutions(system)
+        except ModelError as error:
+            yield from error.problems
+
+
+def _running_times(system: System) -> Iterator[str]:
+    """All processes run in one time: their paths are advanced together."""
+    running = {
+        eq.key: eq for eq in system.equations if isinstance(eq.head, Process) and isinstance(eq.time, Time)
+    }
+    first = next(iter(running.values()), None)
+    for equation in running.values():
+        if first is not None and equation.time != first.time:
+            yield (
+                f"{equation.label} runs in the time `{equation.time}`, but the {first.label} in "
+                f"`{first.time}`; write the equations of all processes in one time"
+            )
+
+
+def _start_time(system: System) -> Iterator[str]:
+    odd = sorted(str(item) for item in system.start.atoms(Named, Value) if not isinstance(item, Parameter))
+    if odd:
+        here = f"the start of model `{system.name}` ({system.location})"
+        yield f"{here} uses `{odd[0]}`; expected a number, or an expression in parameters"
+
+
+# --- laws ---------------------------------------------------------------------------------------------------
+def _laws(check: ExpressionCheck, system: System) -> None:
+    for key, law in system.laws.items():
+        if not isinstance(law, GP):
+            continue
+        members = list(key) if isinstance(key, Tuple) else [key]
+        names = ", ".join(f"`{member.name}`" for member in members)
+        scope = Scope(f"the law of {names} ({system.location})")
+        entries = _entries(check, law.covariance, len(members), scope)
+        if entries is None:
+            continue
+        times = sorted(set().union(*(free_times(entry) for entry in entries)), key=str)
+        if len(times) == 1 or len(times) > 2:
+            shown = ", ".join(f"`{item}`" for item in times)
+            check.report(scope, f"has a covariance in the times {shown}; expected two, such as `C(t, t')`")
+        inner = replace(scope, times=tuple(times))
+        for entry in entries:
+            check.visit(entry, inner)
+        if len(times) == 2:
+            _covariance_symmetry(check, entries, len(members), (times[0], times[1]), inner)
+        _mean(check, law.mean, len(members), scope)
+
+
+def _entries(check: ExpressionCheck, covariance: Basic, size: int, scope: Scope) -> list[Expr] | None:
+    shape = covariance.shape if isinstance(covariance, ImmutableMatrix) else (1, 1)
+    if shape != (size, size):
+        got = f"a {shape[0]} × {shape[1]} matrix" if isinstance(covariance, ImmutableMatrix) else "one kernel"
+        want = f"a {size} × {size} matrix of kernels" if size > 1 else "one kernel, GP(C(t, t'))"
+        check.report(
+            scope, f"gives {size} process{'es' if size > 1 else ''} {got} as covariance; expected {want}"
+        )
+        return None
+    return list(covariance) if isinstance(covariance, ImmutableMatrix) else [covariance]
+
+
+def _covariance_symmetry(
+    check: ExpressionCheck, entries: list[Expr], size: int, times: tuple[Time, Time], scope: Scope
+) -> None:
+    for row in range(size):
+        for column in range(row, size):
+            upper, lower = entries[row * size + column], entries[column * size + row]
+            if is_asymmetric(upper, *times, other=lower):
+                left, right = (
+                    ("K", "K") if size == 1 else (f"K_{row + 1}{column + 1}", f"K_{column + 1}{row + 1}")
+                )
+                check.report(
+                    scope,
+                    f"has a covariance `{upper}` that is not symmetric: {left}({times[0]}, {times[1]}) must "
+                    f"equal {right}({times[1]}, {times[0]})",
+                )
+
+
+def _mean(check: ExpressionCheck, mean: Basic, size: int, scope: Scope) -> None:
+    parts = list(mean) if isinstance(mean, ImmutableMatrix) else [mean]
+    if len(parts) != size and parts != [0]:
+        check.report(
+            scope, f"gives {size} process{'es' if size > 1 else ''} {len(parts)} means; expected one each"
+        )
+    for part in parts:
+        times = sorted(free_times(part), key=str)
+        if len(times) > 1:
+            check.report(scope, f"has a mean `{part}` in more than one time; expected a function of one time")
+        check.visit(part, replace(scope, times=tuple(times)))
+
+
+# --- values at the start ------------------------------------------------------------------------------------
+def _starts(check: ExpressionCheck, system: System) -> None:
+    equations = {equation.key: equation for equation in system.equations if equation.head is not None}
+    fresh = {value.head.name for expr in system.substitute.values() for value in expr.atoms(Value)}
+    given: dict[str, list[Basic]] = {}
+    for key, value in system.init.items():
+        head = key.head if isinstance(key, Value) else key
+        scope = Scope(f"the initial value of `{key}` ({system.location})", random=isinstance(head, Process))
+        given.setdefault(head.name, []).append(key)
+        equation = equations.get(head.name)
+        if check.is_reported(head):
+            continue
+        if equation is None and head.name not in fresh and head not in system.constraints:
+            check.report(scope, f"belongs to no equation{did_you_mean(head.name, equations)}")
+        elif equation is not None and not equation.is_differential:
+            check.report(
+                scope,
+                f"has no use: the {equation.label} gives `{head.name}` at every time; only a differential "
+                "equation needs a start",
+            )
+        if isinstance(key, Value):
+            scope = _diagonal(check, key, system, scope)
+        if not isinstance(value, Law):
+            check.visit(value, scope)
+    for name, equation in equations.items():
+        if equation.is_differential and name not in check.meant:
+            _missing_start(check, equation, given.get(name, []), system)
+
+
+def _diagonal(check: ExpressionCheck, key: Value, system: System, scope: Scope) -> Scope:
+    first, second = key.moments
+    if first != second or not (isinstance(first, Time) or first == system.start):
+        name = key.head.name
+        check.report(
+            scope,
+            f"stands at ({first}, {second}); expected the diagonal, `{name}(t, t)`, or the start, "
+            f"`{name}({system.start}, {system.start})`",
+        )
+    return replace(scope, times=(first,) if isinstance(first, Time) else ())
+
+
+def _missing_start(check: ExpressionCheck, equation: Equation, given: list[Basic], system: System) -> None:
+    head, start = equation.head, system.start
+    assert isinstance(head, Head)
+    if isinstance(head, Response):
+        missing = not any(isinstance(key, Value) and isinstance(key.moments[0], Time) for key in given)
+        fix = f"init={{{head.name}(t, t): ...}}"
+    elif isinstance(head, Correlation):
+        missing = not given
+        fix = (
+            f"init={{{head.name}(t, t): ...}} on the diagonal or init={{{head.name}({start}, {start}): ...}}"
+        )
+    else:
+        missing = not given
+        fix = f"init={{{head.name}: ...}}"
+    if missing:
+        what = "value on the diagonal" if isinstance(head, Response) else "initial value"
+        check.report(
+            Scope(equation.label), f"is differential, but `{head.name}` has no {what}; give it by {fix}"
+        )
+
+
+# --- constraints ---------------------------------------------------------------------------------------------
+def _constraints(check: ExpressionCheck, system: System) -> None:
+    for head, constraint in system.constraints.items():
+        scope = Scope(constraint_label(head, constraint))
+        if head in [equation.head for equation in system.equations]:
+            check.report(scope, f"stands beside the {system[head].label}; keep one of them")
+        times = tuple(sorted(free_times(constraint.lhs - constraint.rhs), key=str))
+        for side in (constraint.lhs, constraint.rhs):
+            check.visit(side, replace(scope, times=times))
+
+
+def _multipliers(check: ExpressionCheck, system: System) -> Iterator[str]:
+    """Derive the multipliers' equations, unless something they rest on is wrong already."""
+    if not system.constraints or check.problems:
+        return
+    try:
+        reduction = reduce_constraints(system)
+    except ModelError as error:
+        yield from error.problems
+        return
+    for label, residual in reduction.invariants:
+        if residual.is_number and abs(float(residual)) > 1e-9:
+            yield f"{label} does not hold at the start: it is off by {float(residual):.6g}; change init= or the constraint"
+
+
+# --- observables --------------------------------------------------------------------------------------------
+def _observables(check: ExpressionCheck, system: System) -> None:
+    for name, expr in system.observables.items():
+        scope = Scope(f"observable `{name}` ({system.location})")
+        times = sorted(free_times(expr), key=str)
+        if len(times) > 1:
+            shown = ", ".join(f"`{item}`" for item in times)
+            check.report(scope, f"depends on the times {shown}; expected at most one, such as `C(t, t)`")
+        check.visit(expr, replace(scope, times=tuple(times)))

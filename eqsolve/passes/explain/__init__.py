@@ -1,0 +1,1 @@
+"""What the engine makes of a model, in words."""

@@ -1,0 +1,376 @@
+"""What the engine makes of a model: equations, who reads whom, the order of a slice, derived equations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sympy.core.function import Derivative
+
+from eqsolve.errors import ModelError
+from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.flow import Flow
+from eqsolve.language.model import Model
+from eqsolve.language.printing import equation_text, expression_text
+from eqsolve.language.symbols import Parameter
+from eqsolve.language.system import System
+from eqsolve.passes.forms.causality import Causality, analyse_causality
+from eqsolve.passes.rewrite.constraints import reduce_constraints
+from eqsolve.passes.explain.fixed_point import describe_reduction
+from eqsolve.passes.forms.operator_form import OperatorForm, derive_operator_form
+from eqsolve.passes.forms.signature import sign
+from eqsolve.passes.rewrite.substitution import derive_substitutions
+from eqsolve.passes.forms.tangents import derive_tangents
+
+__all__ = ["Chosen", "Explanation", "Reads", "explain"]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One equation as text, and where it was written."""
+
+    key: str
+    text: str
+    location: str
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What one unknown is computed from: values of the slice, of the past, inputs of its derivative."""
+
+    unknown: str
+    now: tuple[str, ...]
+    past: tuple[str, ...]
+    derivative: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A tangent equation: its text, the weight of its δ(t − t') part, and its value at t = t'."""
+
+    text: str
+    instantaneous: str
+    initial: str | None
+
+
+@dataclass(frozen=True)
+class Changed:
+    """An exact change of variable: the map, the new variable's equation, and its start."""
+
+    map: str
+    equation: str
+    initial: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A parameter or a random constant: what it may be, and what it is by default."""
+
+    name: str
+    domain: str
+    default: str | None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The solver that ``solve`` runs and why, and what speaks against each of the others; no name where it refuses."""
+
+    name: str
+    reason: str
+    others: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What each stage made of a model. Parts that do not apply to the model's kind are empty.
+
+    Attributes
+    ----------
+    equations
+        Every equation with its place in the model file.
+    unknowns
+        Names of the unknowns by kind, the kinds in the order declared.
+    reads, blocks
+        Who reads whom, and the order in which one time slice is computed; several names in a block are
+        solved together.
+    multipliers
+        Equations derived for unknowns that are fixed by constraints.
+    operators
+        Equations as compositions of operators, and what is solved for.
+    tangents
+        Linearised equations derived for the responses.
+    substitutions
+        Exact changes of variable, with the equations they lead to.
+    settings
+        Parameters and random constants with domains and defaults.
+    statements
+        What else the model declares, as lines under a title: laws, starts, observables, conditions.
+    signature
+        Hash of the content.
+    mean_field
+        Of a flow, the same for the equations that are derived from it; these are what is solved.
+    solver
+        What ``solve`` will run.
+    """
+
+    name: str
+    kind: str
+    file: str | None
+    equations: tuple[Statement, ...]
+    unknowns: tuple[tuple[str, tuple[str, ...]], ...]
+    reads: tuple[Reads, ...]
+    blocks: tuple[tuple[str, ...], ...]
+    multipliers: tuple[str, ...]
+    operators: tuple[OperatorForm, ...]
+    tangents: tuple[Derived, ...]
+    substitutions: tuple[Changed, ...]
+    settings: tuple[Setting, ...]
+    statements: tuple[tuple[str, tuple[str, ...]], ...]
+    signature: str
+    mean_field: Explanation | None = None
+    solver: Chosen | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain dictionaries, lists and texts."""
+        made = asdict(self)
+        made = {"model": made.pop("name"), **made}
+        made["unknowns"] = {kind: list(names) for kind, names in self.unknowns}
+        made["statements"] = {title: list(lines) for title, lines in self.statements}
+        del made["mean_field"], made["solver"]
+        if self.mean_field is not None:
+            made["mean_field"] = self.mean_field.to_dict()
+        if self.solver is not None:
+            made["solver"] = {
+                "name": self.solver.name, "reason": self.solver.reason, "others": dict(self.solver.others),
+            }  # fmt: skip
+        return made
+
+    def sections(self) -> list[tuple[str, list[str]]]:
+        """Return titles and lines, in the order in which they are read."""
+        made = [
+            ("equations", [f"{item.location:<{self._margin}}  {item.text}" for item in self.equations]),
+            ("unknowns", _columns((kind, ", ".join(names)) for kind, names in self.unknowns)),
+            ("who reads whom", _columns((item.unknown, _reading(item)) for item in self.reads)),
+            ("order within a time slice", [_order(self.blocks)] if self.blocks else []),
+            ("multipliers (derived from the constraints)", list(self.multipliers)),
+            ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", _operators(self.operators)),
+            ("tangent equations (derived)", [line for item in self.tangents for line in _tangent(item)]),
+            (
+                "exact change of variables (derived)",
+                [line for item in self.substitutions for line in _changed(item)],
+            ),
+            *((title, list(lines)) for title, lines in self.statements),
+            ("parameters", _columns((item.name, _setting(item)) for item in self.settings)),
+            ("signature", [self.signature]),
+            ("mean-field equations (derived; these are solved)", _lines(self.mean_field)),
+            ("solver", [f"{self.solver.name}: {self.solver.reason}".removeprefix(": ")] if self.solver else []),
+            ("other solvers", _columns(self.solver.others) if self.solver else []),
+        ]
+        return [(title, lines) for title, lines in made if lines]
+
+    @property
+    def _margin(self) -> int:
+        return max((len(item.location) for item in self.equations), default=0)
+
+    def text(self) -> str:
+        """Return the explanation for a terminal."""
+        where = f", {self.file}" if self.file else ""
+        out = [f"{self.name} ({self.kind}{where})"]
+        for title, lines in self.sections():
+            out += ["", title, *(f"  {line}".rstrip() for line in lines)]
+        return "\n".join(out)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+
+def explain(model: Model) -> Explanation:
+    """Return what the engine makes of a model; nothing is solved."""
+    (_, equations), *others = model.show().sections()
+    system = model if isinstance(model, System) and all(eq.head is not None for eq in model.equations) else None
+    multipliers, reduced = _multipliers(system) if system is not None else ((), None)
+    causality = analyse_causality(reduced) if reduced is not None else None
+    return Explanation(
+        name=model.name,
+        kind=model.kind,
+        file=model.file,
+        equations=tuple(
+            Statement(equation.key, f"{left} = {right}", str(equation.location or "?"))
+            for equation, (left, _, right) in zip(model.equations, equations, strict=True)
+        ),
+        unknowns=_unknowns(model),
+        reads=_reads(causality) if causality is not None else (),
+        blocks=causality.blocks if causality is not None else (),
+        multipliers=multipliers,
+        operators=derive_operator_form(reduced) if reduced is not None else (),
+        tangents=_tangents(system) if system is not None else (),
+        substitutions=_substitutions(system) if system is not None else (),
+        settings=_settings(
+            model, {left: law for _, lines in others for left, how, law in lines if how == "~"}
+        ),
+        statements=tuple(
+            (title, tuple(f"{left} {relation} {right}" for left, relation, right in lines))
+            for title, lines in others
+            if title not in ("defaults", "exact change of variables")  # told elsewhere, with more detail
+        )
+        + (describe_reduction(model) if isinstance(model, FixedPoint) else ()),
+        signature=sign(model),
+        mean_field=_mean_field(model) if isinstance(model, Flow) else None,
+    )
+
+
+def _mean_field(flow: Flow) -> Explanation | None:
+    try:
+        return explain(flow.dmft())
+    except ModelError:  # a flow with problems, or without a mean field, is explained as far as it goes
+        return None
+
+
+def _unknowns(model: Model) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    kinds: dict[str, list[str]] = {}
+    if isinstance(model, System):
+        for head in model.unknowns:
+            kind = "driving process" if head in model.noises else head.kind_name
+            kinds.setdefault(kind, []).append(head.name)
+    elif isinstance(model, FixedPoint):
+        kinds["number"] = [item.name for item in model.unknowns]
+    elif isinstance(model, Singularity):
+        kinds = {"transform": [model.unknown.name], "transform variable": [model.variable.name]}
+    elif isinstance(model, Flow):
+        kinds = {"state": [item.name for item in model.state]}
+    return tuple((kind, tuple(names)) for kind, names in kinds.items())
+
+
+def _reads(causality: Causality) -> tuple[Reads, ...]:
+    made = []
+    for name in causality.order:
+        found: dict[str, list[str]] = {"now": [], "past": [], "derivative": []}
+        for edge in causality.dependencies:
+            if edge.reader == name:
+                volterra = edge.source == name and edge.under_integral and edge.kind == "slice"
+                place = {"slice": "past" if volterra else "now", "history": "past"}.get(
+                    edge.kind, "derivative"
+                )
+                found[place].append(edge.source)
+        rank = {other: position for position, other in enumerate(causality.order)}
+        made.append(
+            Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values()))
+        )
+    return tuple(made)
+
+
+def _multipliers(system: System) -> tuple[tuple[str, ...], System]:
+    """Return the equations derived from constraints as text, and the system that has them."""
+    try:
+        reduction = reduce_constraints(system)
+    except ModelError:  # a model with problems is explained as far as it goes
+        return (), system
+    lines = []
+    for equation in reduction.multipliers:
+        left, right = equation_text(equation)
+        lines.append(f"{left} = {right}" + (", by Newton's method" if equation.key in reduction.implicit else ""))
+    return tuple(lines), reduction.system
+
+
+def _operators(forms: tuple[OperatorForm, ...]) -> list[str]:
+    return [line for form in forms for line in (form.text, f"    so that {form.solved}")[: 2 if form.solved else 1]]
+
+
+def _tangents(system: System) -> tuple[Derived, ...]:
+    made = []
+    for item in derive_tangents(system):
+        left, right = item.equation.lhs, expression_text(item.equation.rhs)
+        if isinstance(left, Derivative):
+            named = f"∂/∂{left.variables[0]} {expression_text(left.expr)}"
+        else:
+            named = expression_text(left)
+        initial = None if item.initial is None else expression_text(item.initial)
+        made.append(Derived(f"{named} = {right}", expression_text(item.instantaneous), initial))
+    return tuple(made)
+
+
+def _substitutions(system: System) -> tuple[Changed, ...]:
+    made = []
+    for change in derive_substitutions(system):
+        now = change.equation.time
+        left, right = equation_text(change.equation)
+        made.append(
+            Changed(
+                f"{expression_text(change.old(now))} = {expression_text(change.map)}",
+                f"{left} = {right}",
+                f"{expression_text(change.new(system.start))} = {expression_text(change.initial)}",
+            )
+        )
+    return tuple(made)
+
+
+def _settings(model: Model, laws: Mapping[str, str]) -> tuple[Setting, ...]:
+    made = []
+    for item in model.parameters:
+        default = model.defaults.get(item, item.default)
+        made.append(
+            Setting(item.name, describe_domain(item), None if default is None else f"{float(default):g}")
+        )
+    for random in model.randoms:
+        given = isinstance(model, Singularity) and random.law is None and bool(model.law_of)
+        made.append(Setting(random.name, "a law", "as solved for" if given else laws.get(random.name)))
+    return tuple(made)
+
+
+def describe_domain(item: Parameter) -> str:
+    """Return what values a parameter may take, in words."""
+    low, high = item.bounds
+    words = ["whole number" if item.is_integer else "number"]
+    if low is not None and high is not None:
+        words.append(f"from {low} to {high}")
+    elif low is not None or high is not None:
+        words.append(f">= {low}" if low is not None else f"<= {high}")
+    if item.is_positive and not (low is not None and low > 0):
+        words.append("> 0")
+    elif item.is_negative and not (high is not None and high < 0):
+        words.append("< 0")
+    elif item.is_nonnegative and low is None:
+        words.append(">= 0")
+    return " ".join(words)
+
+
+def _lines(inner: Explanation | None) -> list[str]:
+    return [] if inner is None else inner.text().split("\n")
+
+
+def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
+    pairs = list(rows)
+    width = max((len(left) for left, _ in pairs), default=0)
+    return [f"{left:<{width}}  {right}" for left, right in pairs]
+
+
+def _reading(item: Reads) -> str:
+    parts = [("now", item.now), ("from the past", item.past), ("in its derivative", item.derivative)]
+    said = [
+        f"{how}: {', '.join('itself' if name == item.unknown else name for name in names)}"
+        for how, names in parts
+        if names
+    ]
+    return "; ".join(said) or "nothing"
+
+
+def _order(blocks: tuple[tuple[str, ...], ...]) -> str:
+    return " → ".join(block[0] if len(block) == 1 else f"[{', '.join(block)} together]" for block in blocks)
+
+
+def _tangent(item: Derived) -> list[str]:
+    lines = [item.text]
+    if item.instantaneous != "0":
+        lines.append(f"    and at once, at t = t': {item.instantaneous} × δ(t − t')")
+    if item.initial is not None:
+        lines.append(f"    from, at t = t': {item.initial}")
+    return lines
+
+
+def _changed(item: Changed) -> list[str]:
+    return [item.map, f"    so that {item.equation}, from {item.initial}"]
+
+
+def _setting(item: Setting) -> str:
+    return f"{item.domain}, {f'default {item.default}' if item.default is not None else 'must be set'}"

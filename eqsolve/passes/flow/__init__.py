@@ -1,0 +1,1 @@
+"""The mean-field system of a microscopic flow, derived."""

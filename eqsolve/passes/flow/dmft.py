@@ -1,0 +1,232 @@
+"""From a flow to its mean-field equations (eq. dmft_general): Γ, responses, correlations, fields and gradients.
+
+    θ' = p_t(g, θ),    g = u_g/δ + Γ w + ∫ R_ℓ w,    f = u_f + ∫ R_w ℓ(f; ξ),
+    R_w = E[∂w/∂u_g],  R_ℓ = E[∂ℓ/∂u_f],  Γ = E[∂ℓ/∂f],  u_g ~ GP(0, δ E[ℓ ℓᵀ]),  u_f ~ GP(0, E[w wᵀ]),
+
+all of them k × k, with the rows and columns that vanish left out: a weight that does not depend on the state has no
+response, its field is its own noise; a gradient that acts on nothing has no noise.
+
+A teacher's field f* may enter the loss gradient without a derivative (labels sign(f*)). Then f* is a random constant,
+u_f is conditioned on it, and what multiplies w* in g follows from Gaussian integration by parts,
+
+    Γ* E[w*²] = E[ℓ f*] − Σ_i (Γ_i m_i + ∫ R_i m_i),    m_i = E[w_i w*],
+
+the sum over the other fields; it holds Γ and the integrated response together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Expr, S, erfinv, sqrt
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Rademacher, Uniform
+from eqsolve.language.model import Table
+from eqsolve.language.nodes import GP, E, Int, Resp
+from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, as_expression
+from eqsolve.language.system import System
+from eqsolve.passes.flow.linear import eliminate_fields, why_not
+from eqsolve.passes.flow.moments import mean_of
+from eqsolve.passes.flow.parts import FlowParts, is_function, slope, take_apart
+
+__all__ = ["derive_descent", "derive_dmft"]
+
+
+def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
+    """Return the mean-field system of a flow; fields are eliminated where the loss gradient is linear in them."""
+    parts = take_apart(flow)
+    if not parts.active:
+        raise ModelError(f"flow `{flow.name}` ({flow.location}): no gradient acts on the state, so there is nothing to learn")
+    reason = why_not(parts)
+    if eliminate and reason is not None:
+        raise ModelError(f"flow `{flow.name}` ({flow.location}): the fields cannot be eliminated: {reason}")
+    if reason is None and eliminate is not False:
+        return eliminate_fields(parts)
+    return _General(parts, _rough_teacher(parts)).system()
+
+
+def derive_descent(flow: Flow, eta: Any) -> System:
+    """Return the mean-field system of gradient descent: the same equations in discrete time."""
+    step = as_expression(eta, "gradient_descent")
+    if step.is_number and not step.is_positive:
+        raise ModelError(f"flow `{flow.name}`: gradient_descent takes a positive step, got {eta}")
+    plain = flow._with(substitute=Table())  # a change of variables would change what a step does
+    return derive_dmft(plain).replace(f"{flow.name}_descent", step=eta)
+
+
+def _rough_teacher(parts: FlowParts) -> int | None:
+    """Return the one field of a constant weight in which a loss gradient has no derivative, if there is one."""
+    flow = parts.flow
+    rough = [
+        i for i in parts.needed
+        if i not in parts.responsive and parts.t not in flow.weights[i].free_symbols
+        and not all(is_function(flow.loss_gradient[a].diff(flow.fields[i])) for a in parts.active)
+    ]  # fmt: skip
+    return rough[0] if len(rough) == 1 else None
+
+
+class _General:
+    """Names the unknowns of the general system and writes its equations down; ``teacher`` is the field conditioned on."""
+
+    def __init__(self, parts: FlowParts, teacher: int | None) -> None:
+        self.parts, self.flow, self.teacher = parts, parts.flow, teacher
+        single = len(parts.active) == 1
+        gradients, fields, names = self.flow.gradients, self.flow.fields, parts.weight_names
+        self.others = tuple(i for i in parts.needed if i != teacher)
+        self.students = tuple(i for i in self.others if i in parts.responsive)
+        self.noise_g = {a: parts.head(Process, f"z_{gradients[a].name}") for a in parts.active}
+        self.noise_f: dict[int, Any] = {}
+        for i in self.others:  # the field of a weight that does not respond is its noise
+            whole = i not in parts.responsive and teacher is None
+            own = Process(fields[i].name, fields[i].latex_name)
+            self.noise_f[i] = own if whole else parts.head(Process, f"z_{fields[i].name}")
+        self.losses = {a: parts.process(self.flow.loss_gradient[a]) for a in parts.active}
+        self.slopes = {
+            (a, i): slope(self.flow, self.flow.loss_gradient[a], fields[i], f"the loss gradient of `{gradients[a]}`")
+            for a in parts.active
+            for i in self.others
+        }
+        read = {i for (_, i), value in self.slopes.items() if value != 0}
+        with_memory = {a for a in parts.active if any(self.slopes[a, i] != 0 for i in self.students)}
+        self.response_w = {
+            (i, a): parts.head(Response, f"R_{names[i]}" if single else f"R_{names[i]}_{gradients[a].name}")
+            for i in self.students
+            for a in parts.active
+        }
+        self.response_l = {
+            (a, i): parts.head(Response, f"R_l_{fields[i].name}" if single else f"R_{gradients[a].name}_{fields[i].name}")
+            for a in parts.active if a in with_memory
+            for i in self.others if i in read
+        }  # fmt: skip
+        random = {*fields, *parts.sample_randoms}
+        of = {
+            (a, i): fields[i].name if single else f"{gradients[a].name}_{fields[i].name}"
+            for a in parts.active
+            for i in parts.needed
+        }
+        self.gamma = {
+            (a, i): parts.head(Function, f"Gamma_{of[a, i]}")
+            for a in parts.active
+            for i in parts.needed
+            if i == teacher or self.slopes[a, i].free_symbols & random
+        }
+        self.correlation_l = {
+            a: parts.head(Correlation, "C_l" if single else f"C_l_{gradients[a].name}") for a in parts.active
+        }
+        self.correlation_w = {i: parts.head(Correlation, f"C_{names[i]}") for i in self.students}
+        self.overlap = {i: parts.head(Function, f"m_{names[i]}") for i in self.students} if teacher is not None else {}
+
+    def system(self) -> System:
+        parts, flow, t, tp = self.parts, self.flow, self.parts.t, self.parts.other
+        eqs: list[Equation] = []
+        for i, head in self.correlation_w.items():
+            eqs.append(parts.equation(head(t, tp), E(parts.weights[i] * parts.at(parts.weights[i], tp))))
+        for (i, a), head in self.response_w.items():
+            eqs.append(parts.equation(head(t, tp), E(Resp(parts.weights[i], self.noise_g[a](tp)))))
+        for a, head in self.correlation_l.items():
+            eqs.append(parts.equation(head(t, tp), E(self.losses[a] * parts.at(self.losses[a], tp))))
+        for (a, i), head in self.response_l.items():
+            eqs.append(parts.equation(head(t, tp), E(Resp(self.losses[a], self.noise_f[i](tp)))))
+        for i, head in self.overlap.items():
+            eqs.append(parts.equation(head(t), E(parts.weights[i] * parts.weights[self.teacher or 0])))
+        for (a, i), head in self.gamma.items():
+            right = self._by_parts(a) if i == self.teacher else E(parts.process(self.slopes[a, i]))
+            eqs.append(parts.equation(head(t), right))
+        eqs += [parts.equation(parts.process(flow.gradients[a]), self._gradient(a)) for a in parts.active]
+        eqs += [
+            parts.equation(parts.process(flow.fields[i]), self._field(i))
+            for i in parts.needed
+            if i == self.teacher or self.noise_f[i].name != flow.fields[i].name
+        ]
+        eqs += [*parts.definitions, *parts.state_equations()]
+        laws: dict[Any, GP] = {}
+        laws |= self._law([self.noise_g[a] for a in parts.active], list(parts.active), self._loss_covariance)
+        laws |= self._law([self.noise_f[i] for i in self.others], list(self.others), self._weight_covariance)
+        observables = {
+            name: expr.xreplace({node: E(parts.process(node.argument)) for node in expr.atoms(E)})
+            for name, expr in flow.observables.items()
+        }
+        return System(
+            flow.name, eqs, laws=laws, init=dict(parts.starts()), defaults=flow.defaults, observables=observables,
+            conditions=flow.conditions, substitute=parts.changes(), cite=flow.cite,
+        )  # fmt: skip
+
+    def _instant(self, a: int, i: int) -> Expr:
+        return self.gamma[a, i](self.parts.t) if (a, i) in self.gamma else self.slopes[a, i]
+
+    def _gradient(self, a: int) -> Expr:
+        """Return g_a = u_a/δ + Σ_i Γ_ai w_i + Σ_i ∫ R_ai w_i."""
+        parts, t, s = self.parts, self.parts.t, self.parts.past
+        total = self.noise_g[a](t) / self.flow.ratio
+        for i in parts.needed:
+            total += self._instant(a, i) * parts.weights[i]
+            if (a, i) in self.response_l:
+                total += Int(self.response_l[a, i](t, s) * parts.at(parts.weights[i], s), (s, 0, t))
+        return total
+
+    def _field(self, i: int) -> Expr:
+        """Return f_i = u_i + Σ_a ∫ R_ia ℓ_a, with what the teacher's field says of it."""
+        t, s = self.parts.t, self.parts.past
+        if i == self.teacher:  # a Gaussian constant, its sign apart, so that labels are smooth on each side
+            side = Random(self.parts.name("side"), None, (Rademacher(1),))
+            level = Random(self.parts.name("level"), None, (Uniform(0, 1),))
+            return sqrt(self._power()) * side * sqrt(2) * erfinv(level)
+        total = self.noise_f[i](t)
+        if self.teacher is not None:
+            total += self._with_teacher(i) / self._power() * self.parts.process(self.flow.fields[self.teacher])
+        for a in self.parts.active:
+            if (i, a) in self.response_w:
+                total += Int(self.response_w[i, a](t, s) * self.parts.at(self.losses[a], s), (s, 0, t))
+        return total
+
+    # --- the teacher's field as a constant --------------------------------------------------------------------------
+    def _power(self) -> Expr:
+        """Return E[w*²]."""
+        assert self.teacher is not None
+        return mean_of((self.parts.weights[self.teacher] ** 2).expand(), self.flow)
+
+    def _with_teacher(self, i: int) -> Expr:
+        """Return m_i = E[w_i w*] at the running time."""
+        assert self.teacher is not None
+        if i in self.overlap:
+            value: Expr = self.overlap[i](self.parts.t)
+            return value
+        return mean_of((self.parts.weights[i] * self.parts.weights[self.teacher]).expand(), self.flow)
+
+    def _by_parts(self, a: int) -> Expr:
+        """Return what multiplies w* in g_a, by Gaussian integration by parts."""
+        assert self.teacher is not None
+        parts, t, s = self.parts, self.parts.t, self.parts.past
+        total = E(self.losses[a] * parts.process(self.flow.fields[self.teacher]))
+        for i in self.others:
+            overlap = self._with_teacher(i)
+            if overlap != S.Zero:
+                total -= self._instant(a, i) * overlap
+                if (a, i) in self.response_l:
+                    total -= Int(self.response_l[a, i](t, s) * parts.at(overlap, s), (s, 0, t))
+        return total / self._power()
+
+    # --- covariances ------------------------------------------------------------------------------------------------
+    def _law(self, noises: list[Any], places: list[int], covariance: Any) -> dict[Any, GP]:
+        if len(noises) == 1:
+            return {noises[0]: GP(covariance(places[0], places[0]))}
+        return {tuple(noises): GP([[covariance(first, second) for second in places] for first in places])}
+
+    def _loss_covariance(self, first: int, second: int) -> Expr:
+        parts, delta = self.parts, self.flow.ratio
+        if first == second:
+            return delta * self.correlation_l[first](parts.t, parts.other)
+        return delta * E(self.losses[first] * parts.at(self.losses[second], parts.other))
+
+    def _weight_covariance(self, first: int, second: int) -> Expr:
+        parts = self.parts
+        if first == second and first in self.correlation_w:
+            total = self.correlation_w[first](parts.t, parts.other)
+        else:
+            total = E(parts.weights[first] * parts.at(parts.weights[second], parts.other))
+        if self.teacher is not None:
+            total -= self._with_teacher(first) * parts.at(self._with_teacher(second), parts.other) / self._power()
+        return total

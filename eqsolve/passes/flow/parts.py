@@ -1,0 +1,158 @@
+"""A flow taken apart for its limit: which weights move, which gradients act, and everything as processes in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Basic, DiracDelta, Expr
+from sympy.core.function import Derivative, Subs
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.flow import Flow
+from eqsolve.language.model import Table
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Field, Process, Random, Time
+from eqsolve.passes.flow.substitution import new_states
+
+__all__ = ["FlowParts", "is_function", "slope", "take_apart"]
+
+
+@dataclass(frozen=True)
+class FlowParts:
+    """What the derivations share.
+
+    Attributes
+    ----------
+    t, other, past
+        The running time, a second time, and the time integrated over.
+    active
+        Gradients that act on the state, by their places.
+    needed
+        Fields that an active loss gradient or an observable reads, by their places.
+    responsive
+        Weights that depend on the state; only they respond.
+    weights
+        Each weight as an expression in processes at time t; a composite one has a process and a definition.
+    definitions
+        Equations that define composite weights.
+    """
+
+    flow: Flow
+    t: Time
+    other: Time
+    past: Time
+    active: tuple[int, ...]
+    needed: tuple[int, ...]
+    responsive: tuple[int, ...]
+    weights: tuple[Expr, ...]
+    weight_names: tuple[str, ...]
+    definitions: tuple[Equation, ...]
+    processes: Mapping[Basic, Basic]
+    sample_randoms: frozenset[Random]
+
+    def at(self, expr: Expr, time: Basic) -> Expr:
+        """Return an expression of the running time at another time."""
+        return expr.xreplace({self.t: time})
+
+    def process(self, expr: Expr) -> Expr:
+        """Return an expression of states, fields and gradients in terms of processes at the running time."""
+        return expr.xreplace(dict(self.processes))
+
+    def name(self, wanted: str) -> str:
+        """Return a name that the flow does not use itself."""
+        taken = {*self.flow.names, *self.flow.observables, *self.weight_names}
+        while wanted in taken:
+            wanted += "_1"
+        return wanted
+
+    def head(self, kind: type[Any], wanted: str) -> Any:
+        return kind(self.name(wanted))
+
+    def on_samples(self, node: E) -> bool:
+        """Whether an expectation is over the samples, not the coordinates."""
+        return any(isinstance(item, Field) or item in self.sample_randoms for item in node.argument.free_symbols)
+
+    def equation(self, left: Expr, right: Expr) -> Equation:
+        return Equation(left, right, self.flow.location)
+
+    def state_equations(self) -> list[Equation]:
+        """Return θ' = p_t(g, θ), one per component."""
+        return [
+            self.equation(Derivative(self.process(item), self.t), self.process(self.flow.drift[item]))
+            for item in self.flow.state
+        ]
+
+    def changes(self) -> dict[Any, Expr]:
+        """Return the declared changes of variable, in processes."""
+        return {self.process(item).head: self.process(expr) for item, expr in self.flow.substitute.items()}
+
+    def starts(self) -> Table:
+        return Table((self.process(item).head, value) for item, value in self.flow.state.items())
+
+
+def take_apart(flow: Flow) -> FlowParts:
+    """Return the parts of a flow that its limits are built from."""
+    from eqsolve.passes.check.check import check
+
+    check(flow)
+    times = flow.time_symbols
+    t = times[0] if times else Time("t")
+    names = {item.name for item in times}
+    other, past = (Time(next(word for word in words if word not in names)) for words in (("t'", "t1"), ("s", "s1")))
+    processes: dict[Basic, Basic] = {}
+    for item in (*flow.state, *new_states(flow), *flow.fields, *flow.gradients):
+        processes[item] = Process(item.name, item.latex_name)(t)
+    drifts: set[Basic] = set().union(*(expr.free_symbols for expr in flow.drift.values()))
+    seen: set[Basic] = set().union(*(expr.free_symbols for expr in flow.observables.values()))
+    active = tuple(
+        place for place, item in enumerate(flow.gradients)
+        if (item in drifts or item in seen) and flow.loss_gradient[place] != 0
+    )  # fmt: skip
+    read = seen.union(*(flow.loss_gradient[place].free_symbols for place in active))
+    needed = tuple(place for place, item in enumerate(flow.fields) if item in read)
+    responsive = tuple(place for place, expr in enumerate(flow.weights) if expr.free_symbols & set(flow.state))
+    weights, weight_names, definitions = _weights(flow, t, processes, responsive)
+    sample = {item for expr in flow.loss_gradient for item in expr.free_symbols if isinstance(item, Random)}
+    return FlowParts(
+        flow, t, other, past, active, needed, responsive, weights, weight_names, definitions, processes, frozenset(sample)
+    )
+
+
+def _weights(
+    flow: Flow, t: Time, processes: Mapping[Basic, Basic], responsive: tuple[int, ...]
+) -> tuple[tuple[Expr, ...], tuple[str, ...], tuple[Equation, ...]]:
+    made, names, definitions = [], [], []
+    for place, expr in enumerate(flow.weights):
+        if place not in responsive:
+            made.append(expr)
+            names.append(expr.name if isinstance(expr, Random) else f"w_{flow.fields[place].name}")
+        elif expr in flow.state:
+            made.append(processes[expr])
+            names.append(expr.name)
+        else:
+            name = next((key for key, value in flow.variables.items() if value == expr), f"w_{flow.fields[place].name}")
+            head = Process(name)
+            made.append(head(t))
+            names.append(name)
+            definitions.append(Equation(head(t), expr.xreplace(dict(processes)), flow.location))
+    return tuple(made), tuple(names), tuple(definitions)
+
+
+def is_function(expr: Expr) -> bool:
+    """Whether a derivative came out as an ordinary function."""
+    return not (expr.has(DiracDelta) or expr.atoms(Derivative, Subs))
+
+
+def slope(flow: Flow, expr: Expr, variable: Basic, what: str) -> Expr:
+    """Return ∂expr/∂variable; raise when it is no ordinary function."""
+    made = expr.diff(variable)
+    if not is_function(made):
+        raise ModelError(
+            f"flow `{flow.name}` ({flow.location}): {what}, `{expr}`, has no derivative in `{variable}` that is a function "
+            f"(it is `{made}`), but the mean-field equations need one; make it smooth, for instance by tanh(k*x) "
+            "in place of sign(x)"
+        )
+    return made

@@ -1,0 +1,67 @@
+"""A flow in the variables it declares: θ = φ(y, t), y' = (p − ∂φ/∂t)/(∂φ/∂y), derived as for a `System`.
+
+The run at finite size is then exactly the same flow, in variables that an integrator follows with longer steps.
+"""
+
+from __future__ import annotations
+
+from sympy import Basic
+from sympy.core.function import Derivative
+
+from eqsolve.language.equations import Equation
+from eqsolve.language.flow import Flow
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Process, State, Time
+from eqsolve.language.system import System
+from eqsolve.passes.rewrite.substitution import derive_substitutions
+
+__all__ = ["change_states", "new_states"]
+
+
+def new_states(flow: Flow) -> tuple[State, ...]:
+    """Return the states that only changes of variable use."""
+    found = {item for expr in flow.substitute.values() for item in expr.free_symbols if isinstance(item, State)}
+    return tuple(sorted(found - set(flow.state), key=str))
+
+
+def change_states(flow: Flow) -> Flow:
+    """Return the flow in its new variables; the old ones become named variables."""
+    if not flow.substitute:
+        return flow
+    times = flow.time_symbols
+    t = times[0] if times else Time("t")
+    ahead: dict[Basic, Basic] = {
+        item: Process(item.name, item.latex_name)(t) for item in (*flow.state, *new_states(flow), *flow.gradients)
+    }
+    back = {value: item for item, value in ahead.items()}
+    system = System(
+        flow.name,
+        [Equation(Derivative(ahead[item], t), flow.drift[item].xreplace(ahead), flow.location) for item in flow.state],
+        init={Process(item.name, item.latex_name): value for item, value in flow.state.items()},
+        substitute={Process(item.name, item.latex_name): expr.xreplace(ahead) for item, expr in flow.substitute.items()},
+    )
+    maps: dict[Basic, Basic] = {}
+    state, drift = dict(flow.state), dict(flow.drift)
+    for change in derive_substitutions(system):
+        old, new = back[change.old(t)], back[change.new(t)]
+        maps[old] = change.map.xreplace(back)
+        del state[old], drift[old]
+        state[new], drift[new] = change.initial, change.equation.rhs.xreplace(back)
+    return flow._with(
+        state=type(flow.state)(state),
+        drift=type(flow.drift)({item: expr.xreplace(maps) for item, expr in drift.items()}),
+        weights=tuple(expr.xreplace(maps) for expr in flow.weights),
+        observables=type(flow.observables)(
+            {
+                name: expr.xreplace({node: E(node.argument.xreplace(maps)) for node in expr.atoms(E)})
+                for name, expr in flow.observables.items()
+            }
+        ),
+        variables=type(flow.variables)(
+            {
+                **{name: expr.xreplace(maps) for name, expr in flow.variables.items()},
+                **{str(item): expr for item, expr in maps.items()},
+            }
+        ),
+        substitute=type(flow.substitute)(),
+    )

@@ -1,0 +1,1 @@
+"""Forms that a solver runs, and what they are derived from."""

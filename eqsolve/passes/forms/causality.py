@@ -1,0 +1,149 @@
+"""Who needs whom: the dependency graph, its slice at one time, and the order in which a slice is computed.
+
+In the full graph of a self-consistent system all unknowns hang together. At one time slice much of it falls
+away: a derivative on the left cuts its inputs (they act a step later), values at an integration time lie in the past,
+the noise of a response is not read, and an unknown may meet itself under an integral (a Volterra equation). What
+remains cyclic in a slice is a block to iterate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import networkx as nx
+from sympy import Tuple
+
+from eqsolve.language.equations import Equation
+from eqsolve.language.nodes import GP
+from eqsolve.language.symbols import Random, Time, Value
+from eqsolve.language.system import System
+from eqsolve.passes.forms.reads import Read, reads
+
+__all__ = ["Causality", "Dependency", "analyse_causality"]
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """``reader`` reads ``source``; ``kind`` says how: now, through the past, or through a derivative."""
+
+    reader: str
+    source: str
+    kind: str  # "slice", "history" or "derivative"
+    under_integral: bool
+    expected: bool
+
+
+@dataclass(frozen=True)
+class Causality:
+    """The dependency structure of a system.
+
+    Attributes
+    ----------
+    dependencies
+        All reads, as edges.
+    blocks
+        Unknowns in the order a time slice computes them; several names in one block are solved together.
+    cycles
+        Cycles of purely pointwise definitions, which nothing can resolve, one for each set of unknowns that hang
+        together; empty in a sound model.
+    """
+
+    dependencies: tuple[Dependency, ...]
+    blocks: tuple[tuple[str, ...], ...]
+    cycles: tuple[tuple[str, ...], ...]
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The unknowns in slice order."""
+        return tuple(name for block in self.blocks for name in block)
+
+    def graph(self) -> nx.MultiDiGraph:
+        """Return the full graph, edges from source to reader with their kind."""
+        graph = nx.MultiDiGraph()
+        graph.add_nodes_from(self.order)
+        for edge in self.dependencies:
+            graph.add_edge(edge.source, edge.reader, kind=edge.kind, under_integral=edge.under_integral)
+        return graph
+
+
+def analyse_causality(system: System) -> Causality:
+    """Return the dependency graph of a system and the order of its time slice."""
+    names = [head.name for head in system.unknowns]
+    known = set(names)
+    edges: dict[Dependency, None] = {}
+    for equation in system.equations:
+        for read in reads(equation.rhs):
+            if read.value.head.name in known:
+                edges[_dependency(equation, read)] = None
+    for key, law in system.laws.items():
+        if isinstance(law, GP) and not isinstance(key, Random):
+            for noise in key if isinstance(key, Tuple) else (key,):
+                for read in (*reads(law.covariance), *reads(law.mean)):
+                    if read.value.head.name in known:
+                        edges[Dependency(noise.name, read.value.head.name, "slice", False, False)] = None
+    slice_graph = nx.DiGraph()
+    slice_graph.add_nodes_from(names)
+    pointwise = nx.DiGraph()
+    for edge in edges:
+        if edge.kind != "slice":
+            continue
+        if not (edge.under_integral and edge.reader == edge.source):
+            slice_graph.add_edge(edge.source, edge.reader)
+        if not edge.under_integral and not edge.expected:
+            pointwise.add_edge(edge.source, edge.reader)
+    condensed = nx.condensation(slice_graph)
+    rank = {name: _rank(system, name, position) for position, name in enumerate(names)}
+    order = nx.lexicographical_topological_sort(
+        condensed, key=lambda node: min(rank[name] for name in condensed.nodes[node]["members"])
+    )
+    blocks = tuple(tuple(sorted(condensed.nodes[node]["members"], key=rank.__getitem__)) for node in order)
+    return Causality(tuple(edges), blocks, tuple(_shortest_cycles(pointwise, names)))
+
+
+def _shortest_cycles(graph: nx.DiGraph, names: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield one shortest cycle of every part that hangs together, each reader before what it reads.
+
+    There may be exponentially many cycles; one per part is enough to say what is wrong.
+    """
+    for part in nx.strongly_connected_components(graph):
+        inside = graph.subgraph(part)
+        members = sorted(part, key=names.index)
+        closed: list[list[str]] = [
+            [source, *reversed(nx.shortest_path(inside, reader, source)[:-1])]
+            for source in members
+            for reader in sorted(inside.successors(source), key=names.index)
+        ]
+        if closed:
+            shortest = min(closed, key=len)
+            yield tuple(shortest)
+
+
+def _rank(system: System, name: str, position: int) -> tuple[int, int]:
+    """Differential unknowns first (they are known before the slice is computed), then the order declared."""
+    equation = system[name] if name in list(system) else None
+    return (0 if equation is not None and equation.is_differential else 1, position)
+
+
+def _dependency(equation: Equation, read: Read) -> Dependency:
+    target = equation.target
+    assert target is not None
+    integrated = {integral.variable for integral in read.integrals}
+    source = read.value.head.name
+    if read.response == "noise":
+        kind = "history"
+    elif equation.is_differential:
+        kind = "derivative"
+    elif _in_slice(read.value, target, integrated):
+        kind = "slice"
+    else:
+        kind = "history"
+    return Dependency(equation.key, source, kind, bool(read.integrals), read.expected)
+
+
+def _in_slice(value: Value, target: Value, integrated: set[Time]) -> bool:
+    """Whether a value may belong to the slice at the running time: it carries a time of the left-hand side.
+
+    The second time of a two-time function runs up to the first, so it counts as well.
+    """
+    return any(moment in target.moments for moment in value.moments if moment not in integrated)

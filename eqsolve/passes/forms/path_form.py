@@ -1,0 +1,461 @@
+"""Stochastic systems in the form a solver runs: path equations, means over paths, and deterministic closures.
+
+Along one path every unknown U_a (a state, a self-referring definition, or an integral that enters nonlinearly)
+satisfies
+
+    U_a = start_a + Σ_k O_ak φ_k(t, U, z, constants) + Σ_z P_az z,
+
+where the operators O and P act in time and are the same for all paths, and the signals φ_k are pointwise. Integrals
+that
+enter linearly are composed into the operators; noises that enter linearly become drives. Everything else a system
+says is
+a mean over paths (a function of one time, of two times, or a response) or a closed relation between kernels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import networkx as nx
+from sympy import Add, Basic, Dummy, Expr, MatrixBase, Mul, S, expand
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.laws import Law
+from eqsolve.language.nodes import GP, E, Int, Resp
+from eqsolve.language.symbols import Process, Random, Time, Value
+from eqsolve.language.system import System
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written
+
+__all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """∫ kernel(t, s) signal(s) ds along a path; the kernel in (ROW, MIDDLE), the signal in ROW."""
+
+    symbol: Dummy
+    kernel: Expr
+    signal: Expr
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """An unknown along a path: ``symbol`` stands for its value now; ``integrated`` if its equation is for the
+    derivative."""
+
+    name: str
+    symbol: Basic
+    integrated: bool
+    start: Expr
+
+
+@dataclass(frozen=True)
+class Link:
+    """unknown += [J] diag(coefficient) [kernel operator] signal; ``memory`` is None for a plain signal."""
+
+    unknown: int
+    coefficient: Expr
+    memory: Memory | None
+    signal: Expr
+
+
+@dataclass(frozen=True)
+class Drive:
+    """unknown += [J] diag(coefficient) noise."""
+
+    unknown: int
+    coefficient: Expr
+    noise: Process
+
+
+@dataclass(frozen=True)
+class Mean:
+    """An expectation.
+
+    Attributes
+    ----------
+    node
+        The expectation in (ROW) or (ROW, COLUMN).
+    kind
+        ``"one"``, ``"two"`` or ``"response"``.
+    terms
+        For "one": (1, f, 1). For "two": (outer, f(ROW), g(ROW) standing for the column's time). For "response":
+        (outer, a(ROW), b(ROW)) around the response of ``output`` to ``noise``.
+    """
+
+    node: E
+    kind: str
+    terms: tuple[tuple[Expr, Expr, Expr], ...]
+    output: Expr = S.Zero
+    noise: Process | None = None
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Processes, noises and constants that depend on each other, and the means over them."""
+
+    unknowns: tuple[Unknown, ...]
+    links: tuple[Link, ...]
+    drives: tuple[Drive, ...]
+    memories: tuple[Memory, ...]
+    noises: tuple[Process, ...]
+    randoms: tuple[Random, ...]
+    means: tuple[Mean, ...]
+    processes: tuple[tuple[Process, Expr], ...]
+
+
+@dataclass(frozen=True)
+class PathForm:
+    """A whole stochastic system: ensembles of paths, covariances, kernels, functions and observables.
+
+    ``kernels``, ``functions`` and ``observables`` are in the times (ROW, COLUMN); expectations in them are ``Mean``
+    nodes.
+    """
+
+    name: str
+    ensembles: tuple[Ensemble, ...]
+    covariances: tuple[tuple[tuple[Process, ...], GP], ...]
+    kernels: tuple[Equation, ...]
+    functions: tuple[Equation, ...]
+    observables: tuple[tuple[str, Expr], ...]
+    laws: tuple[tuple[Random, Law], ...]
+    start: Expr
+
+
+class _Builder:
+    """Inlines definitions, names integrals, splits right-hand sides; one per system."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.fresh = itertools.count()
+        self.laws: dict[Random, Law] = {}
+        self.states = [eq for eq in system.equations if isinstance(eq.head, Process) and eq.is_differential]
+        pointwise = [eq for eq in system.equations if isinstance(eq.head, Process) and not eq.is_differential]
+        graph = nx.DiGraph()
+        graph.add_nodes_from(eq.head for eq in pointwise)
+        for equation in pointwise:
+            for value in equation.rhs.atoms(Value):
+                if value.head in graph:
+                    graph.add_edge(value.head, equation.head)
+        looped = {n for part in nx.strongly_connected_components(graph) if len(part) > 1 for n in part}
+        looped |= {node for node in graph if graph.has_edge(node, node)}
+        self.loops = [eq for eq in pointwise if eq.head in looped]
+        self.definitions = {eq.head: eq for eq in pointwise if eq.head not in looped}
+        self.memories: dict[tuple[Expr, Expr], Memory] = {}
+
+    # --- inlining -------------------------------------------------------------------------------------------------
+    def inline(self, expr: Expr) -> Expr:
+        """Replace defined processes by their definitions, integrals inside them with fresh variables."""
+        found = [value for value in expr.atoms(Value) if value.head in self.definitions]
+        if not found:
+            return expr
+        if isinstance(expr, Value):
+            equation = self.definitions[expr.head]
+            body = self.freshen(equation.rhs)
+            return self.inline(body.xreplace({equation.time: expr.moments[0]}))
+        return expr.func(*(self.inline(arg) if isinstance(arg, Expr) else arg for arg in expr.args))
+
+    def freshen(self, expr: Expr) -> Expr:
+        if isinstance(expr, Int):
+            variable = Time(f"s{next(self.fresh)}")
+            inner = self.freshen(expr.integrand).xreplace({expr.variable: variable})
+            return Int(inner, (variable, expr.low, expr.high))
+        if not expr.args or isinstance(expr, Value):
+            return expr
+        return expr.func(*(self.freshen(arg) if isinstance(arg, Expr) else arg for arg in expr.args))
+
+    # --- integrals along a path -------------------------------------------------------------------------------------
+    def local(self, expr: Expr, label: str) -> Expr:
+        """Return an expression at ROW with every integral over the past replaced by memory symbols."""
+        if isinstance(expr, Int):
+            return self.memory(expr, label)
+        if not expr.args or isinstance(expr, Value | E):
+            return expr
+        return expr.func(*(self.local(arg, label) if isinstance(arg, Expr) else arg for arg in expr.args))
+
+    def memory(self, node: Int, label: str) -> Expr:
+        if node.low != self.system.start or node.high != ROW:
+            raise ModelError(f"{label}: the integral `{node}` along a path must run from the start to the running time")
+        integrand = node.integrand.xreplace({node.variable: MIDDLE})
+        parts = self.factors(integrand)
+        terms = [parts] if parts is not None else [self.factors(term) for term in Add.make_args(expand(integrand))]
+        total = S.Zero
+        for entry in terms:
+            if entry is None:
+                raise ModelError(f"{label}: `{node}` mixes a process with the kernel of its integral; separate them")
+            outer, kernel, signal = entry
+            total += outer * self.remember(kernel, self.local(signal.xreplace({MIDDLE: ROW}), label))
+        return total
+
+    def factors(self, term: Expr) -> tuple[Expr, Expr, Expr] | None:
+        """Return a product as (outside, kernel in (ROW, MIDDLE), signal in MIDDLE), or None if a factor mixes them."""
+        outer: list[Expr] = []
+        kernel: list[Expr] = []
+        signal: list[Expr] = []
+        for factor in Mul.make_args(term):
+            moments = factor.free_symbols & {ROW, MIDDLE}
+            moving = any(isinstance(value.head, Process) for value in factor.atoms(Value))
+            if moving and ROW in moments and MIDDLE in moments:
+                return None
+            if not moving and not factor.atoms(Random):
+                (kernel if MIDDLE in moments else outer).append(factor)
+            elif moving and ROW in moments:
+                outer.append(factor)
+            elif ROW in moments:
+                return None
+            else:
+                signal.append(factor)
+        return Mul(*outer), Mul(*kernel), Mul(*signal)
+
+    def remember(self, kernel: Expr, signal: Expr) -> Dummy:
+        key = (kernel, signal)
+        if key not in self.memories:
+            self.memories[key] = Memory(Dummy(f"M{len(self.memories)}", real=True), kernel, signal)
+        return self.memories[key].symbol
+
+    def at_row(self, expr: Expr, time: Basic, label: str) -> Expr:
+        return self.local(self.inline(self.freshen(expr).xreplace({time: ROW})), label)
+
+
+def derive_path_form(system: System) -> PathForm:
+    """Return the path equations, means and closures of a system whose parameters are bound."""
+    builder = _Builder(system)
+    means = _Means(builder)
+    kernels: list[Equation] = []
+    functions: list[Equation] = []
+    for equation in system.equations:
+        if isinstance(equation.head, Process):
+            continue
+        assert equation.target is not None
+        places = dict(zip(equation.target.moments, (ROW, COLUMN), strict=False))
+        moved = Equation(equation.lhs.xreplace(places), means.collect(equation.rhs.xreplace(places), equation.label),
+                         equation.location)  # fmt: skip
+        (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
+    observables = []
+    for name, expr in system.observables.items():
+        times = {item: ROW for item in expr.free_symbols if isinstance(item, Time)}
+        observables.append((name, means.collect(expr.xreplace(times), f"observable `{name}`")))
+    running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
+    covariances = []
+    for key, law in system.laws.items():
+        if isinstance(law, GP):
+            members = tuple(key) if not isinstance(key, Process) else (key,)
+            moments = [item for item in law.covariance.free_symbols if isinstance(item, Time)]
+            moments.sort(key=lambda item: (item not in running, str(item)))
+            places = dict(zip(moments, (ROW, COLUMN), strict=False))
+            label = f"law of `{members[0].name}`"
+            kernel = law.covariance.xreplace(places)
+            for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
+                means.collect(entry, label)
+            mean_times = {item: ROW for item in law.mean.free_symbols if isinstance(item, Time)}
+            covariances.append((members, GP(kernel, means.collect(law.mean.xreplace(mean_times), label))))
+    ensembles = _ensembles(builder, means)
+    return PathForm(
+        system.name, ensembles, tuple(covariances), tuple(kernels), tuple(functions), tuple(observables),
+        tuple(builder.laws.items()), system.start,
+    )  # fmt: skip
+
+
+class _Means:
+    """Collects expectations and brings them to separated form."""
+
+    def __init__(self, builder: _Builder) -> None:
+        self.builder = builder
+        self.found: dict[E, Mean] = {}
+
+    def collect(self, expr: Expr, label: str) -> Expr:
+        for node in expr.atoms(E):
+            if node not in self.found:
+                self.found[node] = self.separate(node, label)
+        return expr
+
+    def separate(self, node: E, label: str) -> Mean:
+        argument = self.builder.inline(self.builder.freshen(node.argument))
+        responses = argument.atoms(Resp)
+        if responses:
+            return self.response(node, argument, responses, label)
+        moments = argument.free_symbols & {ROW, COLUMN}
+        if COLUMN not in moments:
+            return Mean(node, "one", ((S.One, self.builder.local(argument, label), S.One),))
+        if ROW not in moments:
+            moved = self.builder.local(argument.xreplace({COLUMN: ROW}), label)
+            return Mean(node, "two", ((S.One, S.One, moved),))
+        whole = self.split(argument, label)
+        if whole is not None:
+            return Mean(node, "two", (whole,))
+        terms = [self.split(term, label) for term in Add.make_args(expand(argument))]
+        if None in terms:
+            raise ModelError(f"{label}: `{node}` does not separate into factors of one time each")
+        return Mean(node, "two", tuple(terms))  # type: ignore[arg-type]
+
+    def split(self, term: Expr, label: str) -> tuple[Expr, Expr, Expr] | None:
+        """Return a product as (deterministic, random at ROW, random at COLUMN), or None if a factor mixes the times."""
+        outer, first, second = [], [], []
+        for factor in Mul.make_args(term):
+            moments = factor.free_symbols & {ROW, COLUMN}
+            random = bool(factor.atoms(Random)) or any(isinstance(v.head, Process) for v in factor.atoms(Value))
+            if not random:
+                outer.append(factor)
+            elif COLUMN not in moments:
+                first.append(factor)
+            elif ROW not in moments:
+                second.append(factor.xreplace({COLUMN: ROW}))
+            else:
+                return None
+        local = self.builder.local
+        return Mul(*outer), local(Mul(*first), label), local(Mul(*second), label)
+
+    def response(self, node: E, argument: Expr, responses: set[Resp], label: str) -> Mean:
+        marks = {item: Dummy("response", real=True) for item in responses}
+        terms = Add.make_args(expand(argument.xreplace(marks)))  # without changing what a response is of
+        if len(responses) != 1 or len(terms) != 1:
+            raise ModelError(
+                f"{label}: an expectation holds one response; write the sum of expectations instead of `{as_written(node)}`"
+            )
+        (inner,) = responses
+        if inner.output.free_symbols & {COLUMN} or inner.noise.moments[0] != COLUMN:
+            raise ModelError(f"{label}: a response is taken at the first time to a noise at the second, got `{inner}`")
+        rest = terms[0] / marks[inner]
+        if rest.has(marks[inner]):
+            raise ModelError(f"{label}: the response `{inner}` must enter linearly")
+        around = self.split(rest, label)
+        if around is None:
+            raise ModelError(f"{label}: `{node}` does not separate into factors of one time each")
+        output = self.builder.local(self.builder.inline(self.builder.freshen(inner.output)), label)
+        return Mean(node, "response", (around,), output, inner.noise.head)
+
+
+def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
+    """Write down the path equations and cut the system into parts that share nothing random."""
+    raw = [(equation, True) for equation in builder.states] + [(equation, False) for equation in builder.loops]
+    rights = []
+    for equation, integrated in raw:
+        right = builder.at_row(equation.rhs, equation.time, equation.label)
+        start = _start(builder, equation) if integrated else S.Zero
+        rights.append((equation, integrated, right, start))
+    graph = nx.Graph()
+    memories = {memory.symbol: memory for memory in builder.memories.values()}
+
+    def touch(owner: object, expr: Basic) -> None:
+        graph.add_node(owner)
+        for item in _sources(expr, memories):
+            graph.add_edge(owner, item)
+
+    for equation, _, right, start in rights:
+        touch(equation.head, right)
+        touch(equation.head, start)
+    for mean in means.found.values():
+        pieces = [piece for term in mean.terms for piece in term[1:]] + [mean.output]
+        for piece in pieces:
+            touch(mean, piece)
+        if mean.noise is not None:
+            graph.add_edge(mean, mean.noise)
+    for members in builder.system.laws:
+        for member in members if not isinstance(members, Process | Random) else (members,):
+            graph.add_node(member)
+            if not isinstance(members, Process | Random):
+                graph.add_edge(member, members[0])
+    made = []
+    for part in nx.connected_components(graph):
+        made.append(_ensemble(builder, means, part, rights, memories))
+    return tuple(item for item in made if item.unknowns or item.means)
+
+
+def _start(builder: _Builder, equation: Equation) -> Expr:
+    value = builder.system.init[equation.head]
+    if isinstance(value, Law):
+        constant = Random(f"{equation.key}_start", None, (value,))
+        builder.laws[constant] = value
+        return constant
+    return value
+
+
+def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
+    """Return the processes and random constants an expression depends on, through integrals too."""
+    found: set[Basic] = {value.head for value in expr.atoms(Value) if isinstance(value.head, Process)}
+    found |= expr.atoms(Random)
+    for symbol in expr.atoms(Dummy):
+        if symbol in memories:
+            found |= _sources(memories[symbol].signal, memories)
+    return found
+
+
+def _ensemble(
+    builder: _Builder, means: _Means, part: set[object],
+    rights: list[tuple[Equation, bool, Expr, Expr]], memories: dict[Dummy, Memory],
+) -> Ensemble:  # fmt: skip
+    mine = [entry for entry in rights if entry[0].head in part]
+    unknowns = [Unknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
+    noises = tuple(noise for noise in builder.system.noises if noise in part)
+    links: list[Link] = []
+    drives: list[Drive] = []
+    nonlinear: dict[Dummy, None] = {}
+    for index, (_, _, right, _) in enumerate(mine):
+        rest = right
+        for symbol in sorted((s for s in right.atoms(Dummy) if s in memories), key=str):
+            weight = _path_free(right.diff(symbol))
+            if weight is None:
+                nonlinear[symbol] = None
+                continue
+            rest = rest - weight * symbol
+            links.append(_link(index, weight, memories[symbol], memories[symbol].signal))
+        for noise in noises:
+            value = noise(ROW)
+            stand_in = Dummy("z", real=True)
+            weight = _path_free(rest.xreplace({value: stand_in}).diff(stand_in).xreplace({stand_in: value}))
+            if weight is not None and weight != 0:
+                rest = rest - weight * value
+                drives.append(Drive(index, weight, noise))
+        rest = expand(rest) if rest != right else rest
+        if rest != 0:
+            links.append(_link(index, S.One, None, rest))
+    pending = list(nonlinear)
+    chosen = tuple(mean for mean in means.found.values() if mean in part)
+    averaged = [piece for mean in chosen for term in mean.terms for piece in term[1:]] + [mean.output for mean in chosen]
+    for piece in [*(link.signal for link in links), *averaged]:
+        pending += [s for s in sorted(piece.atoms(Dummy), key=str) if s in memories and s not in pending]
+    done: list[Dummy] = []
+    while pending:
+        symbol = pending.pop(0)
+        if symbol in done:
+            continue
+        done.append(symbol)
+        memory = memories[symbol]
+        unknowns.append(Unknown(f"memory {symbol.name}", symbol, False, S.Zero))
+        links.append(_link(len(unknowns) - 1, S.One, memory, memory.signal))
+        pending += [s for s in memory.signal.atoms(Dummy) if s in memories]
+    randoms = tuple(sorted((item for item in part if isinstance(item, Random)), key=lambda item: item.name))
+    own = tuple(
+        memory for memory in memories.values() if memory.symbol not in done and _sources(memory.signal, memories) & part
+    )
+    shown = [(eq.head, eq.head(ROW)) for eq, *_ in mine]  # type: ignore[misc]
+    for head, equation in builder.definitions.items():
+        inlined = builder.at_row(equation.rhs, equation.time, equation.label)
+        known = {memory.symbol for memory in own} | set(done)
+        if _sources(inlined, memories) & part and {s for s in inlined.atoms(Dummy)} <= known:
+            shown.append((head, inlined))
+    return Ensemble(
+        tuple(unknowns),
+        tuple(links),
+        tuple(drives),
+        own,
+        noises,
+        randoms,
+        chosen,
+        tuple(shown),  # type: ignore[arg-type]
+    )
+
+
+def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Link:
+    """Return a link whose signal has a canonical sign, so that equal signals are recognised."""
+    if signal.could_extract_minus_sign():
+        return Link(unknown, -weight, memory, -signal)
+    return Link(unknown, weight, memory, signal)
+
+
+def _path_free(weight: Expr) -> Expr | None:
+    """Return a coefficient if it is the same for all paths, else None."""
+    random = bool(weight.atoms(Random)) or any(isinstance(v.head, Process) for v in weight.atoms(Value))
+    return None if random or weight.atoms(Dummy) else weight

@@ -1,0 +1,297 @@
+"""Two-time equations brought to the sector t > t', every integral split where a factor changes its form.
+
+A causal kernel vanishes and a symmetric one folds over when its times change order, so an integrand over s has a
+kink at
+s = t'. Splitting the range there leaves only kernels K(later, earlier), smooth up to and across the diagonal:
+
+    ∫_0^t  → "low": ∫_0^{t'} and "high": ∫_{t'}^t.
+
+Each integrand is separated into a left factor of (t, s) and a right factor of (s, t'), so that an integral over a whole
+row is a matrix product. What cannot be separated is kept as a joint factor of all three times.
+
+A correlation that is not given on the diagonal gets an equation there: with ∂_t C(t, t') = F(t, t') on both sides of it,
+
+    dC(t, t)/dt = F(t, t⁻) + F(t, t⁺),
+
+in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 on one side and for R(t, t) on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.nodes import E, Int, Resp
+from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value
+from eqsolve.language.system import System
+from eqsolve.passes.rewrite.constraints import AuxiliaryResponse
+
+__all__ = ["COLUMN", "MIDDLE", "ROW", "Contraction", "SectorEquation", "TwoTimePlan", "split_sectors"]
+
+ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
+
+
+def as_written(expr: Basic) -> Basic:
+    """Return an expression with the times that messages know: t and t' instead of rows and columns."""
+    return expr.xreplace({ROW: Time("t"), COLUMN: Time("t'"), MIDDLE: Time("s")})
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """One integral over the middle time.
+
+    Attributes
+    ----------
+    symbol
+        Stands for the integral in the equation's body.
+    span
+        ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row).
+    left
+        Factor in (ROW, MIDDLE).
+    right
+        Factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the middle in "high". 1 if none.
+    joint
+        Factor of all three times that does not separate, else 1.
+    """
+
+    symbol: Dummy
+    span: str
+    left: Expr
+    right: Expr
+    joint: Expr
+
+
+@dataclass(frozen=True)
+class SectorEquation:
+    """One equation in the sector ROW > COLUMN: unknown or its derivative = body(pointwise values, integrals)."""
+
+    equation: Equation | None
+    name: str
+    head: Head | None
+    body: Expr
+    contractions: tuple[Contraction, ...]
+    differential: bool
+    start: Expr | None = None
+    diagonal: Expr | None = None
+    hidden: bool = False  # made here, not declared: solved for, but not reported
+
+    @property
+    def symmetric(self) -> bool:
+        return isinstance(self.head, Correlation)
+
+
+@dataclass(frozen=True)
+class TwoTimePlan:
+    """A closed system of one- and two-time functions, ready for a solver; data only."""
+
+    name: str
+    kernels: tuple[SectorEquation, ...]
+    functions: tuple[SectorEquation, ...]
+    observables: tuple[SectorEquation, ...]
+
+
+def split_sectors(system: System) -> TwoTimePlan:
+    """Return the equations of a closed system (no processes), its parameters bound, in the sector t > t'."""
+    kernels, functions = [], []
+    for equation in system.equations:
+        made = _equation(system, equation)
+        if isinstance(equation.head, Function):
+            functions.append(made)
+        elif made.symmetric and made.differential and made.diagonal is None:
+            on_diagonal = _diagonal_equation(system, equation, made.start)
+            functions.append(on_diagonal)
+            assert on_diagonal.head is not None
+            kernels.append(replace(made, diagonal=on_diagonal.head(ROW)))
+        else:
+            kernels.append(made)
+    observables = tuple(_observable(system, name, expr) for name, expr in system.observables.items())
+    return TwoTimePlan(system.name, tuple(kernels), tuple(functions), observables)
+
+
+def _equation(system: System, equation: Equation) -> SectorEquation:
+    target = equation.target
+    assert target is not None
+    if equation.is_differential and equation.time != target.moments[0]:
+        raise ModelError(
+            f"{equation.label} differentiates in the second time; write it for the first, {target.moments[0]}"
+        )
+    places: dict[Basic, Basic] = dict(zip(target.moments, (ROW, COLUMN), strict=False))
+    splitter = _Splitter(system, equation.label, isinstance(target.head, Function))
+    body = splitter.body(equation.rhs.xreplace(places))
+    start, diagonal = _initial(system, equation, places)
+    return SectorEquation(
+        equation,
+        equation.key,
+        equation.head,
+        body,
+        tuple(splitter.contractions),
+        equation.is_differential,
+        start,
+        diagonal,
+        hidden=isinstance(equation.head, AuxiliaryResponse),
+    )
+
+
+def _diagonal_equation(system: System, equation: Equation, start: Expr | None) -> SectorEquation:
+    """Return the equation of q(t) = C(t, t) that follows from the one of ∂_t C on both sides of the diagonal."""
+    target = equation.target
+    assert target is not None
+    name = f"{equation.key}_diagonal"
+    while name in system.names:
+        name += "'"
+    head = Function(name)
+    right = equation.rhs.xreplace(dict(zip(target.moments, (ROW, COLUMN), strict=True)))
+    splitter = _Splitter(system, equation.label, True)
+    total = S.Zero
+    for later, earlier in ((ROW, COLUMN), (COLUMN, ROW)):
+        vanishing = {
+            v: S.Zero for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == (earlier, later)
+        }
+        total += splitter.body(right.xreplace(vanishing).xreplace({COLUMN: ROW}))
+    total = total.xreplace({target.head(ROW, ROW): head(ROW)})
+    return SectorEquation(equation, name, head, total, tuple(splitter.contractions), True, start, hidden=True)
+
+
+def _initial(system: System, equation: Equation, places: dict[Basic, Basic]) -> tuple[Expr | None, Expr | None]:
+    head = equation.head
+    if isinstance(head, Function):
+        return system.init.get(head), None
+    start = diagonal = None
+    for key, value in system.init.items():
+        if isinstance(key, Value) and key.head == head:
+            first, second = key.moments
+            if isinstance(first, Time) and first == second:
+                diagonal = value.xreplace({first: ROW})
+            elif first == system.start and second == system.start:
+                start = value
+            else:
+                raise ModelError(f"initial value `{key}`: only the diagonal {head}(t, t) or the start can be given")
+    return start, diagonal
+
+
+def _observable(system: System, name: str, expr: Expr) -> SectorEquation:
+    moments = sorted((item for item in expr.free_symbols if isinstance(item, Time)), key=str)
+    splitter = _Splitter(system, f"observable `{name}`", True)
+    body = splitter.body(expr.xreplace(dict.fromkeys(moments, ROW)))
+    return SectorEquation(None, name, None, body, tuple(splitter.contractions), False)
+
+
+class _Splitter:
+    """Brings one right-hand side to the sector; collects its integrals as contractions."""
+
+    def __init__(self, system: System, label: str, one_time: bool) -> None:
+        self.start, self.label, self.one_time = system.start, label, one_time
+        self.contractions: list[Contraction] = []
+        self.known: dict[tuple[object, ...], Dummy] = {}
+
+    def body(self, expr: Expr) -> Expr:
+        """Return the expression with ordered kernel values and a symbol for each separated integral."""
+        if isinstance(expr, E | Resp | Derivative):
+            raise ModelError(f"{self.label}: `{expr}` does not belong to a closed system")
+        if isinstance(expr, Int):
+            return self.integral(expr)
+        if isinstance(expr, Value):
+            return self.ordered(expr, {ROW: 2, COLUMN: 1})
+        if not expr.args:
+            return expr
+        return expr.func(*(self.body(arg) for arg in expr.args))
+
+    def ordered(self, value: Value, rank: dict[Basic, int]) -> Expr:
+        """Return a kernel value with its later time first: symmetric ones fold over, causal ones vanish."""
+        if value.head.arity == 1:
+            return value
+        first, second = value.moments
+        later = rank.get(first, 0) >= rank.get(second, 0)
+        if later:
+            return value
+        return S.Zero if isinstance(value.head, Response) else Value(value.head, second, first)
+
+    def integral(self, node: Int) -> Expr:
+        inner = node.integrand.xreplace({node.variable: MIDDLE})
+        if inner.has(Int):
+            raise ModelError(
+                f"{self.label}: an integral inside an integral; give the inner one a name of its own: `{as_written(node)}`"
+            )
+        ends = (node.low, node.high)
+        total = S.Zero
+        for span, low, high in self.spans(node, ends):
+            rank = {ROW: 3, MIDDLE: 2, COLUMN: 1} if span != "low" else {ROW: 3, COLUMN: 2, MIDDLE: 1}
+            body = self.fold(inner, rank)
+            for term in _pieces(body):
+                if term != 0:
+                    total += self.separate(term, span)
+            del low, high
+        return total
+
+    def spans(self, node: Int, ends: tuple[Expr, Expr]) -> list[tuple[str, Expr, Expr]]:
+        low, high = ends
+        begin = low == self.start
+        if low == high:  # an integral from t' to t, on the diagonal
+            return []
+        if self.one_time:
+            if begin and high == ROW:
+                return [("all", low, high)]
+        elif begin and high == COLUMN:
+            return [("low", low, high)]
+        elif low == COLUMN and high == ROW:
+            return [("high", low, high)]
+        elif begin and high == ROW:
+            return [("low", low, COLUMN), ("high", COLUMN, high)]
+        raise ModelError(
+            f"{self.label}: the integral `{node}` does not run between the start ({self.start}) and the times on the left"
+        )
+
+    def fold(self, expr: Expr, rank: dict[Basic, int]) -> Expr:
+        if isinstance(expr, Value):
+            return self.ordered(expr, rank)
+        if not expr.args:
+            return expr
+        return expr.func(*(self.fold(arg, rank) for arg in expr.args))
+
+    def separate(self, term: Expr, span: str) -> Expr:
+        """Split a product by the times its factors depend on; return its outer factor times the integral's symbol."""
+        groups: dict[str, list[Expr]] = {"outer": [], "left": [], "right": [], "joint": []}
+        for factor in Mul.make_args(term):
+            moments = factor.free_symbols & {ROW, COLUMN, MIDDLE}
+            if MIDDLE not in moments:
+                groups["outer"].append(factor)
+            elif COLUMN not in moments:
+                groups["left"].append(factor)
+            elif ROW not in moments:
+                groups["right"].append(factor)
+            else:
+                groups["joint"].append(factor)
+        left, right, joint = (Mul(*groups[key]) for key in ("left", "right", "joint"))
+        key = (span, left, right, joint)
+        if key not in self.known:
+            self.known[key] = Dummy(f"I{len(self.known)}", real=True)
+            self.contractions.append(Contraction(self.known[key], span, left, right, joint))
+        return Mul(*groups["outer"]) * self.known[key]
+
+
+def _pieces(body: Expr) -> Iterator[Expr]:
+    """Yield the terms of an integrand, multiplied out no further than they need to be to separate.
+
+    A factor such as (t − s) e^{s−t} stays as it is: its parts would be large and cancel.
+    """
+    for term in Add.make_args(body):
+        factors = Mul.make_args(term)
+        if not (_is_joint(term) or any(isinstance(factor, Add | Pow) and _is_sum(factor) for factor in factors)):
+            yield term
+            continue
+        for part in Add.make_args(expand(term, power_exp=False)):
+            yield from Add.make_args(expand(part)) if _is_joint(part) else (part,)
+
+
+def _is_joint(term: Expr) -> bool:
+    return any({ROW, COLUMN, MIDDLE} <= factor.free_symbols for factor in Mul.make_args(term))
+
+
+def _is_sum(factor: Expr) -> bool:
+    """Whether a factor is a sum of unknowns, or a whole power of one."""
+    base = factor.base if isinstance(factor, Pow) and factor.exp.is_Integer and factor.exp > 0 else factor
+    return isinstance(base, Add) and base.has(Value)

@@ -1,0 +1,1 @@
+"""Passes from system to system: substitutions, rescaled time, eliminated unknowns, constraints."""

@@ -1,0 +1,345 @@
+"""One-time unknowns fixed by a constraint: their equations, found by differentiating the constraint along the flow.
+
+A multiplier μ(t) that keeps g(t) = 0, say C(t, t) − 1 = 0, need not stand in g. Along the solution all derivatives of g
+vanish too, and in them every derivative of an unknown is the right-hand side of its equation: g is differentiated until the
+multipliers appear outside integrals. What is linear in them is solved for; the rest is left to Newton's method, as
+μ = μ − g/(∂g/∂μ), which a solver iterates with everything else on a panel.
+
+The derivative of an integral over a kernel is an integral over the kernel's own right-hand side. If that has memory, it
+becomes a kernel of its own (an auxiliary one, which is solved for but not reported).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sympy import Add, Dummy, Expr, ImmutableMatrix, S, expand, powsimp
+
+from eqsolve.language.binding import Binding
+from eqsolve.errors import ModelError, ParameterError, UsageError
+from eqsolve.language.equations import Equation
+from eqsolve.language.model import Table
+from eqsolve.language.nodes import E, Int, Resp
+from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value
+from eqsolve.language.system import System
+from eqsolve.passes.forms.reads import free_times
+
+__all__ = ["AuxiliaryResponse", "Reduction", "constraint_label", "reduce_constraints", "without_constraints"]
+
+_MOST_DERIVATIVES = 3
+_SPARE_TIMES = ("s", "u", "v", "r", "q", "a", "b", "c")
+
+
+class AuxiliaryResponse(Response):
+    """A causal kernel made by a derivation: solved for, but not reported."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A system without constraints, with an equation for every multiplier.
+
+    Attributes
+    ----------
+    system
+        The system to solve.
+    multipliers
+        The derived equations; ``implicit`` names those that Newton's method solves.
+    invariants
+        For every constraint what must vanish at the start: the constraint and its derivatives free of multipliers.
+    """
+
+    system: System
+    multipliers: tuple[Equation, ...] = ()
+    implicit: frozenset[str] = frozenset()
+    invariants: tuple[tuple[str, Expr], ...] = ()
+
+
+def constraint_label(head: Head, constraint: Equation) -> str:
+    """Return how messages name a constraint."""
+    where = f" ({constraint.location})" if constraint.location else ""
+    return f"the constraint on `{head.name}`{where}"
+
+
+def reduce_constraints(system: System) -> Reduction:
+    """Return the system with explicit equations in place of its constraints; raise when there are none."""
+    if not system.constraints:
+        return Reduction(system)
+    flow = _Flow(system)
+    now, residuals, invariants = _differentiate(system, flow)
+    heads = tuple(system.constraints)
+    values = [head(now) for head in heads]
+    stand_ins = dict(zip(values, (Dummy(head.name, real=True) for head in heads), strict=True))
+    back = {dummy: value for value, dummy in stand_ins.items()}
+    bare = ImmutableMatrix([residual.xreplace(stand_ins) for residual in residuals])
+    slopes = bare.jacobian(list(back))
+    determinant = slopes.det(method="berkowitz")
+    if determinant == 0:
+        names = ", ".join(f"`{head.name}`" for head in heads)
+        raise ModelError(
+            f"{constraint_label(heads[0], system.constraints[heads[0]])}: the constraints do not determine {names}; "
+            "each needs a constraint that it acts upon"
+        )
+    implicit = slopes.has(*back)
+    base = bare if implicit else bare.xreplace(dict.fromkeys(back, S.Zero))
+    steps = -(slopes.adjugate() * base) / determinant
+    known = _known_diagonals(system)
+    equations = []
+    for head, dummy, step in zip(heads, back, steps, strict=True):
+        right = (dummy + step if implicit else step).xreplace(back)
+        right = right.xreplace({key.head(now, now): value.xreplace({key.moments[0]: now}) for key, value in known.items()})
+        right = _folded(right, now)
+        right = right if implicit else _collected(right)
+        equations.append(Equation(head(now), right, system.constraints[head].location))
+    newton = frozenset(head.name for head in heads) if implicit else frozenset()
+    return Reduction(
+        _explicit(system, flow, equations, known, implicit), tuple(equations), newton, tuple(invariants)
+    )
+
+
+def without_constraints(binding: Binding) -> Binding:
+    """Return a bound model whose constraints are equations; raise when one does not hold at the start."""
+    system = binding.model
+    assert isinstance(system, System)
+    if system.processes:
+        raise UsageError(
+            f"model `{system.name}`: constraints beside processes have no solver yet; write the multiplier's own equation"
+        )
+    reduction = reduce_constraints(system)
+    for label, residual in reduction.invariants:
+        off = binding.number(residual)
+        if abs(off) > 1e-9:
+            raise ParameterError(
+                f"{label} does not hold at the start with these parameters: it is off by {off:.6g}; change init= or them"
+            )
+    return replace(binding, model=reduction.system)
+
+
+def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[tuple[str, Expr]]]:
+    """Return the running time, for each constraint its first derivative that contains a multiplier, and the ones before."""
+    heads, residuals, invariants = set(system.constraints), [], []
+    running: Time | None = None
+    for head, constraint in system.constraints.items():
+        label = constraint_label(head, constraint)
+        residual = constraint.lhs - constraint.rhs
+        times = free_times(residual)
+        if len(times) != 1:
+            shown = ", ".join(f"`{item}`" for item in sorted(times, key=str)) or "none"
+            raise ModelError(f"{label} depends on the times {shown}; expected one, as in Eq(C(t, t), 1)")
+        own = next(iter(times))
+        running = running or own
+        residual = residual.xreplace({own: running})
+        for _ in range(_MOST_DERIVATIVES + 1):
+            if any(value.head in heads and value.moments == (running,) for value in _outside(residual)):
+                break
+            invariants.append((label, _at_start(system, residual, running)))
+            residual = flow.derivative(residual, running)
+        else:
+            raise ModelError(
+                f"{label}: none of its first {_MOST_DERIVATIVES} derivatives contains a multiplier "
+                f"({', '.join(f'`{item.name}`' for item in heads)}); let it act on what is constrained"
+            )
+        residuals.append(residual)
+    assert running is not None
+    return running, residuals, [(label, value) for label, value in invariants if value is not None]
+
+
+def _explicit(
+    system: System, flow: _Flow, equations: list[Equation], known: dict[Value, Expr], implicit: bool
+) -> System:
+    """Return the system with the multipliers' equations; kernels held on the diagonal start from there."""
+    init = {key: value for key, value in system.init.items() if implicit or key not in system.constraints}
+    for key, value in known.items():
+        init = {old: entry for old, entry in init.items() if not (isinstance(old, Value) and old.head == key.head)}
+        init[key] = value
+    every = (*equations, *flow.auxiliary.values(), *system.equations)
+    return system._with(equations=every, init=Table(init), constraints=Table())
+
+
+def _known_diagonals(system: System) -> dict[Value, Expr]:
+    """Return the values on the diagonal that are given, or prescribed by constraints of the form C(t, t) = given."""
+    known: dict[Value, Expr] = {
+        key: value
+        for key, value in system.init.items()
+        if isinstance(key, Value) and isinstance(key.moments[0], Time) and not value.has(Value)
+    }
+    for constraint in system.constraints.values():
+        for side, other in ((constraint.lhs, constraint.rhs), (constraint.rhs, constraint.lhs)):
+            if isinstance(side, Value) and isinstance(side.head, Correlation) and not other.has(Value, Int):
+                first, second = side.moments
+                if isinstance(first, Time) and first == second:
+                    known[side] = other
+    return known
+
+
+def _outside(expr: Expr) -> set[Value]:
+    """Return the values that stand outside integrals."""
+    if isinstance(expr, Value):
+        return {expr}
+    if isinstance(expr, Int) or not expr.args:
+        return set()
+    return set().union(*(_outside(arg) for arg in expr.args))
+
+
+def _folded(expr: Expr, now: Time) -> Expr:
+    """Return an expression with symmetric values C(s, now) written as C(now, s), so that like integrals are joined."""
+    later = [v for v in expr.atoms(Value) if isinstance(v.head, Correlation) and v.moments[1] == now]
+    turned = expr.xreplace({value: value.head(now, value.moments[0]) for value in later})
+    return turned.xreplace({
+        node: Int(powsimp(node.integrand), (node.variable, node.low, node.high)) for node in turned.atoms(Int)
+    })  # fmt: skip
+
+
+def _collected(expr: Expr) -> Expr:
+    """Return a sum with the factors of equal integrals added up."""
+    integrals: dict[Expr, Expr] = {}
+    rest: list[Expr] = []
+    for term in Add.make_args(expand(expr, deep=False)):
+        factor, node = term.as_independent(Int)
+        if isinstance(node, Int):
+            integrals[node] = integrals.get(node, S.Zero) + factor
+        else:
+            rest.append(term)
+    sums = [(factor if factor.has(Value) else factor.factor()) * node for node, factor in integrals.items()]
+    return Add(*rest, *sums)
+
+
+def _at_start(system: System, expr: Expr, now: Time, depth: int = 0) -> Expr | None:
+    """Return an expression of one time at the start, in parameters; None when it cannot be told."""
+    begin = expr.xreplace({now: system.start})
+    begin = begin.xreplace({node: S.Zero for node in begin.atoms(Int)})
+    equations = {equation.head: equation for equation in system.equations}
+    found: dict[Value, Expr] = {}
+    for value in begin.atoms(Value):
+        head = value.head
+        given = {
+            key.head if isinstance(key, Value) else key: entry.xreplace({m: system.start for m in getattr(key, "moments", ())})
+            for key, entry in system.init.items()
+            if isinstance(entry, Expr)
+        }
+        equation = equations.get(head)
+        if equation is not None and not equation.is_differential and depth < 10:
+            assert equation.target is not None
+            right = equation.rhs.xreplace(dict.fromkeys(equation.target.moments, now))
+            inner = _at_start(system, right, now, depth + 1)
+        else:
+            inner = given.get(head)
+        if inner is None:
+            return None
+        found[value] = inner
+    return begin.xreplace(found)
+
+
+class _Flow:
+    """Derivatives in time along the solutions of a system."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.equations = {equation.head: equation for equation in system.equations}
+        self.auxiliary: dict[Head, Equation] = {}  # derivatives that have a name
+
+    def derivative(self, expr: Expr, now: Time) -> Expr:
+        """Return d/dnow of an expression, other times held fixed and taken to be earlier."""
+        if expr.has(E, Resp):
+            raise ModelError(f"`{expr}`: a constraint on expectations over paths has no solver yet")
+        hidden: dict[Expr, Dummy] = {}
+
+        def hide(node: Expr) -> Expr:
+            if isinstance(node, Value | Int):
+                return hidden.setdefault(node, Dummy(real=True))
+            return node.func(*map(hide, node.args)) if node.args else node
+
+        bare = hide(expr)
+        total = bare.diff(now)
+        for node, stand_in in hidden.items():
+            if now in node.free_symbols:
+                rate = self._integral(node, now) if isinstance(node, Int) else self._value(node, now)
+                total += bare.diff(stand_in) * rate
+        return total.xreplace({stand_in: node for node, stand_in in hidden.items()})
+
+    def _value(self, value: Expr, now: Time) -> Expr:
+        assert isinstance(value, Value)
+        head, moments = value.head, value.moments
+        if len(moments) == 1:
+            return self._right(head, (now,), now)
+        if moments == (now, now):
+            return self._diagonal(head, now)
+        if isinstance(head, Response) and moments[1] == now:
+            return S.Zero
+        past = moments[1] if moments[0] == now else moments[0]
+        return self._right(head, (now, past), now)
+
+    def _right(self, head: Head, moments: tuple[Expr, ...], now: Time) -> Expr:
+        """Return the derivative of an unknown in its first time; responses of a later to an earlier time vanish."""
+        if head in self.auxiliary:
+            return self.auxiliary[head].lhs.head(*moments)
+        equation = self._equation(head)
+        right = self._moved(equation, moments)
+        if len(moments) == 2:
+            late = [v for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == moments[::-1]]
+            right = right.xreplace(dict.fromkeys(late, S.Zero))
+        return right if equation.is_differential else self.derivative(right, now)
+
+    def _diagonal(self, head: Head, now: Time) -> Expr:
+        """Return the derivative of K(now, now)."""
+        equation = self._equation(head)
+        if isinstance(head, Response) and equation.is_differential:
+            for key, value in self.system.init.items():
+                if isinstance(key, Value) and key.head == head:
+                    return self.derivative(value.xreplace({key.moments[0]: now}), now)
+        if not equation.is_differential:
+            return self.derivative(self._moved(equation, (now, now)), now)
+        total: Expr = S.Zero
+        earlier = Time("earlier")
+        right = self._moved(equation, (now, earlier))
+        for order in ((now, earlier), (earlier, now)):  # ∂_t C on both sides of the diagonal
+            late = [v for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == order[::-1]]
+            total += right.xreplace(dict.fromkeys(late, S.Zero)).xreplace({earlier: now})
+        return total.xreplace({node: S.Zero for node in total.atoms(Int) if node.low == node.high})
+
+    def _integral(self, node: Int, now: Time) -> Expr:
+        """Return the derivative of an integral that ends (or begins) at the running time."""
+        variable, integrand = node.variable, node.integrand
+        total: Expr = S.Zero
+        if node.high == now:
+            total += integrand.xreplace({variable: now})
+        if node.low == now:
+            total -= integrand.xreplace({variable: now})
+        for value in integrand.atoms(Value):  # a kernel with memory gets a derivative with a name
+            if isinstance(value.head, Correlation | Response) and value.moments in ((now, variable), (variable, now)):
+                self._name_derivative(value.head)
+        inner = self.derivative(integrand, now)
+        return total if inner == 0 else total + Int(inner, (variable, node.low, node.high))
+
+    def _name_derivative(self, head: Head) -> None:
+        """Make the derivative of a kernel, in t > t', an auxiliary kernel if it contains integrals."""
+        equation = self._equation(head)
+        if not equation.is_differential or not equation.rhs.has(Int) or head in self.auxiliary:
+            return
+        name = f"{head.name}_rate"
+        while name in self.system.names:
+            name += "_"
+        assert equation.target is not None
+        moments = equation.target.moments
+        late = [v for v in equation.rhs.atoms(Value) if isinstance(v.head, Response) and v.moments == moments[::-1]]
+        right = equation.rhs.xreplace(dict.fromkeys(late, S.Zero))
+        self.auxiliary[head] = Equation(AuxiliaryResponse(name)(*moments), right, equation.location)
+
+    def _equation(self, head: Head) -> Equation:
+        equation = self.equations.get(head)
+        if equation is None:
+            kind = "another multiplier" if isinstance(head, Function) and head in self.system.constraints else "not defined"
+            raise ModelError(f"`{head.name}` is {kind} and cannot be differentiated along the flow")
+        return equation
+
+    def _moved(self, equation: Equation, moments: tuple[Expr, ...]) -> Expr:
+        """Return a right-hand side at other times, integration variables renamed where they would collide."""
+        target = equation.target
+        assert target is not None
+        right = equation.rhs
+        taken = {item for item in (*moments, *right.atoms(Time)) if isinstance(item, Time)}
+        for node in right.atoms(Int):
+            if node.variable in moments:
+                spare = next(Time(name) for name in _SPARE_TIMES if Time(name) not in taken)
+                taken.add(spare)
+                right = right.xreplace({node: node.xreplace({node.variable: spare})})
+        return right.xreplace(dict(zip(target.moments, moments, strict=True)))

@@ -1,0 +1,220 @@
+"""Other units for a system: rescaled or shifted time, rescaled unknowns, and the leading order in a parameter.
+
+All are symbolic and exact, except ``leading_order``, which takes limits inside expectations and integrals; where sympy cannot
+take one, it says so. Names are kept: after ``rescale_time(system, c)`` the symbol t stands for c times the old time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sympy import Basic, Expr, Mul, S
+from sympy.core.function import Derivative
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.nodes import E, Int, Resp
+from eqsolve.language.symbols import Named, Parameter, Time, Value, as_scalar
+from eqsolve.language.system import System
+from eqsolve.passes.rewrite.limits import take_limit
+
+__all__ = ["leading_order", "rescale_time", "rescale_unknown", "shift_time"]
+
+logger = logging.getLogger("eqsolve")
+
+Rewrite = Callable[[Any], Any]
+
+
+def rescale_time(system: System, factor: Any, name: str | None = None) -> System:
+    """Return the system in the time ``factor`` × t: derivatives gain the factor, integrals lose it, responses gain it."""
+    scale = _constant(system, factor)
+
+    def moment(expr: Expr) -> Expr:
+        return scale * expr.xreplace({item: item / scale for item in expr.atoms(Time)})
+
+    def rewrite(expr: Any) -> Any:
+        if isinstance(expr, Value):
+            return expr.head(*(moment(item) for item in expr.moments))
+        if isinstance(expr, Derivative):
+            return scale * expr
+        if isinstance(expr, Resp):
+            return scale * _response(rewrite(expr.output), rewrite(expr.noise))
+        if isinstance(expr, Int):
+            return _integral(rewrite(expr.integrand), expr.variable, moment(expr.low), moment(expr.high)) / scale
+        return expr / scale if isinstance(expr, Time) else _inside(expr, rewrite)
+
+    step = None if system.step is None else scale * system.step
+    return _rewritten(system, rewrite, name, start=scale * system.start, step=step)
+
+
+def shift_time(system: System, by: Any, name: str | None = None) -> System:
+    """Return the system in the time t − ``by``: it starts that much earlier on the new clock."""
+    shift = _constant(system, by)
+
+    def moment(expr: Expr) -> Expr:
+        return expr.xreplace({item: item + shift for item in expr.atoms(Time)}) - shift
+
+    def rewrite(expr: Any) -> Any:
+        if isinstance(expr, Value):
+            return expr.head(*(moment(item) for item in expr.moments))
+        if isinstance(expr, Derivative):
+            return expr
+        if isinstance(expr, Int):
+            return _integral(rewrite(expr.integrand), expr.variable, moment(expr.low), moment(expr.high))
+        return expr + shift if isinstance(expr, Time) else _inside(expr, rewrite)
+
+    return _rewritten(system, rewrite, name, start=system.start - shift)
+
+
+def rescale_unknown(system: System, factors: Mapping[Any, Any], name: str | None = None) -> System:
+    """Return the system for x/factor in place of each unknown x named: ``{w: alpha**2}`` makes w stand for w/α²."""
+    if not isinstance(factors, Mapping):
+        raise ModelError(f"rescale_unknown takes factors by unknown, such as {{w: alpha**2}}; got {factors!r}")
+    scales = {head: _constant(system, value) for head, value in factors.items()}
+    for head in scales:
+        if head not in system.unknowns:
+            raise ModelError(f"`{head}` is not an unknown of `{system.name}` (it has: {', '.join(map(str, system.unknowns))})")
+        if head in system.noises:
+            raise ModelError(f"`{head}` has the law it is given; rescale the unknowns it drives instead")
+
+    def rewrite(expr: Any) -> Any:
+        if isinstance(expr, Value):
+            return scales.get(expr.head, S.One) * expr
+        if isinstance(expr, Derivative):
+            return scales.get(expr.expr.head, S.One) * expr
+        if isinstance(expr, Resp):
+            return _response(rewrite(expr.output), expr.noise)
+        if isinstance(expr, Int):
+            return _integral(rewrite(expr.integrand), expr.variable, expr.low, expr.high)
+        return _inside(expr, rewrite)
+
+    made = _rewritten(system, rewrite, name)
+    init = {
+        key: value / scales.get(_head(key), S.One) if isinstance(value, Expr) else value
+        for key, value in system.init.items()
+    }
+    substitute = {key: rewrite(value) / scales.get(key, S.One) for key, value in system.substitute.items()}
+    return made._with(init=type(system.init)(init), substitute=type(system.substitute)(substitute))
+
+
+def leading_order(system: System, parameter: Any, to: Any, name: str | None = None) -> System:
+    """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one.
+
+    Unknowns that vanish are taken out of the others. Limits are taken inside expectations and integrals. Observables that have
+    no limit are left out, which is logged.
+    """
+    item = system.symbols(parameter) if isinstance(parameter, str) else parameter
+    if not isinstance(item, Parameter):
+        raise ModelError(f"leading_order takes a limit in a parameter of `{system.name}`, got `{item}`")
+    to = as_scalar(to, "leading_order")
+    for random in system.randoms:
+        if random.law is not None and random.law.has(item):
+            raise ModelError(f"the law of `{random}` depends on `{item}`: {random.law}; no limit is taken of a law")
+
+    def whole(expr: Any, where: str) -> Any:
+        return take_limit(expr, item, to, where) if isinstance(expr, Expr) else expr
+
+    equations = [Equation(eq.lhs, whole(eq.rhs, eq.label), eq.location, {}) for eq in system.equations]
+    laws = {key: law.func(*(whole(arg, f"law of `{key}`") for arg in law.args)) for key, law in system.laws.items()}
+    observables = _observables(system, whole)
+    while gone := [eq for eq in equations if eq.rhs == 0 and not eq.is_differential]:
+        heads = {eq.head for eq in gone}
+        equations = [Equation(eq.lhs, _without(eq.rhs, heads), eq.location, {}) for eq in equations if eq.head not in heads]
+        laws = {key: law.func(*(_without(arg, heads) for arg in law.args)) for key, law in laws.items()}
+        observables = {key: _without(expr, heads) for key, expr in observables.items()}
+    defined = {eq.head for eq in equations}
+    init = {key: whole(value, f"start of `{key}`") for key, value in system.init.items() if _head(key) in defined}
+    defaults = {key: value for key, value in system.defaults.items() if key != item}
+    return system._with(
+        name=name or f"{system.name}_limit", equations=tuple(equations), laws=type(system.laws)(laws),
+        init=type(system.init)(init), defaults=type(system.defaults)(defaults),
+        observables=type(system.observables)(observables), start=whole(system.start, "the start"),
+        substitute=type(system.substitute)(), exact=type(system.exact)(), flow=None,
+        conditions=tuple(each for each in system.conditions if not each.has(item)),
+    )  # fmt: skip
+
+
+def _observables(system: System, whole: Callable[[Any, str], Any]) -> dict[str, Expr]:
+    kept = {}
+    for key, expr in system.observables.items():
+        try:
+            kept[key] = whole(expr, f"observable `{key}`")
+        except ModelError as error:
+            logger.info("left out: %s", error)
+    return kept
+
+
+def _head(key: Any) -> Any:
+    return key.head if isinstance(key, Value) else key
+
+
+def _constant(system: System, value: Any) -> Expr:
+    """Return a factor, with names bound to the model's own parameters."""
+    expr = as_scalar(value, "a change of scale")
+    expr = expr.xreplace({s: system.names[s.name] for s in expr.free_symbols if getattr(s, "name", None) in system.names})
+    odd = [s for s in expr.free_symbols if not isinstance(s, Parameter)]
+    if odd or expr.is_zero:
+        raise ModelError(f"expected an expression of parameters of `{system.name}` that is not zero, got `{value}`")
+    return expr
+
+
+def _inside(expr: Any, rewrite: Rewrite) -> Any:
+    if not isinstance(expr, Basic) or not expr.args or isinstance(expr, Named):
+        return expr
+    new = [rewrite(arg) for arg in expr.args]
+    return _mean(new[0]) if isinstance(expr, E) else expr.func(*new)
+
+
+def _split(expr: Expr) -> tuple[Expr, Expr]:
+    """Return the factors made of parameters alone, and the rest."""
+    factors = Mul.make_args(expr)
+    outside = [f for f in factors if not f.has(Value, E, Int, Resp) and all(isinstance(s, Parameter) for s in f.free_symbols)]
+    return Mul(*outside), Mul(*(f for f in factors if f not in outside))
+
+
+def _mean(argument: Expr) -> Expr:
+    factor, rest = _split(argument)
+    return factor * (rest if rest == 1 else E(rest))
+
+
+def _response(output: Expr, noise: Expr) -> Expr:
+    factor, rest = _split(output)
+    return factor * Resp(rest, noise)
+
+
+def _integral(integrand: Expr, variable: Time, low: Expr, high: Expr) -> Expr:
+    factor, rest = _split(integrand)
+    return factor * Int(rest, (variable, low, high))
+
+
+def _rewritten(system: System, rewrite: Rewrite, name: str | None, **more: Any) -> System:
+    equations = []
+    for eq in system.equations:
+        left, right = rewrite(eq.lhs), rewrite(eq.rhs)
+        factor, bare = _split(left)
+        equations.append(Equation(bare, right / factor if not right.is_Add else right.func(*(a / factor for a in right.args)),
+                                  eq.location, {}))  # fmt: skip
+    init = {(_split(rewrite(key))[1] if isinstance(key, Value) else key): value for key, value in system.init.items()}
+    changes = {
+        "name": name or f"{system.name}_rescaled", "equations": tuple(equations),
+        "laws": type(system.laws)({key: _inside(law, rewrite) for key, law in system.laws.items()}),
+        "init": type(system.init)(init),
+        "observables": type(system.observables)({key: rewrite(value) for key, value in system.observables.items()}),
+        "substitute": type(system.substitute)({key: rewrite(value) for key, value in system.substitute.items()}),
+        "exact": type(system.exact)(), "flow": None, **more,
+    }  # fmt: skip
+    return system._with(**changes)
+
+
+def _without(expr: Any, heads: set[Any]) -> Any:
+    """Return an expression in which some unknowns are zero."""
+    if isinstance(expr, Value):
+        return S.Zero if expr.head in heads else expr
+    if isinstance(expr, Int):
+        inner = _without(expr.integrand, heads)
+        return S.Zero if inner == 0 else Int(inner, expr.args[1])
+    if not expr.args:
+        return expr
+    return expr.func(*(_without(arg, heads) for arg in expr.args))

@@ -1,0 +1,284 @@
+"""Declared changes of variable: the new variable's equation, derived and proved before anything uses it.
+
+A process w with w'(t) = F is written as w(t) = φ(θ(t), t). The chain rule gives
+
+    θ'(t) = (F|_{w = φ} − ∂φ/∂t) / (∂φ/∂θ),        φ(θ(t₀), t₀) = w(t₀),
+
+and w becomes a pointwise function of θ. Nothing is approximated: where ∂φ/∂θ does not vanish both systems
+have the same solution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sympy import (
+    Abs,
+    Derivative,
+    Dummy,
+    Expr,
+    Heaviside,
+    Max,
+    Min,
+    Piecewise,
+    S,
+    Symbol,
+    ceiling,
+    floor,
+    sign,
+    solve,
+)
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.laws import Law
+from eqsolve.language.model import Table
+from eqsolve.language.nodes import E, Int, InverseValue, Node, Resp
+from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
+from eqsolve.language.system import System
+from eqsolve.passes.rewrite.exponentials import cancel_exponentials
+from eqsolve.passes.forms.reads import reads
+
+__all__ = ["Substitution", "apply_substitutions", "derive_substitutions"]
+
+_SOLVABLE = 40  # operations in a map beyond which sympy.solve is not tried for its start
+_KINKS = (Abs, Piecewise, sign, Heaviside, Max, Min, floor, ceiling)
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """One exact change of variable.
+
+    Attributes
+    ----------
+    old, new
+        The process replaced and the process that takes its place.
+    map
+        The old process as an expression in the new one, the time, parameters and random constants.
+    equation
+        The new process's differential equation.
+    initial
+        Its value at the start.
+    """
+
+    old: Process
+    new: Process
+    map: Expr
+    equation: Equation
+    initial: Expr
+
+
+def apply_substitutions(system: System) -> System:
+    """Return the system in its new variables; old processes stay as functions of the new ones."""
+    changes = derive_substitutions(system)
+    if not changes:
+        return system
+    old = {change.old.name: change for change in changes}
+    replaced = {change.new.name for change in changes}
+    equations: list[Equation] = []
+    for equation in system.equations:
+        if equation.key in old:
+            change = old[equation.key]
+            equations += [change.equation, Equation(change.old(equation.time), change.map, equation.location)]
+        elif equation.key not in replaced:
+            equations.append(equation)
+    kept = {
+        key: value
+        for key, value in system.init.items()
+        if getattr(key, "name", None) not in {*old, *replaced}
+    }
+    init = Table({**kept, **{change.new: change.initial for change in changes}})
+    return system._with(equations=tuple(equations), init=init, substitute=Table())
+
+
+def derive_substitutions(system: System) -> tuple[Substitution, ...]:
+    """Return the declared changes of variable with their derived equations; raise when one is not exact."""
+    changes: list[Substitution] = []
+    for old, expr in system.substitute.items():
+        change = _derive(system, old, expr)
+        for other in changes:
+            if other.new == change.new:
+                raise ModelError(
+                    f"{_label(system, old)} uses `{change.new.name}`, as does the one for "
+                    f"`{other.old.name}`; each change of variable needs a process of its own"
+                )
+        changes.append(change)
+    return tuple(changes)
+
+
+def _label(system: System, old: Process) -> str:
+    return f"the substitution for `{old.name}` ({system.location})"
+
+
+def _derive(system: System, old: Process, expr: Expr) -> Substitution:
+    label = _label(system, old)
+    equation = next((item for item in system.equations if item.head == old), None)
+    if equation is None or not equation.is_differential:
+        what = f"the {equation.label} is pointwise" if equation else f"no equation defines `{old.name}`"
+        raise ModelError(
+            f"{label} cannot be used: {what}; expected a differential equation, "
+            f"Eq({old.name}(t).diff(t), ...)"
+        )
+    now = equation.time
+    assert isinstance(now, Time)
+    new = _new_process(system, old, expr, now, label)
+    stand_in = Dummy(new.name, real=True)
+    mapped = expr.xreplace({new(now): stand_in})
+    slope = mapped.diff(stand_in)
+    if _vanishes(slope):
+        raise ModelError(f"{label} does not depend on `{new(now)}`: its derivative in it is zero")
+    right = _present(equation.rhs, {old(now): mapped, new(now): stand_in})
+    derived = cancel_exponentials((right - mapped.diff(now)) / slope).xreplace({stand_in: new(now)})
+    _compare(system, new, now, derived, {old(now): expr}, label)
+    initial = _initial(system, old, new, mapped, stand_in, now, label)
+    made = Equation(Derivative(new(now), now, evaluate=False), derived, equation.location)
+    return Substitution(old, new, expr, made, initial)
+
+
+def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str) -> Process:
+    """Return the one process the map is written in, once it is sure that it stands there as θ(t) only."""
+    found = list(reads(expr))
+    heads = list(dict.fromkeys(read.value.head for read in found))
+    if not heads:
+        raise ModelError(
+            f"{label} contains no new process; expected an expression in one, such as `theta({now})`"
+        )
+    if old in heads:
+        raise ModelError(f"{label} contains `{old.name}` itself; expected an expression in a new process")
+    if len(heads) > 1:
+        names = ", ".join(f"`{head.name}`" for head in heads)
+        raise ModelError(
+            f"{label} contains {len(heads)} functions, {names}; expected one new process at time `{now}`"
+        )
+    new = heads[0]
+    if not isinstance(new, Process):
+        raise ModelError(f"{label} is written in the {new.kind_name} `{new.name}`; expected a new process")
+    equation = next((item for item in system.equations if item.head == new), None)
+    if new in system.noises or (equation is not None and not equation.is_differential):
+        raise ModelError(
+            f"{label} is written in `{new.name}`, which is defined otherwise; expected a new process"
+        )
+    for read in found:
+        if read.integrals or read.expected or read.response:
+            raise ModelError(
+                f"{label} reads `{read.value}` under an integral, expectation or response; "
+                f"expected `{new(now)}` itself"
+            )
+        if read.value.moments != (now,):
+            raise ModelError(f"{label} reads `{read.value}` at another time; expected `{new(now)}`")
+    for node in expr.atoms(*_KINKS):
+        if node.has(new(now)):
+            raise ModelError(f"{label} is not differentiable in `{new(now)}`: it contains `{node}`")
+    odd = [item for item in expr.free_symbols if item != now and not isinstance(item, Parameter | Random)]
+    if odd or expr.has(Int, E, Resp):
+        item = f"`{sorted(odd, key=str)[0]}`" if odd else "an integral, expectation or response"
+        raise ModelError(
+            f"{label} uses {item}; expected `{new(now)}`, `{now}`, parameters and random constants only"
+        )
+    return new
+
+
+def _present(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
+    """Exchange values at the running time outside integrals and expectations, where w stays as it is."""
+    if expr in mapping:
+        return mapping[expr]
+    if (
+        not expr.args
+        or isinstance(expr, Value)
+        or (isinstance(expr, Node) and not isinstance(expr, InverseValue))
+    ):
+        return expr
+    return expr.func(*(_present(arg, mapping) for arg in expr.args))
+
+
+def _compare(
+    system: System, new: Process, now: Time, derived: Expr, mapping: dict[Expr, Expr], label: str
+) -> None:
+    """Hold the derived equation against a declared one, if there is one."""
+    declared = next((item for item in system.equations if item.head == new), None)
+    if declared is None or declared.time is None:
+        return
+    difference = cancel_exponentials(derived - _present(declared.rhs.xreplace({declared.time: now}), mapping))
+    if difference != 0:
+        raise ModelError(
+            f"{label} is not exact: {declared.lhs} should be {derived}, but the {declared.label} declares "
+            f"{declared.rhs} (difference {difference})"
+        )
+
+
+# --- the start ----------------------------------------------------------------------------------------------
+def _initial(
+    system: System, old: Process, new: Process, mapped: Expr, stand_in: Symbol, now: Time, label: str
+) -> Expr:
+    """Return θ(t₀) with φ(θ(t₀), t₀) = w(t₀), and ∂φ/∂θ not zero there."""
+    begin = system.init.get(old)
+    if begin is None:
+        raise ModelError(
+            f"{label} needs the initial value of `{old.name}`; give it by init={{{old.name}: ...}}"
+        )
+    if isinstance(begin, Law):
+        raise ModelError(
+            f"{label} cannot be used: `{old.name}` starts from the law {begin}; declare a random constant "
+            f"with that law and give it as initial value, init={{{old.name}: x0}}"
+        )
+    at_start = mapped.subs(now, system.start)
+    given = system.init.get(new)
+    for value in _candidates(at_start, stand_in, begin) if given is None else [given]:
+        if not _vanishes(at_start.subs(stand_in, value) - begin):
+            continue
+        if at_start.diff(stand_in).subs(stand_in, value) == 0:
+            raise ModelError(
+                f"{label} cannot be used: its derivative in `{new.name}` vanishes at the start, "
+                f"`{new.name}` = {value}"
+            )
+        return value
+    if given is not None:
+        raise ModelError(
+            f"{label} does not fit its start: with `{new.name}` = {given} it gives "
+            f"{at_start.subs(stand_in, given)}, expected the initial value {begin} of `{old.name}`"
+        )
+    raise ModelError(
+        f"{label} does not reach the initial value {begin} of `{old.name}`: no real "
+        f"`{new.name}({system.start})` is found that gives it; correct the map or the start, or give "
+        f"init={{{new.name}: ...}}"
+    )
+
+
+def _candidates(at_start: Expr, stand_in: Symbol, begin: Expr) -> Iterator[Expr]:
+    """Yield values that may solve φ = w(t₀): zero, the inverse read off the map, and what sympy finds."""
+    yield S.Zero
+    peeled = _peel(at_start, stand_in, begin)
+    if peeled is not None:
+        yield peeled
+    if at_start.count_ops() <= _SOLVABLE:
+        try:
+            found = [item for item in solve(at_start - begin, stand_in) if item.is_real]
+            yield from sorted(found, key=lambda item: bool(item.is_negative))
+        except (NotImplementedError, TypeError, ValueError, RecursionError):
+            return
+
+
+def _peel(expr: Expr, stand_in: Symbol, value: Expr) -> Expr | None:
+    """Solve expr = value where the unknown stands once, under functions that sympy can invert."""
+    while expr != stand_in:
+        holding = [arg for arg in expr.args if arg.has(stand_in)]
+        if len(holding) != 1:
+            return None
+        (inner,) = holding
+        if expr.is_Add:
+            value = value - (expr - inner)
+        elif expr.is_Mul:
+            value = value / (expr / inner)
+        elif expr.is_Pow and expr.exp.is_odd:
+            value = value ** (1 / expr.exp)
+        elif len(expr.args) == 1 and hasattr(expr, "inverse"):
+            value = expr.inverse()(value)
+        else:
+            return None
+        expr = inner
+    return value if value.is_real else None
+
+
+def _vanishes(expr: Expr) -> bool:
+    return bool(expr == 0 or cancel_exponentials(expr) == 0)

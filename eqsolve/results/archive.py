@@ -1,0 +1,171 @@
+"""Result files: netCDF with one JSON record beside the values. Reading one never runs code from it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.arguments import checked
+from eqsolve.arguments import path as read_path
+from eqsolve.errors import UsageError
+from eqsolve.results.result import Result
+from eqsolve.files.atomic import atomic_path
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.rows import RowStore
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from eqsolve.language.model import Model
+
+__all__ = ["open", "save"]
+
+logger = logging.getLogger("eqsolve")
+
+_ROWS = "_rows_"
+_MARK = b"\neqsolve-sha256:"
+_FORMAT = 1  # of the files; a reader refuses files of a later one
+_FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
+
+
+def save(result: Result, path: str | os.PathLike[str]) -> None:
+    """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
+    dataset = result.dataset.copy()
+    record = {name: getattr(result, name) for name in _FIELDS}
+    grid = None if result.grid is None else {"edges": result.grid.edges.tolist(), "order": result.grid.order}
+    kernels = [name for name in result.names if result.dataset[name].dims == ("row", "column")]
+    record |= {"format": _FORMAT, "kernels": kernels, "grid": grid}
+    dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
+    if result.rows is not None:
+        for key, values in result.rows.flatten().items():
+            dataset[_ROWS + key] = (_ROWS + "of_" + key, values)
+    buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
+    dataset.to_netcdf(buffer, engine="h5netcdf")
+    with atomic_path(path) as temporary:
+        Path(temporary).write_bytes(buffer.getvalue() + _seal(buffer.getvalue()))
+
+
+def _seal(body: bytes) -> bytes:
+    """Return what stands after the netCDF content, where its readers do not look: a checksum of it."""
+    return _MARK + hashlib.sha256(body).hexdigest().encode()
+
+
+def _is_damaged(path: Path) -> bool:
+    """Return whether a file ends in a checksum that is not its own. The HDF5 library may hang on damaged files."""
+    length = len(_seal(b""))
+    whole = path.read_bytes()
+    body, seal = whole[:-length], whole[-length:]
+    alike = sum(a == b for a, b in zip(seal, _MARK, strict=False))
+    return len(whole) > length and alike > len(_MARK) // 2 and seal != _seal(body)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+@checked(path=read_path)
+def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> Result:
+    """Read a saved result.
+
+    Parameters
+    ----------
+    path
+        A file written by ``Result.save`` or ``--out``. It is data only: reading it never runs code.
+    model
+        The model the result should be of; if its equations are others than those that were solved, that is an error.
+    """
+    dataset, record = _read(path)
+    _check_version(str(path), record)
+    if model is not None:
+        _check_model(str(path), record, model)
+    try:
+        grid, kernels = record["grid"], record["kernels"]
+        panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
+        hidden = [key for key in dataset if str(key).startswith(_ROWS)]
+        rows = None
+        if kernels and panels is not None:
+            rows = RowStore.unflatten(panels.order, {str(k)[len(_ROWS) :]: dataset[k].values for k in hidden}, kernels)
+        fields = {name: record[name] for name in _FIELDS}
+        return Result(dataset.drop_vars(hidden), grid=panels, rows=rows, **fields)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UsageError(f"{str(path)!r} is a damaged result file: {type(error).__name__} {error}") from None
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
+    """Return the values and the record of a file."""
+    import xarray as xr
+
+    name = str(path)
+    if not Path(path).is_file():
+        raise UsageError(f"{name!r} is a folder, not a file" if Path(path).is_dir() else f"there is no file {name!r}")
+    try:
+        damaged = _is_damaged(Path(path))
+    except OSError as error:
+        raise UsageError(f"cannot read {name!r}: {error.strerror or error}") from None
+    if damaged:
+        raise UsageError(f"{name!r} is damaged and not a readable result file: its checksum does not agree")
+    problem = ""
+    with _silence():
+        try:
+            dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
+        except Exception as error:  # whatever the reading library makes of a damaged or foreign file
+            problem = str(error) or type(error).__name__
+    if problem:
+        raise UsageError(f"{name!r} is not a readable result file: {problem}")
+    try:
+        record = json.loads(dataset.attrs.pop("eqsolve"))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise UsageError(f"{name!r} is a netCDF file, but not a result of eqsolve")
+    return dataset, record
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep the reading library from printing tracebacks about half-opened files that it throws away."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _check_version(name: str, record: dict[str, Any]) -> None:
+    from eqsolve import __version__
+
+    provenance = record.get("provenance")
+    version = provenance.get("version") if isinstance(provenance, dict) else None
+    if record.get("format", 1) != _FORMAT:
+        raise UsageError(
+            f"{name!r} was written by eqsolve {version}, whose files this eqsolve {__version__} does not know; "
+            "install that version, or read the file with xarray"
+        )
+    if version != __version__:
+        logger.warning("%s was written by eqsolve %s, this is %s", name, version, __version__)
+
+
+def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:
+    from eqsolve.language.fixed_point import Cases
+    from eqsolve.language.loading import load
+    from eqsolve.passes.forms.signature import sign
+
+    wanted = load(model) if isinstance(model, str) else model
+    either = [load(name) for _, name in wanted.cases] if isinstance(wanted, Cases) else [wanted]  # a case is solved
+    if record["provenance"].get("signature") not in [sign(item) for item in either]:
+        other = "the same name but other equations" if record["model"] == wanted.name else f"name `{record['model']}`"
+        raise UsageError(
+            f"{name!r} is not a result of this model `{wanted.name}`: it is of a model with {other}; "
+            'its text is result.provenance["source"]'
+        )

@@ -1,0 +1,52 @@
+"""Where numbers come from: versions, the model's signature and text, seed, machine and time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from eqsolve.language.model import Model
+from eqsolve.passes.forms.signature import sign
+
+__all__ = ["describe"]
+
+
+def describe(model: Model, seed: int) -> dict[str, Any]:
+    """Return what is needed to know, and to repeat, how a result came about."""
+    import numpy
+    import scipy
+    import sympy
+
+    from eqsolve import __version__
+
+    source = source_text(model)
+    return {
+        "version": __version__,
+        "signature": sign(model),
+        "seed": seed,
+        "file": model.file,
+        "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "source": source,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "sympy": sympy.__version__,
+        "machine": platform.machine(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def source_text(model: Model) -> str:
+    """Return the text of the model's file; of a model without one, its equations."""
+    if model.file:
+        try:
+            return Path(model.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            pass
+    return str(model.show().text())

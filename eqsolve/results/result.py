@@ -1,0 +1,370 @@
+"""`Result`: labelled values with an error beside each, what was solved, how, and how well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.arguments import checked, numbers, text, whole
+from eqsolve.arguments import pairs as read_pairs
+from eqsolve.arguments import path as read_path
+from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.numerics.grids import Array, PanelGrid
+from eqsolve.numerics.rows import RowStore
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from eqsolve.results.distribution import Distribution
+
+__all__ = ["Result"]
+
+_ERROR = "_error"
+_ROWS = "_rows_"
+
+
+class Errors(Mapping[str, "xr.DataArray"]):
+    """The error estimates of a result, by the names of its values."""
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        self._dataset = dataset
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        if name not in self:
+            has = ", ".join(self)
+            raise KeyError(f"the result has no error of `{name}`{did_you_mean(name, self)} (it has those of: {has})")
+        return _with_times(self._dataset[name + _ERROR].rename(name))
+
+    def __contains__(self, name: object) -> bool:
+        return f"{name}{_ERROR}" in self._dataset
+
+    def __iter__(self) -> Iterator[str]:
+        return (str(key)[: -len(_ERROR)] for key in self._dataset.data_vars if str(key).endswith(_ERROR))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Result:
+    """What a solver found.
+
+    Attributes
+    ----------
+    dataset
+        An ``xarray.Dataset``: every value under its name in the model, its error under ``name_error``.
+    kind
+        ``"dynamics"``, ``"fixed point"``, ``"singularity"`` or ``"sweep"``.
+    status, message
+        ``"ok"``, or what was not reached and why.
+    params, stats, provenance
+        What was set; how much work it took; version, signature, seed and machine.
+    """
+
+    def __init__(
+        self,
+        dataset: xr.Dataset,
+        *,
+        model: str,
+        kind: str,
+        status: str = "ok",
+        message: str = "",
+        params: Mapping[str, Any] | None = None,
+        stats: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        grid: PanelGrid | None = None,
+        rows: RowStore | None = None,
+        source: Any = None,
+    ) -> None:
+        values = {
+            "dataset": dataset, "model": model, "kind": kind, "status": status, "message": message,
+            "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}), "grid":
+            grid,
+            "rows": rows, "source": source,
+        }  # fmt: skip
+        self.__dict__.update(values)
+
+    dataset: xr.Dataset
+    model: str
+    kind: str
+    status: str
+    message: str
+    params: dict[str, Any]
+    stats: dict[str, Any]
+    provenance: dict[str, Any]
+    grid: PanelGrid | None
+    rows: RowStore | None
+    source: Any  # what the solver kept to answer further questions: laws, derivatives; not saved
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a result is immutable")
+
+    def with_provenance(self, stats: Mapping[str, Any], provenance: Mapping[str, Any]) -> Result:
+        """Return the same result with more said about how it came about."""
+        fields = {**self.__dict__, "stats": {**self.stats, **stats}, "provenance": dict(provenance)}
+        return Result(fields.pop("dataset"), **fields)
+
+    def renamed(self, model: str, message: str, case: str) -> Result:
+        """Return the same result under the name of the model that chose among several, with its reason."""
+        fields = {**self.__dict__, "model": model, "message": message, "stats": {**self.stats, "case": case}}
+        return Result(fields.pop("dataset"), **fields)
+
+    def stopped(self, status: str, message: str) -> Result:
+        """Return the same result, marked as ending early."""
+        fields = {**self.__dict__, "status": status, "message": message}
+        return Result(fields.pop("dataset"), **fields)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the solver came to its own end, good or bad; not if it was interrupted or ran out of memory."""
+        return self.status not in ("interrupted", "out of memory")
+
+    # --- access ------------------------------------------------------------------------------------------------
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every value there is."""
+        return tuple(str(key) for key in self.dataset.data_vars if not _is_auxiliary(str(key)))
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        if not isinstance(name, str):
+            raise KeyError(f"values of a result are named by texts, got {name!r} (it has: {', '.join(self.names)})")
+        if name in self.names:
+            return _with_times(self.dataset[name])
+        if name in self._coordinates:
+            return self.dataset[name]
+        has = (*self.names, *self._coordinates)
+        raise KeyError(f"the result has no `{name}`{did_you_mean(name, has)} (it has: {', '.join(has)})")
+
+    @property
+    def _coordinates(self) -> tuple[str, ...]:
+        """What the values depend on: the times; on paths, the random constants and the weights."""
+        return tuple(str(key) for key in self.dataset.coords if key not in ("row", "column"))
+
+    @property
+    def error(self) -> Errors:
+        return Errors(self.dataset)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names or name in self._coordinates
+
+    def _of_dims(self, *dims: str) -> list[str]:
+        return [name for name in self.names if self.dataset[name].dims == dims]
+
+    # --- further questions -----------------------------------------------------------------------------------------
+    @checked(name=text)
+    def law(self, name: str, *moment: float) -> Distribution:
+        """Return the law of a random variable, jointly with the random constants; of a process, at a time."""
+        if moment and name in self.dataset and self.dataset[name].dims[-1:] == ("t",) and self.dataset[name].ndim == 2:
+            return self._law_of_paths(name, *moment)
+        law: Distribution = self._asked("law")(name, *moment)
+        return law
+
+    def _law_of_paths(self, name: str, moment: float) -> Distribution:
+        """Return the law of a process at a time from the paths kept, jointly with the random constants."""
+        from eqsolve.results.distribution import Distribution
+
+        path = self.dataset[name].dims[0]
+        values = [self._grid().interpolate(self.dataset[name].values, self._inside(np.array([float(moment)])))[:, 0]]
+        names, weights = [name], np.full(self.dataset.sizes[path], 1.0)
+        for key, coordinate in self.dataset.coords.items():
+            if coordinate.dims == (path,) and str(key).startswith("weight"):
+                weights = coordinate.values
+            elif coordinate.dims == (path,) and key != path:
+                names.append(str(key))
+                values.append(coordinate.values)
+        return Distribution(tuple(names), np.array(values), weights / weights.sum())
+
+    def expect(self, expr: Any, **values: float) -> tuple[float, float]:
+        """Return the mean of an expression in the model's symbols over a fixed point's laws, and its error."""
+        found: tuple[float, float] = self._asked("expect")(expr, **values)
+        return found
+
+    @checked(parameter=text)
+    def derivative(self, what: Any, parameter: str, **values: float) -> float:
+        """Return the total derivative of a value, or of an expectation, of a fixed point along a parameter."""
+        return float(self._asked("derivative")(what, parameter, **values))
+
+    def _asked(self, question: str) -> Any:
+        answer = getattr(self.source, question, None)
+        if answer is None:
+            why = "it is a question to a fixed point or a rate"
+            if self.source is None and self.grid is None:
+                why = "a result read from a file keeps numbers only; solve again"
+            elif question == "law" and self.grid is not None:
+                why = "name a random process and a time, such as law('w', 1.0)"
+            raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
+        return answer
+
+    # --- evaluation anywhere -------------------------------------------------------------------------------------
+    @checked(times=numbers)
+    def at(self, times: float | Iterable[float]) -> xr.Dataset:
+        """Return every function of one time at other times, by the method's own interpolant."""
+        import xarray as xr
+
+        grid = self._grid()
+        moments = self._inside(np.asarray(times, dtype=float))
+        data: dict[str, Any] = {}
+        around = grid.stencil(moments)[0]
+        for name in (*self._of_dims("t"), *self._of_dims("path", "t")):
+            dims = self.dataset[name].dims
+            data[name] = (dims, grid.interpolate(self.dataset[name].values, moments))
+            if name + _ERROR in self.dataset:  # the largest on the panel, since the interpolant uses all of it
+                data[name + _ERROR] = (dims, self.dataset[name + _ERROR].values[..., around].max(axis=-1))
+        coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
+        return xr.Dataset(data, coords={"t": moments, **coordinates})
+
+    @checked(pairs=read_pairs)
+    def at2(self, pairs: Iterable[tuple[float, float]]) -> xr.Dataset:
+        """Return every function of two times at given pairs (t, t'), by the method's own interpolant."""
+        import xarray as xr
+
+        points = np.asarray(list(pairs), dtype=float).reshape(-1, 2)
+        self._inside(points.ravel())
+        data: dict[str, Any] = {}
+        for name in self._of_dims("row", "column"):
+            data[name] = ("pair", self._two_time(name, points))
+            if name + _ERROR in self.dataset:
+                data[name + _ERROR] = ("pair", self._two_time_error(name, points))
+        return xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
+
+    def _two_time(self, name: str, points: Array) -> Array:
+        if self.rows is None:
+            raise UsageError(f"the result of `{self.model}` holds no two-time functions")
+        later, earlier = points.max(axis=1), points.min(axis=1)
+        values = self.rows.evaluate(name, np.stack([later, earlier], axis=1))
+        if not self.dataset[name].attrs["symmetric"]:
+            values[points[:, 0] < points[:, 1]] = 0.0
+        return values
+
+    def _two_time_error(self, name: str, points: Array) -> Array:
+        nodes, table = self.dataset["row"].values, self.dataset[name + _ERROR].values
+        rows, columns = (np.clip(np.searchsorted(nodes, points[:, axis]), 1, len(nodes) - 1) for axis in (0, 1))
+        corners = np.stack([table[r, c] for r in (rows - 1, rows) for c in (columns - 1, columns)])
+        return np.asarray(corners.max(axis=0))
+
+    def _grid(self) -> PanelGrid:
+        if self.grid is None:
+            raise UsageError(f"a {self.kind} has no time to evaluate at")
+        return self.grid
+
+    def _inside(self, times: Array) -> Array:
+        nodes = self._grid().nodes
+        slack = 1e-12 * max(1.0, abs(nodes[-1]))
+        if times.size and (times.min() < nodes[0] - slack or times.max() > nodes[-1] + slack or np.isnan(times).any()):
+            raise UsageError(
+                f"time {times.max() if times.max() > nodes[-1] else times.min():g} lies outside the solved range "
+                f"[{nodes[0]:g}, {nodes[-1]:g}]; solve with a larger t_max"
+            )
+        return np.clip(times, nodes[0], nodes[-1])
+
+    # --- output ----------------------------------------------------------------------------------------------------
+    @checked(at=numbers, at2=read_pairs)
+    def json_object(
+        self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None
+    ) -> dict[str, Any]:
+        """Return the result as plain numbers and texts, at given times or at the panel ends."""
+        made: dict[str, Any] = {"model": self.model, "kind": self.kind, "status": self.status}
+        if self.message:
+            made["message"] = self.message
+        made["params"] = self.params
+        if self.kind == "sweep":
+            made |= self._sweep_object()
+        elif self.grid is not None:
+            inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
+            sampled = self.at(inside if inside is not None else self.grid.edges)
+            made["t"] = sampled["t"].values.tolist()
+            names = self._of_dims("t")
+            made["values"] = {name: _plain(sampled[name].values) for name in names}
+            made["errors"] = {name: _plain(sampled[name + _ERROR].values) for name in names}
+            if at2 is not None and self._of_dims("row", "column"):
+                pairs = [pair for pair in at2 if max(pair) <= self.grid.edges[-1] * (1 + 1e-12)]
+                kernels = self.at2(pairs)
+                names = self._of_dims("row", "column")
+                made["two_time"] = {
+                    "at": [list(pair) for pair in pairs],
+                    "values": {name: _plain(kernels[name].values) for name in names},
+                    "errors": {name: _plain(kernels[name + _ERROR].values) for name in names},
+                }
+        else:
+            names = list(self._of_dims())
+            made["values"] = {name: _plain(self.dataset[name].values) for name in names}
+            made["errors"] = {name: _plain(self.error[name].values) for name in names if name in self.error}
+        made["stats"] = self.stats
+        made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
+        return made
+
+    def _sweep_object(self) -> dict[str, Any]:
+        dims = self.dataset["status"].dims
+        made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
+        if "t" in self.dataset.coords:
+            made["t"] = _plain(self.dataset["t"].values)
+        made["values"] = {name: _plain(self.dataset[name].values) for name in self.names}
+        made["errors"] = {name: _plain(self.error[name].values) for name in self.names}
+        return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
+
+    def observe(self, expr: Any) -> xr.DataArray:
+        """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``."""
+        from eqsolve.results.observing import observe
+
+        return observe(self, expr)
+
+    @checked(path=read_path)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
+        from eqsolve.results.archive import save
+
+        save(self, path)
+
+    def to_dataframe(self) -> Any:
+        """Return values and errors as a pandas table: over time, over a sweep's axes, or one row of numbers."""
+        import pandas as pd
+
+        kept = [key for key in self.dataset.data_vars if not str(key).startswith(_ROWS)]
+        if self.kind == "sweep":
+            return self.dataset[kept].to_dataframe()
+        if self.grid is not None:
+            return self.dataset[[key for key in kept if self.dataset[key].dims == ("t",)]].to_dataframe()
+        return pd.DataFrame([{str(key): self.dataset[key].item() for key in kept if not self.dataset[key].dims}])
+
+    def plot(self, *names: str, axes: Any = None, label: str | None = None) -> Any:
+        """Draw the result as its kind asks for: curves, a heat map, a law over time, lines or a map of a sweep.
+
+        Curves of several results can share ``axes``; ``label`` tells them apart.
+        """
+        from eqsolve.plotting.choose import plot_result
+
+        for name in names:
+            text(name, "plot")
+        return plot_result(self, names, axes, label)
+
+    @checked(name=text, path=read_path, frames=whole(2))
+    def animate(self, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60) -> Any:
+        """Draw the law of a random process as a film in time: written to ``path`` as a GIF, else returned."""
+        from eqsolve.plotting.animation import animate_law
+
+        return animate_law(self, name, path, frames=frames)
+
+    def __repr__(self) -> str:
+        seconds = self.stats.get("seconds")
+        took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
+        return f"<Result of {self.model!r} ({self.kind}, {self.status}{took}): {', '.join(self.names)}>"
+
+    def _repr_html_(self) -> str:
+        from eqsolve.results.html import result_html
+
+        return result_html(self)
+
+
+def _with_times(array: xr.DataArray) -> xr.DataArray:
+    """Name the axes of a kernel t and t'; inside the dataset they are apart from the curves' time."""
+    return array.rename(row="t", column="t'") if "row" in array.dims else array
+
+
+def _is_auxiliary(key: str) -> bool:
+    return key.endswith(_ERROR) or key.startswith(_ROWS)
+
+
+def _plain(values: Array) -> Any:
+    return np.asarray(values, dtype=float).tolist()

@@ -1,0 +1,1 @@
+"""Scalar self-consistent equations with expectations."""

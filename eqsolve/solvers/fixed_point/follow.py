@@ -1,0 +1,144 @@
+"""Follow a solution along a parameter: every point starts from its neighbours' extrapolation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from eqsolve.arguments import checked, list_of, table, text
+from eqsolve.arguments import model as read_model
+from eqsolve.language.binding import bind, read_value
+from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
+from eqsolve.language.law import Law
+from eqsolve.language.model import Model
+from eqsolve.results.result import Result
+from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
+
+__all__ = ["follow"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@checked(model=read_model, parameter=text, values=list_of, params=table)
+def follow(
+    model: Model | str, parameter: str, values: Iterable[Any], *, params: Mapping[str, Any] | None = None, **parameters: Any
+) -> Result:
+    """Solve a fixed point, or the rate of a `Singularity`, along a path of one parameter, in one call.
+
+    Parameters
+    ----------
+    model
+        A ``FixedPoint``, a ``Singularity`` (or ``Cases`` of them), its name, or its file.
+    parameter, values
+        The parameter that varies, and its values in the order in which they are to be followed.
+    params, **parameters
+        The other parameters and laws, as in ``solve``.
+
+    Returns
+    -------
+    Result
+        Every unknown and observable over the parameter, with errors: ``res["C_w"]``, ``res.error["C_w"]``.
+    """
+    import time
+
+    from eqsolve.passes.check.check import check
+    from eqsolve.results.provenance import describe
+
+    began = time.perf_counter()
+    assert isinstance(model, Model)
+    check(model)
+    fixed = {**(params or {}), **parameters}
+    path = [read_value(value, what=f"parameter `{parameter}`") for value in values]
+    if not path:
+        raise UsageError("follow needs at least one value to go through")
+    if parameter in fixed:
+        raise UsageError(f"`{parameter}` varies along the path and cannot be fixed too")
+    if law := next((value for value in path if isinstance(value, Law)), None):
+        raise UsageError(f"follow goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
+    if isinstance(_target(model, {**fixed, parameter: path[0]})[0], Singularity):
+        return _follow_rate(model, parameter, path, fixed, began)
+    solutions: list[Solution] = []
+    searches, floats = 0, [float(value) for value in path]
+    for value in path:
+        target, given = _target(model, {**fixed, parameter: value})
+        if not isinstance(target, FixedPoint):
+            raise UsageError(f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {float(value):.6g} "
+                             f"model `{model.name}` is the {target.kind} `{target.name}`")
+        binding = bind(target, given)
+        start = _ahead(solutions, floats, target)
+        try:
+            solution = solve_problem(binding, start, solutions[-1] if start is not None else None)
+        except SolverError as error:
+            raise SolverError(f"at {parameter} = {float(value):.6g}: {error}") from None
+        searches += start is None
+        solutions.append(solution)
+    made = _result(model, parameter, path, solutions)
+    stats = {"solver": "fixed_point", "seconds": time.perf_counter() - began, "points": len(path), "searches": searches}
+    return made.with_provenance(stats, describe(model, 0))
+
+
+def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str, Any], began: float) -> Result:
+    """Return the curve of a rate as a result."""
+    import time
+
+    import xarray as xr
+
+    from eqsolve.results.provenance import describe
+    from eqsolve.curves.rates import rate_curve
+    from eqsolve.routing import bind_routed
+
+    curve = rate_curve(model, parameter, path, params=fixed)
+    data: dict[str, Any] = {name: ((parameter,), column) for name, column in curve.values.items()}
+    data |= {f"{name}_error": ((parameter,), column) for name, column in curve.errors.items()}
+    dataset = xr.Dataset(data, coords={parameter: curve.at})
+    params = {k: v for k, v in bind_routed(model, {**fixed, parameter: path[0]}).settings().items() if k != parameter}
+    stats = {"solver": "singularity", "seconds": time.perf_counter() - began, "points": len(path)}
+    return Result(dataset, model=model.name, kind="sweep", params=params).with_provenance(stats, describe(model, 0))
+
+
+def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singularity, dict[str, Any]]:
+    if isinstance(model, Cases):
+        from eqsolve.passes.forms.cases import select_case
+
+        chosen = select_case(model, given)
+        model, given = chosen.model, chosen.settings
+    if not isinstance(model, FixedPoint | Singularity):
+        raise UsageError(f"follow takes a FixedPoint or a Singularity, and model `{model.name}` is a {model.kind}")
+    return model, dict(given)
+
+
+def _ahead(solutions: list[Solution], path: list[float], model: FixedPoint) -> dict[str, float] | None:
+    """Return the straight continuation of the last two points, in the variables of the search."""
+    done = [s for s in solutions[-2:] if s.binding.model == model]
+    if not done or done[-1] is not solutions[-1]:
+        return None
+    last = done[-1]
+    unknowns = last.problem.plan.unknowns
+    here = last.problem.points(list(last.point.values))
+    if len(done) == 2 and done[0].problem.plan.unknowns == unknowns:
+        before, now, then = path[len(solutions) - 2 : len(solutions) + 1]
+        if now != before and before > 0 and now > 0 and then > 0:
+            ratio = np.log(then / now) / np.log(now / before)
+        else:
+            ratio = (then - now) / (now - before) if now != before else 0.0
+        step = (here - done[0].problem.points(list(done[0].point.values))) * ratio
+        here = here + np.clip(step, -1.0, 1.0)
+    ahead = last.problem.values(here[:, None])[:, 0]
+    return {item.name: float(value) for item, value in zip(unknowns, ahead, strict=True)}
+
+
+def _result(model: Model, parameter: str, path: list[Any], solutions: list[Solution]) -> Result:
+    import xarray as xr
+
+    names = [name for name in solutions[0].values if all(name in s.values for s in solutions)]
+    data: dict[str, Any] = {}
+    for name in names:
+        data[name] = ((parameter,), [s.values[name] for s in solutions])
+        data[f"{name}_error"] = ((parameter,), [s.errors[name] for s in solutions])
+    dataset = xr.Dataset(data, coords={parameter: [float(value) for value in path]})
+    first = solutions[0]
+    params = {k: v for k, v in settings(first.binding, first.problem.plan).items() if k != parameter}
+    return Result(dataset, model=model.name, kind="sweep", params=params)

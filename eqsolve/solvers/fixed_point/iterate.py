@@ -1,0 +1,107 @@
+"""Iterate the equations of a fixed point as they stand: the recursion of which it is the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from eqsolve.arguments import checked, number, table, whole
+from eqsolve.arguments import model as read_model
+from eqsolve.language.binding import bind
+from eqsolve.errors import UsageError
+from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.model import Model
+from eqsolve.language.symbols import Unknown
+from eqsolve.results.result import Result
+from eqsolve.solvers.fixed_point.solve import make_problem, settings
+from eqsolve.numerics.quadrature import expectations
+
+__all__ = ["iterate"]
+
+
+@checked(model=read_model, steps=whole(0), start=table, params=table)
+def iterate(
+    model: Model | str,
+    steps: int,
+    *,
+    start: Mapping[str, float],
+    params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> Result:
+    """Apply the equations of a fixed point again and again, each giving the unknown on its left.
+
+    Parameters
+    ----------
+    model
+        A ``FixedPoint`` whose equations all have an unknown on the left, its name, or its file.
+    steps
+        How often. In a step the equations are applied in order; each reads the values of the step before, except that
+        an equation without an expectation reads those just computed. So a state evolution (b, σ², t) becomes
+        b_k and σ²_{k+1} from (σ_k, t_k), then t_{k+1} = λ + b_k t_k.
+    start
+        The unknowns before the first step.
+    params, **parameters
+        Parameters and laws.
+
+    Returns
+    -------
+    Result
+        Every unknown and observable over ``step``, the start first.
+    """
+    from eqsolve.passes.check.check import check
+
+    assert isinstance(model, Model)
+    if not isinstance(model, FixedPoint):
+        raise UsageError(f"iterate takes a FixedPoint, and model `{model.name}` is a {model.kind}")
+    check(model)
+    for equation in model.equations:
+        if not isinstance(equation.lhs, Unknown):
+            raise UsageError(f"{equation.label}: its left side is no unknown, so it cannot be iterated")
+    binding = bind(model, {**(params or {}), **parameters})
+    problem = make_problem(binding, eliminate=False)
+    plan = problem.plan
+    missing = [item.name for item in plan.unknowns if item.name not in start]
+    if missing:
+        raise UsageError(f"start= gives no value for `{missing[0]}`; expected {', '.join(u.name for u in plan.unknowns)}")
+    place = {item: k for k, item in enumerate(plan.unknowns)}
+    targets = [place[equation.lhs] for equation in plan.reduced.equations]
+    averaged = [bool(right.free_symbols & set(plan.means)) for _, right in plan.sides]
+    values = np.array([number(start[item.name], f"start of `{item.name}`") for item in plan.unknowns])
+    rows: list[dict[str, float]] = []
+    for count in range(steps + 1):
+        means = expectations(problem.lines(values), problem.adapted(values))[:, 0]
+        with np.errstate(all="ignore"):  # an observable may not exist yet at the start
+            outputs = plan.output_values()(*problem.parameters, *(np.float64(value) for value in values), *means)
+        names = [item.name for item in plan.unknowns]
+        rows.append({**dict(zip(names, values.tolist(), strict=True)), **dict(zip(plan.outputs, outputs, strict=True))})
+        if count == steps:
+            break
+        new = values.copy()
+        for with_means in (True, False):
+            given = values if with_means else _mixed(values, new, targets, averaged)
+            sides = plan.side_values()(*problem.parameters, *given, *means)
+            right = sides[len(plan.sides) :]
+            for k, target in enumerate(targets):
+                if averaged[k] == with_means:
+                    new[target] = float(right[k])
+        values = new
+    return _result(model, rows, settings(binding, plan))
+
+
+def _mixed(old: Any, new: Any, targets: list[int], averaged: list[bool]) -> Any:
+    """Return the new values of unknowns given by expectations, the old ones of the others."""
+    made = old.copy()
+    for target, with_means in zip(targets, averaged, strict=True):
+        if with_means:
+            made[target] = new[target]
+    return made
+
+
+def _result(model: FixedPoint, rows: list[dict[str, float]], params: dict[str, float | str]) -> Result:
+    import xarray as xr
+
+    data = {name: (("step",), [float(row[name]) for row in rows]) for name in rows[0]}
+    dataset = xr.Dataset(data, coords={"step": np.arange(len(rows))})
+    return Result(dataset, model=model.name, kind="iteration", params=params)

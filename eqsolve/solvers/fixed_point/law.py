@@ -1,0 +1,345 @@
+"""The law of a random variable of a solved fixed point: exact atoms, density, cumulative probabilities, expectations.
+
+A variable is a function of points and Gaussians, smooth between kinks. Its law is the image of theirs: where the
+function is constant along a Gaussian there is an atom, elsewhere a density φ(x)/|slope| summed over the places where
+the value is met.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.compile.increasing import increasing_roots
+from eqsolve.results.distribution import Distribution, Histogram, probabilities
+from eqsolve.numerics.quadrature import Lines, adapt, expectations, normal_density
+from eqsolve.numerics.quadrature_rows import Rows, rows_along, stacked
+
+if TYPE_CHECKING:
+    from eqsolve.solvers.fixed_point.solve import Solution
+
+__all__ = ["FixedPointLaw", "known_variables"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_FAR, _SEGMENTS = 12.0, 320
+_JOINT = 16  # nodes across the direction of a variable in its joint law with the random constants
+_ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expectations settle
+logger = logging.getLogger("eqsolve")
+
+
+def known_variables(solution: Solution) -> list[str]:
+    """Return the names of everything random in a solved model."""
+    plan = solution.problem.plan
+    return [*plan.variables, *(item.name for item in plan.model.randoms)]
+
+
+class _FunctionLines(Lines):
+    """Evaluates a function of some variables instead of the model's own integrands."""
+
+    def __init__(self, law: FixedPointLaw, function: Callable[..., Any]) -> None:
+        problem = law.solution.problem
+        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
+        self.law, self.function = law, function
+
+    def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
+        found = self.law.call(self.function, self.law.at(self, rows, at, x, signs))
+        return np.asarray(np.broadcast_to(np.asarray(found, dtype=float), (*np.shape(found)[:-1], len(x)))).reshape(
+            -1, len(x)
+        )
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """Short pieces of the rows on which a variable is monotone: places, signs, values at both ends, probabilities."""
+
+    rows: Rows
+    row: Array
+    left: Array
+    right: Array
+    signs: Array
+    low: Array
+    high: Array
+    mass: Array
+    constant: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FixedPointLaw(Distribution):
+    """The exact law of a variable with the random constants; the points and weights are those of the quadrature."""
+
+    solution: Solution
+
+    @classmethod
+    def of(cls, solution: Solution, name: str) -> FixedPointLaw:
+        """Return the law of a variable of a solved model, jointly with the random constants."""
+        empty = cls.without_points(solution, name)
+        lines = _FunctionLines(empty, lambda *values: [np.ones_like(values[0]), values[0], values[0] ** 2])
+        rows = empty.rows(empty.names)
+        at, x, share, signs = adapt(lines, rows).nodes()
+        return cls(empty.names, empty.at(lines, rows, at, x, signs), share, solution)
+
+    @classmethod
+    def without_points(cls, solution: Solution, name: str) -> FixedPointLaw:
+        """Return the same law for everything but its points and weights, which are left out."""
+        names = (name, *(item.name for item in solution.problem.plan.constants if item.name != name))
+        return cls(names, np.zeros((len(names), 1)), np.ones(1), solution)
+
+    def at(self, lines: Lines, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None) -> Array:
+        """Return the variables at points of rows."""
+        full = lines.arguments(rows, at, x, signs)
+        with np.errstate(all="ignore"):
+            return stacked(self.solution.problem.plan.variable_values(self.names)(*full), len(x))
+
+    def source(self, names: tuple[str, ...]) -> Any:
+        """Return the law of some variables as the expectations of a transform take it: with its tails, not as points."""
+        from eqsolve.solvers.singularity.law import SolutionSource
+
+        return SolutionSource(self.solution, names)
+
+    @functools.cached_property
+    def _lines(self) -> Lines:
+        problem = self.solution.problem
+        return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None])
+
+    def rows(self, names: Sequence[str], outer: int | None = None) -> Rows:
+        """Return lines that suit functions of some variables: along the first of them, with nodes across for the others."""
+        problem = self.solution.problem
+        across = outer if outer is not None else None if len(names) == 1 else _JOINT
+        key = (names[0], across)
+        if key not in self._made_rows:
+            self._made_rows[key] = rows_along(
+                problem.plan, problem.parts, problem.parameters, self._lines.unknowns, names[0], across
+            )
+        return self._made_rows[key]
+
+    @functools.cached_property
+    def _made_rows(self) -> dict[Any, Rows]:
+        return {}
+
+    # --- expectations ------------------------------------------------------------------------------------------
+    def expect(self, function: Callable[..., Any]) -> Any:
+        """Return the mean of a function of the variables, refined to about 1e-14 where the function is smooth.
+
+        The function takes arrays, and may return several rows; its arguments are matched by name.
+        """
+        lines, names = _FunctionLines(self, function), self.used(function)
+        rows = self.rows(names)
+        if not rows.exact or (len(names) > 1 and rows.turned):
+            found = self._settled(lines, names)
+        else:
+            found = expectations(lines, adapt(lines, rows))[:, 0]
+        return float(found[0]) if len(found) == 1 else found
+
+    def _settled(self, lines: Lines, names: Sequence[str]) -> Array:
+        """Return means over several Gaussians, with more nodes across until they no longer change."""
+        last, gap = np.array([np.inf]), np.inf
+        for outer in _ACROSS:
+            rows = self.rows(names, outer)
+            found = expectations(lines, adapt(lines, rows))[:, 0]
+            with np.errstate(invalid="ignore"):
+                gap = float(np.max(np.abs(found - last) / np.maximum(np.abs(found), 1e-300)))
+            if gap < 1e-13 or (gap < 1e-11 and outer >= 40):
+                return found
+            last = found
+        logger.warning("a mean over several Gaussians is known to %.0e only: the function is not smooth in all", gap)
+        return found
+
+    def used(self, function: Callable[..., Any]) -> tuple[str, ...]:
+        """Return the variables that a function takes, in their own order."""
+        words = self.words(function)
+        if words and set(words) <= set(self.names):
+            return tuple(name for name in self.names if name in words)
+        return self.names[: len(words) or len(self.names)]
+
+    def mean(self, name: str | None = None) -> float:
+        return float(self.marginal(self.names[self._place(name)]).expect(lambda value: value))
+
+    def var(self, name: str | None = None) -> float:
+        mean = self.mean(name)
+        return float(self.marginal(self.names[self._place(name)]).expect(lambda value: (value - mean) ** 2))
+
+    def sample(self, n: int, seed: int = 0) -> Array:
+        """Draw n points exactly: the random constants and Gaussians are drawn, the variables computed from them."""
+        plan, binding = self.solution.problem.plan, self.solution.binding
+        rng = np.random.default_rng(seed)
+        groups: dict[Any, Array] = {}
+        constants = []
+        for item in plan.constants:
+            law = binding.laws[item]
+            joint = getattr(law, "joint", None)
+            if joint is None:
+                constants.append(law.sample(rng, n))
+                continue
+            places = groups.setdefault((joint, law.group), rng.integers(len(joint.values), size=n))
+            constants.append(joint.values[places, law.index])
+        normals = [rng.standard_normal(n) for _ in plan.normals]
+        problem = self.solution.problem
+        given = [*problem.parameters, *self.solution.point.values, *normals, *constants]
+        full = plan.run_stages(given, n)
+        with np.errstate(all="ignore"):
+            return stacked(plan.variable_values(self.names)(*full), n)
+
+    def given_constants(self, count: int, most: int) -> list[tuple[Array, float, Array]] | None:
+        """Return (values of the random constants, their probability, the variable at equally likely points, in order).
+
+        Only where the constants have at most ``most`` values together, and one Gaussian variable is left; None otherwise.
+        """
+        from scipy.special import ndtri
+
+        problem = self.solution.problem
+        plan, parts = problem.plan, problem.parts
+        smooth = any(not part.exact or part.numbers[2].any() for part in parts)
+        if smooth or len(plan.normals) != 1 or len(parts) > most:
+            return None
+        gaussian = ndtri((np.arange(count) + 0.5) / count)
+        found = []
+        for part in parts:
+            share, constants, _ = part.numbers
+            given = [*problem.parameters, *self.solution.point.values, gaussian, *(np.full(count, c) for c in constants)]
+            with np.errstate(all="ignore"):
+                full = plan.run_stages(given, count)
+                values = stacked(plan.variable_values(self.names[:1])(*full), count)[0]
+            found.append((constants, share, np.sort(values)))
+        return found
+
+    # --- one variable ------------------------------------------------------------------------------------------
+    def _segments(self, name: str | None) -> _Segments:
+        place = self._place(name)
+        if place not in self._made:
+            self._made[place] = self._cut(place)
+        return self._made[place]
+
+    @functools.cached_property
+    def _made(self) -> dict[int, _Segments]:
+        return {}
+
+    def _cut(self, place: int) -> _Segments:
+        from scipy.special import ndtr
+
+        rows, lines = self.rows((self.names[place],)), self._lines
+        moving = np.flatnonzero(~rows.is_point)
+        kinks = lines.kinks(rows)[moving]
+        grid = np.concatenate([[-38.0], np.linspace(-_FAR, _FAR, _SEGMENTS), [38.0]])
+        ends = np.sort(np.concatenate([np.broadcast_to(grid, (len(moving), len(grid))), kinks], axis=1), axis=1)
+        row = np.repeat(moving, ends.shape[1] - 1)
+        left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
+        keep = right > left
+        points = np.flatnonzero(rows.is_point)
+        row = np.concatenate([row[keep], points])
+        left, right = (np.concatenate([side[keep], np.zeros(len(points))]) for side in (left, right))
+        middle = (left + right) / 2
+        signs = lines.signs(rows, row, middle)
+        low, centre, high = (self.at(lines, rows, row, x, list(signs.T))[place] for x in (left, middle, right))
+        mass = np.where(right > 0, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
+        mass = np.where(right > left, mass, 1.0) * rows.weight[row]
+        constant = (low == high) & (low == centre)
+        return _Segments(rows, row, left, right, signs, low, high, mass, constant)
+
+    def _crossings(self, x: Array, name: str | None) -> tuple[Array, Array, Array, Array]:
+        """Return (which x, segment, place on the row, slope there) of every place where the variable equals an x."""
+        pieces, place = self._segments(name), self._place(name)
+        small, large = np.minimum(pieces.low, pieces.high), np.maximum(pieces.low, pieces.high)
+        inside = (x[:, None] > small) & (x[:, None] < large) & ~pieces.constant
+        which, segment = np.nonzero(inside)
+        row, signs = pieces.row[segment], pieces.signs[segment]
+        up = np.where(pieces.high[segment] > pieces.low[segment], 1.0, -1.0)
+        plan, rows, variable = self.solution.problem.plan, pieces.rows, self.names[place]
+
+        def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
+            here = row[places]
+            full = self._lines.arguments(rows, here, at, list(signs[places].T))
+            value = stacked(plan.variable_values(self.names)(*full), len(at))[place]
+            slopes = stacked(plan.variable_slopes(variable)(*full), len(at))
+            slope = (slopes * (rows.scale[here] * rows.direction[here]).T).sum(axis=0)
+            return up[places] * value, up[places] * slope
+
+        ends = (pieces.left[segment], pieces.right[segment])
+        with np.errstate(all="ignore"):
+            found = increasing_roots(value_and_slope, up * x[which], *ends) if len(which) else np.zeros(0)
+            slope = value_and_slope(found, np.arange(len(found)))[1] if len(which) else np.zeros(0)
+        return which, segment, found, slope
+
+    def density(self, x: Any, name: str | None = None) -> Any:
+        """Return the density of the continuous part (atoms are left out)."""
+        wanted = np.atleast_1d(np.asarray(x, dtype=float))
+        which, segment, place, slope = self._crossings(wanted, name)
+        pieces = self._segments(name)
+        weight = pieces.rows.weight[pieces.row[segment]]
+        found = np.bincount(which, weights=weight * normal_density(place) / slope, minlength=len(wanted))
+        return float(found[0]) if np.ndim(x) == 0 else found
+
+    def cdf(self, x: Any, name: str | None = None) -> Any:
+        """Return the probability of values up to and including x."""
+        found = self._below(np.atleast_1d(np.asarray(x, dtype=float)), name, strictly=False)
+        return float(found[0]) if np.ndim(x) == 0 else found
+
+    def _below(self, x: Array, name: str | None, strictly: bool) -> Array:
+        from scipy.special import ndtr
+
+        pieces = self._segments(name)
+        total = np.zeros(len(x))
+        moving = ~pieces.constant
+        large = np.maximum(pieces.low, pieces.high)[moving]
+        order = np.argsort(large, kind="stable")
+        sums = np.concatenate([[0.0], np.cumsum(pieces.mass[moving][order])])
+        total += sums[np.searchsorted(large[order], x, side="right")]
+        values, masses = pieces.low[pieces.constant], pieces.mass[pieces.constant]
+        order = np.argsort(values, kind="stable")
+        sums = np.concatenate([[0.0], np.cumsum(masses[order])])
+        total += sums[np.searchsorted(values[order], x, side="left" if strictly else "right")]
+        which, segment, place, _ = self._crossings(x, name)
+        rising = pieces.high[segment] > pieces.low[segment]
+        start = np.where(rising, pieces.left[segment], place)
+        stop = np.where(rising, place, pieces.right[segment])
+        part = np.where(stop > 0, ndtr(-start) - ndtr(-stop), ndtr(stop) - ndtr(start))
+        total += np.bincount(which, weights=part * pieces.rows.weight[pieces.row[segment]], minlength=len(x))
+        return np.minimum(total, 1.0)
+
+    def atoms(self, name: str | None = None) -> list[tuple[float, float]]:
+        """Return the exact (value, probability) pairs of the point masses."""
+        pieces = self._segments(name)
+        values, inverse = np.unique(np.round(pieces.low[pieces.constant], 13), return_inverse=True)
+        mass = np.bincount(inverse.ravel(), weights=pieces.mass[pieces.constant], minlength=len(values))
+        return [(float(v) + 0.0, float(m)) for v, m in zip(values, mass, strict=True) if m > 0]
+
+    def quantile(self, q: Any, name: str | None = None) -> Any:
+        """Return the smallest value whose cumulative probability reaches q; more than 200 levels are interpolated."""
+        wanted = probabilities(q)
+        values, below, upto = self._table(name)
+        if len(wanted) > 200:
+            places, levels = np.repeat(values, 2), np.stack([below, upto], axis=1).ravel()
+            return np.interp(wanted, levels, places)
+        place = np.minimum(np.searchsorted(upto, wanted, side="left"), len(values) - 1)
+        high = values[place]
+        low = np.where(place > 0, values[np.maximum(place - 1, 0)], high)
+        exact = below[place] < wanted  # the level falls into the jump at this value
+        found, between = high.copy(), ~exact & (high > low)
+
+        def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
+            return self._below(at, name, strictly=False), self.density(at, name)
+
+        if between.any():
+            found[between] = increasing_roots(value_and_slope, wanted[between], low[between], high[between])
+        return float(found[0]) if np.ndim(q) == 0 else found
+
+    def _table(self, name: str | None) -> tuple[Array, Array, Array]:
+        """Return values of the variable with the probabilities of less, and of at most, each."""
+        pieces = self._segments(name)
+        values = np.unique(np.concatenate([pieces.low, pieces.high]))
+        values = values[np.isfinite(values)]
+        return values, self._below(values, name, strictly=True), self._below(values, name, strictly=False)
+
+    def histogram(self, bins: Any = 50, name: str | None = None) -> Histogram:
+        """Return the exact probabilities of bins."""
+        edges = self._edges(bins, name)
+        below = self._below(edges, name, strictly=True)
+        below[-1] = self._below(edges[-1:], name, strictly=False)[0]
+        return Histogram(edges, np.diff(below))
+
+    def marginal(self, name: str) -> FixedPointLaw:
+        return FixedPointLaw((name,), self[name][None], self.weights, self.solution)

@@ -1,0 +1,278 @@
+"""Newton's method on a reduced fixed point: residuals, their derivatives, meshes that follow the solution.
+
+Unknowns that are positive are searched in their logarithms, and an equation whose left side is positive is solved as
+log(right/left) = 0, so that power laws are straight lines. The Jacobian is symbolic under the expectations; jumps
+that move with the unknowns contribute their own terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Expr
+
+from eqsolve.compile.fixed_point import Plan
+from eqsolve.language.symbols import Unknown
+from eqsolve.numerics.quadrature import Lines, Mesh, adapt, gradients
+from eqsolve.numerics.quadrature_laws import Branch
+from eqsolve.numerics.quadrature_rows import make_rows
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = [
+    "Linearised",
+    "Point",
+    "Problem",
+    "interval_of",
+    "linearise",
+    "newton",
+    "polish",
+    "residuals",
+    "sign_of",
+    "value_of",
+]
+
+_OUTER = 96
+_FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
+_IDLE = 2  # steps of ordinary length in which the residuals need not halve
+_FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A plan at given numbers."""
+
+    plan: Plan
+    parameters: tuple[float, ...]
+    parts: tuple[Branch, ...]
+    outer: int = _OUTER
+    held: tuple[tuple[Unknown, Expr], ...] = ()  # unknowns on the edges of their domains; the last parameters
+    dropped: tuple[int, ...] = ()  # the equations that these fulfil
+
+    def lines(self, unknowns: Array) -> Lines:
+        table = unknowns if unknowns.ndim == 2 else unknowns[:, None]
+        return Lines(self.plan, self.parameters, table)
+
+    def values(self, points: Array) -> Array:
+        """Return unknowns from the variables searched in."""
+        if not self.plan.unknowns:
+            return np.asarray(points)
+        return np.stack([value_of(item, row) for item, row in zip(self.plan.unknowns, points, strict=True)])
+
+    def points(self, values: Sequence[float]) -> Array:
+        """Return the variables searched in from unknowns."""
+        with np.errstate(all="ignore"):
+            return np.array([_point(item, value) for item, value in zip(self.plan.unknowns, values, strict=True)])
+
+    def jacobian_scale(self, values: Array) -> Array:
+        """Return d unknown / d search variable."""
+        return np.array([_scale(item, v) for item, v in zip(self.plan.unknowns, values, strict=True)])
+
+    def adapted(self, values: Array, **how: Any) -> Mesh:
+        lines = self.lines(values)
+        rows = make_rows(self.plan, self.parts, self.parameters, lines.unknowns, how.pop("outer", self.outer))
+        return adapt(lines, rows, **how)
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """Residuals at a point, their derivatives along the unknowns, and how large rounding in them may be."""
+
+    residual: Array
+    jacobian: Array
+    means: Array
+    mean_slopes: Array
+    rounding: Array
+
+
+@dataclass(frozen=True)
+class Point:
+    """A solution found: unknowns, the mesh it was found on, and the linearised equations there."""
+
+    values: Array
+    mesh: Mesh
+    linear: Linearised
+    steps: int
+    converged: bool
+    first: float = 0.0  # how many longest steps away the first one said the solution is
+
+
+def sign_of(item: Basic) -> int:
+    return 1 if item.is_nonnegative else -1 if item.is_nonpositive else 0
+
+
+def interval_of(item: Basic) -> tuple[float, float] | None:
+    low, high = item.bounds
+    return None if low is None or high is None else (float(low), float(high))
+
+
+def value_of(item: Basic, point: Array) -> Array:
+    """Return an unknown from its search variable: a logistic map onto an interval, an exponential, or itself."""
+    interval, sign = interval_of(item), sign_of(item)
+    with np.errstate(over="ignore"):
+        if interval is not None:
+            return interval[0] + (interval[1] - interval[0]) / (1 + np.exp(-np.asarray(point)))
+        return sign * np.exp(point) if sign else np.asarray(point)
+
+
+def _point(item: Basic, value: float) -> float:
+    interval, sign = interval_of(item), sign_of(item)
+    if interval is not None:
+        return float(np.log(max(value - interval[0], 1e-300)) - np.log(max(interval[1] - value, 1e-300)))
+    return float(np.log(max(sign * value, 1e-300))) if sign else float(value)
+
+
+def _scale(item: Basic, value: float) -> float:
+    interval = interval_of(item)
+    if interval is not None:
+        return (value - interval[0]) * (interval[1] - value) / (interval[1] - interval[0])
+    return value if sign_of(item) else 1.0
+
+
+def residuals(problem: Problem, values: Array, means: Array) -> Array:
+    """Return the residuals for several sets of unknowns (columns)."""
+    plan = problem.plan
+    with np.errstate(all="ignore"):
+        sides = plan.side_values()(*problem.parameters, *values, *means)
+        count = values.shape[1]
+        table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (count,)) for side in sides])
+        left, right = table[: len(table) // 2], table[len(table) // 2 :]
+        return np.stack([
+            np.log(r / s) if log else r - s for s, r, log in zip(left, right, plan.logarithmic, strict=True)
+        ])  # fmt: skip
+
+
+def linearise(problem: Problem, values: Array, mesh: Mesh, along: tuple[Basic, ...] | None = None) -> Linearised:
+    """Return residuals and their derivatives along the unknowns (or other symbols) on a mesh that follows its kinks."""
+    plan = problem.plan
+    symbols = plan.unknowns if along is None else along
+    lines = problem.lines(values)
+    mesh = mesh.moved(lines.kinks(mesh.rows))
+    means, slopes, sizes = gradients(lines, mesh, symbols)
+    count, wide = len(plan.sides), len(symbols) + len(means)
+    scalars = (*problem.parameters, *values, *means)
+    with np.errstate(all="ignore"):
+        sides = np.array([float(side) for side in plan.side_values()(*scalars)]).reshape(2, count)
+        partial = np.array([float(entry) for entry in plan.side_slopes(symbols)(*scalars)]).reshape(2, count, wide)
+        left, right = sides
+        log = np.array(plan.logarithmic, dtype=bool)
+        residual = np.where(log, np.log(right / left), right - left)
+        scale_left, scale_right = np.where(log, 1 / left, 1.0), np.where(log, 1 / right, 1.0)
+        change = partial[1] * scale_right[:, None] - partial[0] * scale_left[:, None]
+    through = change[:, len(symbols) :]
+    jacobian = change[:, : len(symbols)] + through @ slopes
+    rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
+    return Linearised(residual, jacobian, means, slopes, rounding)
+
+
+def newton(
+    problem: Problem,
+    start: Array,
+    mesh: Mesh | None,
+    *,
+    rounds: int = 40,
+    stop: float = 1e-8,
+    box: list[tuple[float, float]] | None = None,
+    leash: float = np.inf,
+) -> Point:
+    """Newton's method with limited steps; on ``mesh`` if given, else on rough ones, made anew when it no longer gets on.
+
+    A search that leaves ``box`` is given up, and one whose first step would be ``leash`` times the longest one; so is one
+    whose residuals no longer shrink: the mesh is then too coarse to settle on.
+    """
+    point, last = problem.points(list(start)), np.inf
+    values, best = np.array(start, dtype=float), None
+    step, halvings = np.zeros_like(point), 0
+    least, idle, first = np.inf, 0, np.inf
+    here, left = mesh, list(_ROUGHLY if mesh is None else ())
+    for count in range(1, rounds + 1):
+        if here is None:
+            here = problem.adapted(values, outer=_FEW, tolerance=left.pop(0))
+        linear = linearise(problem, values, here)
+        size = float(np.max(np.abs(linear.residual), initial=0.0))
+        sound = np.isfinite(size) and np.isfinite(linear.jacobian).all()
+        if (not sound or (size > 1.5 * last and size > 1e-6)) and halvings < 6 and np.isfinite(last):
+            halvings, idle = halvings + 1, idle + 1  # the last step led astray: half of it
+            step = step / 2
+            point = point - step
+            values = problem.values(point[:, None])[:, 0]
+            continue
+        if not sound or (box is not None and not _inside(point, box)):
+            break
+        halvings = 0
+        best = Point(values, here, linear, count, False)
+        scaled = linear.jacobian * problem.jacobian_scale(values)
+        try:
+            step = -np.linalg.solve(scaled, linear.residual)
+        except np.linalg.LinAlgError:
+            break
+        longest = float(np.max(np.abs(step) / _reach(problem, point), initial=0.0))
+        first = longest if count == 1 else first
+        quiet = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
+        if quiet < stop or (quiet < 1e-9 and size >= last * 0.5):  # the error after this step is that of its square
+            values = problem.values((point + step)[:, None])[:, 0] if len(point) else values
+            return Point(values, here, linear, count, True)
+        last = size
+        least, idle = (size, 0) if size < 0.5 * least else (least, idle + (longest <= 1))
+        if idle > _IDLE and left:  # the mesh does not suit the place the search has come to
+            here, last, least, idle = None, np.inf, np.inf, 0
+        if idle > _IDLE or (count == 1 and longest > leash):
+            break
+        if longest > 1:
+            step = step / longest
+        point = point + step
+        values = problem.values(point[:, None])[:, 0]
+    failed = best if best is not None else Point(values, here or problem.adapted(values), _nothing(problem), 0, False)
+    return replace(failed, first=first)
+
+
+def _reach(problem: Problem, point: Array) -> Array:
+    """Return the longest step of each search variable: a factor e², or the size of the variable."""
+    return np.array([
+        2.0 if sign_of(item) or interval_of(item) is not None else 1 + abs(x)
+        for item, x in zip(problem.plan.unknowns, point, strict=True)
+    ])  # fmt: skip
+
+
+def _inside(point: Array, box: list[tuple[float, float]]) -> bool:
+    return all(low <= x <= high for x, (low, high) in zip(point, box, strict=True))
+
+
+def _nothing(problem: Problem) -> Linearised:
+    count, means = len(problem.plan.unknowns), len(problem.plan.means)
+    nan = np.full(count, np.nan)
+    return Linearised(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
+
+
+def polish(
+    problem: Problem,
+    start: Array,
+    *,
+    mesh: Mesh | None = None,
+    like: Mesh | None = None,
+    box: list[tuple[float, float]] | None = None,
+) -> Point:
+    """Return the solution near a start to rounding: meshes adapted until they no longer need to change.
+
+    A ``mesh`` that is given is kept; whoever gives it looks at the error. The first one is made from ``like``, if given. A
+    search that leaves ``box`` is given up.
+    """
+    if mesh is not None:
+        return newton(problem, start, mesh)
+    values = np.array(start, dtype=float)
+    steps = 0
+    for _ in range(6):
+        before = values
+        like = problem.adapted(values, like=like)
+        found = newton(problem, values, like, box=box or [(-_FARTHEST, _FARTHEST)] * len(values))
+        steps += found.steps
+        values = found.values
+        moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
+        if found.converged and moved < (1e-8 if found.mesh.rows.turned else 0.02):
+            return Point(values, found.mesh, found.linear, steps, True)
+        if not np.isfinite(values).all() or (moved == 0 and not found.converged):
+            break
+    return Point(values, found.mesh, found.linear, steps, False)

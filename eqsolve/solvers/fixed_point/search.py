@@ -1,0 +1,236 @@
+"""Find where the solutions of a reduced fixed point are: a scan over the unknowns' domains, then a few Newton steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sympy import Basic
+
+from eqsolve.compile.fixed_point import Plan
+from eqsolve.solvers.fixed_point.newton import Point, Problem, interval_of, newton, polish, residuals, sign_of
+from eqsolve.numerics.quadrature import Mesh, coarse_mesh, expectations
+from eqsolve.numerics.quadrature_rows import make_rows
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = ["Near", "crossing", "find_solutions", "scan_axes", "searched"]
+
+_SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a positive unknown, one after the other
+_POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
+_SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
+_CUTS = 3  # of a cell of the scan, per axis
+_LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
+_LOST = 4  # such cells after which a wider scan comes first
+_AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
+_BESIDE = 1e-3  # solutions on rough meshes that are as near as this are the same
+_NEARLY = 0.05  # residuals that few nodes may leave
+
+
+@dataclass(frozen=True)
+class Near:
+    """Unknowns near a solution, and a mesh that is about right there if one was made."""
+
+    values: Array
+    mesh: Mesh | None = None
+
+
+def find_solutions(problem: Problem) -> list[Near]:
+    """Return starts near all solutions found by a scan of the unknowns' domains with few quadrature nodes."""
+    plan = problem.plan
+    dims = len(plan.unknowns)
+    if dims == 0:
+        return [Near(np.zeros(0))]
+    doubtful: list[tuple[float, tuple[float, ...], list[tuple[float, float]]]] = []
+    for level in range(len(_SCANS)):
+        axes = scan_axes(plan.unknowns, level)
+        cell = np.array([axis[1] - axis[0] for axis in axes])
+        box = [(axis[0] - 1.5 * width, axis[-1] + 1.5 * width) for axis, width in zip(axes, cell, strict=True)]
+        ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
+        spacing = ends[1] - ends[0]
+        found: list[Near] = []
+        tried: list[Array] = []
+        unsettled: list[Point] = []
+        lost = 0
+        for count, (far, start) in enumerate(_candidates(problem, axes, last=level == len(_SCANS) - 1)):
+            here = _spread(problem, start)
+            if found and far > 1:
+                break  # the linear interpolants of such cells have no zero in them
+            if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
+                continue  # this neighbourhood has been searched
+            if lost >= _LOST and not found and level < len(_SCANS) - 1:
+                doubtful.append((np.inf, tuple(start.tolist()), box))
+                continue  # a valley along which residuals are small and never vanish
+            point = None if count == 0 else newton(problem, start, _few_nodes(problem, start), rounds=1)
+            if point is None or point.first <= _LEASH:  # few nodes will do to see the others off
+                point = newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
+            if point.converged:
+                tried += [here, _spread(problem, point.values)]
+                if not any(_same(problem, point.values, other.values, _BESIDE) for other in found):
+                    found.append(Near(point.values, point.mesh))
+            elif _nearly(problem, start, point):
+                unsettled.append(point)
+            elif point.first > _LEASH:
+                lost += 1
+                doubtful.append((point.first, tuple(start.tolist()), box))
+        for point in unsettled if not found else ():  # few nodes do not settle though residuals are small
+            if (made := _on_many_nodes(problem, point)) is not None:
+                found.append(made)
+                break
+        if found:
+            return found
+        doubtful.sort()
+        while doubtful and level and (doubtful[0][0] < 5 * _LEASH or level == len(_SCANS) - 1):
+            _, near, inside = doubtful.pop(0)
+            start = np.array(near)
+            point = newton(problem, start, None, rounds=30, stop=1e-3, box=inside)
+            if point.converged:
+                return [Near(point.values)]
+            if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
+                return [made]
+    return []
+
+
+def _few_nodes(problem: Problem, values: Array) -> Mesh:
+    rows = make_rows(problem.plan, problem.parts, problem.parameters, values[:, None], 24)
+    return coarse_mesh(problem.lines(values), rows, 12)
+
+
+def _nearly(problem: Problem, start: Array, point: Point) -> bool:
+    """Whether Newton's method on few nodes stayed near its start and left small residuals."""
+    close = _same(problem, point.values, start, _AROUND) and point.steps > 1
+    return close and bool(np.max(np.abs(point.linear.residual), initial=0.0) <= _NEARLY)
+
+
+def _on_many_nodes(problem: Problem, point: Point) -> Near | None:
+    """Return the solution near a point on as many nodes as it needs."""
+    around = [(x - _AROUND, x + _AROUND) for x in problem.points(list(point.values))]
+    finer = polish(problem, point.values, box=around)
+    return Near(finer.values, finer.mesh) if finer.converged else None
+
+
+def _spread(problem: Problem, values: Array) -> Array:
+    """Return unknowns in coordinates in which the scan's cells are equally wide."""
+    return np.array([
+        point if sign_of(item) or interval_of(item) is not None else np.arcsinh(point / _SMALL)
+        for item, point in zip(problem.plan.unknowns, problem.points(list(values)), strict=True)
+    ])  # fmt: skip
+
+
+def searched(plan: Plan) -> str:
+    """Return the domain of the widest scan in words."""
+    low, high = _SCANS[-1]
+    words = []
+    for item in plan.unknowns:
+        sign, interval = sign_of(item), interval_of(item)
+        if interval is not None:
+            ends = (f"{interval[0]:g}", f"{interval[1]:g}")
+        elif sign:
+            ends = (f"1e{low:g}", f"1e{high:g}") if sign > 0 else (f"-1e{high:g}", f"-1e{low:g}")
+        else:
+            ends = (f"-1e{_real_decades(2):g}", f"1e{_real_decades(2):g}")
+        words.append(f"{item.name} from {ends[0]} to {ends[1]}")
+    return ", ".join(words)
+
+
+def _real_decades(level: int) -> float:
+    return (3.0, 6.0, 12.0)[level]
+
+
+def scan_axes(unknowns: Sequence[Basic], level: int) -> list[Array]:
+    """Return the search variables at which a scan looks, a column of them per unknown."""
+    return [_axis(item, _SCANS[level], len(unknowns), level) for item in unknowns]
+
+
+def _axis(item: Basic, decades: tuple[float, float], dims: int, level: int) -> Array:
+    count = _POINTS.get(dims, (5, 7, 9))[level]
+    if interval_of(item) is not None:
+        return np.linspace(-1, 1, count) * (9.0, 18.0, 30.0)[level]
+    if sign_of(item):
+        return np.linspace(*decades, count) * np.log(10)
+    half = np.arcsinh(10 ** _real_decades(level) / _SMALL)
+    return _SMALL * np.sinh(np.linspace(-half, half, count) + 1e-9)
+
+
+def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 10) -> list[tuple[float, Array]]:
+    """Return starts in the cells in which every residual changes sign, found on two levels, the likeliest first.
+
+    The number with each is how far the zero of the cell's linear interpolant lies from its centre, in cells. Where there is
+    no such cell, the ``last`` of the scans gives the places of the smallest residuals.
+    """
+    dims = len(axes)
+    shape = tuple(len(axis) for axis in axes)
+    grid = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")])
+    table = _scan_all(problem, grid).reshape(dims, *shape)
+    cells = np.argwhere(crossing(table))
+    widths = np.array([[axis[k + 1] - axis[k] for axis, k in zip(axes, cell, strict=True)] for cell in cells])
+    lows = np.array([[axis[k] for axis, k in zip(axes, cell, strict=True)] for cell in cells])
+    near: list[tuple[float, tuple[float, ...]]] = []
+    if len(cells):
+        cuts = np.array(list(product(np.linspace(0, 1, _CUTS + 1), repeat=dims)))
+        inner = (lows[:, None] + widths[:, None] * cuts).reshape(-1, dims).T
+        fine = _scan_all(problem, inner).reshape(dims, len(cells), *(_CUTS + 1,) * dims)
+        blocks, corners, steps = [], [], []
+        for low, width, part in zip(lows, widths / _CUTS, fine.swapaxes(0, 1), strict=True):
+            for cell in np.argwhere(crossing(part)):
+                blocks.append(part[(slice(None), *(slice(k, k + 2) for k in cell))])
+                corners.append(low + width * (cell + 0.5))
+                steps.append(width)
+        if blocks:
+            offsets = _offsets(np.stack(blocks))
+            far = np.max(np.abs(offsets), axis=1)
+            inside = np.stack(corners) + np.stack(steps) * np.clip(np.nan_to_num(offsets), -0.5, 0.5)
+            near = [(float(size), tuple(place)) for size, place in zip(far, inside.tolist(), strict=True) if np.isfinite(size)]
+    near.sort()
+    starts = [(size, problem.values(np.array(place)[:, None])[:, 0]) for size, place in near[:most]]
+    if not starts and last:
+        sizes = np.where(np.isfinite(table).all(axis=0), np.abs(table).max(axis=0), np.inf).ravel()
+        best = [place for place in np.argsort(sizes)[:3] if np.isfinite(sizes[place])]
+        starts = [(float("inf"), problem.values(grid[:, [place]])[:, 0]) for place in best]
+    return starts
+
+
+def crossing(table: Array) -> Array:
+    """Return the cells of a table on whose corners every residual takes both signs."""
+    dims, shape = len(table), table.shape[1:]
+    corners = np.stack([
+        table[(slice(None), *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))]
+        for corner in product((0, 1), repeat=dims)
+    ])  # fmt: skip
+    with np.errstate(all="ignore"):
+        low, high = np.fmin.reduce(corners), np.fmax.reduce(corners)
+        return np.asarray(((low <= 0) & (high >= 0)).all(axis=0))
+
+
+def _offsets(corners: Array) -> Array:
+    """Return where the zeros of cells' linear interpolants lie, from the centres, in cell widths; nan where there is none."""
+    count, dims = corners.shape[:2]
+    with np.errstate(all="ignore"):
+        mean = corners.reshape(count, dims, -1).mean(axis=2)
+        slopes = np.stack(
+            [np.diff(corners, axis=k + 2).reshape(count, dims, -1).mean(axis=2) for k in range(dims)], axis=2
+        )
+        slopes = np.where((np.isfinite(slopes).all(axis=(1, 2)) & (np.linalg.det(slopes) != 0))[:, None, None], slopes, np.nan)
+        return np.asarray(-np.linalg.solve(slopes, mean[:, :, None])[:, :, 0])
+
+
+def _scan_all(problem: Problem, points: Array) -> Array:
+    """Return the residuals at many points, a few thousand at a time."""
+    pieces = max(1, points.shape[1] // 2000)
+    values = problem.values(points)
+    return np.concatenate([_scan(problem, part) for part in np.array_split(values, pieces, axis=1)], axis=1)
+
+
+def _scan(problem: Problem, values: Array) -> Array:
+    lines = problem.lines(values)
+    lines.rough = True
+    rows = make_rows(problem.plan, problem.parts, problem.parameters, values, 12)
+    means = expectations(lines, coarse_mesh(lines, rows, 4))
+    return residuals(problem, values, means)
+
+
+def _same(problem: Problem, one: Array, other: Array, within: float) -> bool:
+    return bool(np.max(np.abs(problem.points(list(one)) - problem.points(list(other))), initial=0.0) < within)

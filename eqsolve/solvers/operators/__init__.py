@@ -1,0 +1,1 @@
+"""Closed systems of compositions: whole kernels as matrices on few nodes."""

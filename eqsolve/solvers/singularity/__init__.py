@@ -1,0 +1,1 @@
+"""Convergence rates: the rightmost singularity of a transform."""

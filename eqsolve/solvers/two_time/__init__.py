@@ -1,0 +1,1 @@
+"""Closed equations of one and two times: collocation on panels, marched in time."""

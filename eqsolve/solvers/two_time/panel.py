@@ -1,0 +1,404 @@
+"""One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how they are solved.
+
+All unknowns of a panel are views into one vector. Unknowns that need each other form a block; blocks are solved one after
+the other. A sweep evaluates every equation of a block once with the newest values. An unknown's own pointwise part, and
+its own memory on the panel where it is linear or of one time, are treated implicitly: with slopes taken at the guess, so
+that a sweep has no factorisations. Sweeps are combined by Anderson acceleration.
+
+In the panel's own columns the kernels are continued smoothly across the diagonal, so that no interpolation meets a kink;
+each column starts from its value there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
+from eqsolve.numerics.anderson import Anderson
+from eqsolve.numerics.grids import Array, lagrange, radau
+from eqsolve.solvers.two_time.history import SMALLEST_SIZE, History
+from eqsolve.solvers.two_time.integrals import Integrals
+
+__all__ = ["NoConvergenceError", "NotFiniteError", "Panel"]
+
+Inverses = tuple[Array | None, Array | None]
+
+_MOST_SWEEPS = 30
+_MOST_AT_START = 100
+_ROUNDING = 1e-12  # below this a sweep that gains nothing more is taken to be limited by rounding
+_LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
+_FAR = 0.03  # change of the first sweep beyond which the slopes at the guess are not trusted
+_FRESH_SLOPES = (1, 14)  # sweeps before which the slopes are taken again
+
+
+class NoConvergenceError(Exception):
+    """The iteration on a panel does not converge; a shorter panel may help."""
+
+
+class NotFiniteError(Exception):
+    """A right-hand side is not finite."""
+
+    def __init__(self, equation: CompiledEquation, time: float) -> None:
+        super().__init__(equation.name)
+        self.equation, self.time = equation, time
+
+
+class _Views(dict[Slot, Any]):
+    """Values by slot, made on first use."""
+
+    def __init__(self, make: Callable[[Slot], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, slot: Slot) -> Any:
+        value = self[slot] = self._make(slot)
+        return value
+
+
+class Panel:
+    """The rows of one panel while they are being solved.
+
+    Parameters
+    ----------
+    plan, history
+        The equations and the solved past.
+    times, step
+        The nodes and the panel's length.
+    matrix
+        Integrals ∫^{t_i} ℓ_l of the basis functions of the nodes, from the panel's left end.
+    """
+
+    def __init__(self, plan: CompiledPlan, history: History, times: Array, step: float, matrix: Array) -> None:
+        self.plan, self.history, self.times, self.step, self.matrix = plan, history, times, step, matrix
+        self.past, self.count = len(history.nodes), len(times)
+        self.total = self.past + self.count
+        self.columns = np.concatenate([history.nodes, times])
+        self.kernels: dict[str, Array] = {}
+        self.functions: dict[str, Array] = {}
+        self._lay_out()
+        self.integrals = Integrals(self)
+        self._views = _Views(self._view)
+        self.read = self._views.__getitem__
+        self._tails: dict[str, list[tuple[Array, Array]]] = {}
+        self._inverses: dict[str, Inverses] = {}
+        self.rights: dict[str, Array] = {}  # right-hand sides in the panel's own columns
+        self._constants: dict[str, Array] = {}  # on the diagonal
+        self.sizes: dict[str, float] = {}
+        self.errors: dict[str, float] = {}  # left by the iteration, relative to the unknowns' sizes
+        self._from_diagonal = matrix[None] - matrix[:, None, :]  # [j, i, l]: weights of ∫_{t_j}^{t_i}
+
+    @classmethod
+    def at_start(cls, plan: CompiledPlan, history: History, start: float) -> Panel:
+        """Return the start as a panel of one node: initial values, and definitions evaluated with empty integrals."""
+        panel = cls(plan, history, np.array([start]), 0.0, np.zeros((1, 1)))
+        differential = [eq for eq in (*plan.kernels, *plan.functions) if eq.source.differential]
+        definitions = [eq for eq in (*plan.kernels, *plan.functions) if not eq.source.differential]
+        for equation in differential:
+            if equation.source.start is not None:
+                panel.values(equation.name).fill(float(equation.source.start))
+        for equation in definitions:  # a first guess of what Newton's method finds
+            if equation.source.start is not None:
+                panel.values(equation.name).fill(float(equation.source.start))
+        for sweep in range(_MOST_AT_START):
+            before = panel.state.copy()
+            panel.refresh()
+            for equation in differential:
+                if equation.diagonal is not None:
+                    panel.kernels[equation.name][0, 0] = panel.diagonal(equation)[0]
+            for equation in definitions:
+                value = np.asarray(equation.body(panel.read, dict.fromkeys(equation.body.integrals, 0.0)), float)
+                if not np.isfinite(value).all():
+                    raise NotFiniteError(equation, start)
+                panel.values(equation.name).fill(value.reshape(-1)[0])
+            if sweep > len(definitions) and np.allclose(panel.state, before, rtol=1e-13, atol=1e-300):
+                break
+        panel.refresh()
+        panel.measure()
+        return panel
+
+    @classmethod
+    def after(cls, plan: CompiledPlan, history: History, step: float, order: int) -> Panel:
+        """Return the panel of the given length that follows the past."""
+        rule = radau(order)
+        return cls(plan, history, history.now + step * rule.nodes, step, step * rule.integrals)
+
+    @classmethod
+    def probe(cls, plan: CompiledPlan, history: History) -> dict[str, Array]:
+        """Return the right-hand sides and the observables at the present, as they follow from the past alone."""
+        panel = cls(plan, history, np.array([history.now]), 0.0, np.zeros((1, 1)))
+        for head, rows in panel.kernels.items():
+            rows[0] = np.append(history.last_row[head], history.last_row[head][-1])
+        for head, values in panel.functions.items():
+            values[:] = history.functions[head][-1]
+        panel.refresh()
+        made = {equation.name: panel.observe(equation) for equation in (*plan.functions, *plan.observables)}
+        for equation in plan.kernels:
+            integrals = {entry.symbol: panel.integrals.table(entry) for entry in equation.contractions}
+            made[equation.name] = panel._right(equation, integrals, panel.total, False)[0, : panel.past]
+        return made
+
+    # --- the vector of unknowns -----------------------------------------------------------------------------------
+    def _lay_out(self) -> None:
+        """Make the unknowns views into one vector, block by block."""
+        arity = {equation.name: 2 for equation in self.plan.kernels}
+        names = [equation.name for block in self.plan.blocks for equation in block]
+        lengths = [self.count * (self.total if arity.get(name) else 1) for name in names]
+        ends = np.cumsum(lengths)
+        self.state = np.zeros(ends[-1])
+        self.places = {name: slice(end - n, end) for name, end, n in zip(names, ends.tolist(), lengths, strict=True)}
+        for name, place in self.places.items():
+            if arity.get(name):
+                self.kernels[name] = self.state[place].reshape(self.count, self.total)
+            else:
+                self.functions[name] = self.state[place]
+
+    def values(self, head: str) -> Array:
+        """Return the current values of an unknown, a kernel or a function."""
+        return self.kernels[head] if head in self.kernels else self.functions[head]
+
+    def largest(self, head: str) -> float:
+        """Return the largest absolute value of an unknown, for t ≥ t' if it is a kernel."""
+        if head in self.functions:
+            return float(np.abs(self.functions[head]).max())
+        sizes = np.abs(self.kernels[head])
+        return max(float(sizes[:, : self.past].max(initial=0.0)), float(np.tril(sizes[:, self.past :]).max()))
+
+    def measure(self) -> None:
+        """Take the unknowns' sizes; recent ones are remembered for a while, large ones down to a fraction."""
+        history = self.history
+        for head in self.places:
+            recent = max(0.5 * history.sizes[head], SMALLEST_SIZE * history.largest[head])
+            self.sizes[head] = max(self.largest(head), recent)
+        smallest = max(1e-14 * max(self.sizes.values()), 1e-30)
+        for head, size in self.sizes.items():
+            self.sizes[head] = max(size, smallest)
+
+    def refresh(self, names: Iterable[str] | None = None) -> None:
+        """Tell everything derived from some unknowns (from all of them) that they have changed."""
+        for name in names if names is not None else self.places:
+            for target, source in self._tails.get(name, ()):
+                target[:] = source
+            self.integrals.forget(name)
+
+    # --- reading values -------------------------------------------------------------------------------------------
+    def _view(self, slot: Slot) -> Any:
+        """Return a value on (rows, columns) that follows the state; patterns of times are explained at ``Pointwise``."""
+        name, times = slot
+        history = self.history
+        match times:
+            case "rc":
+                return self.kernels[name]
+            case "r":
+                return (self.functions[name] if name else self.times)[:, None]
+            case "c":
+                if not name:
+                    return self.columns[None, :]
+                return self._joined(name, history.functions[name], self.functions[name])[None, :]
+            case "rr":
+                return np.diagonal(self.kernels[name][:, self.past :])[:, None]
+            case "cc":
+                return self._joined(name, history.diagonal[name], np.diagonal(self.kernels[name][:, self.past :]))[
+                    None, :
+                ]
+            case "r0":
+                return self.kernels[name][:, :1]
+            case "c0":
+                return self._joined(name, history.first_column[name], self.kernels[name][:, 0])[None, :]
+            case "0":
+                return history.functions[name][:1] if self.past else self.functions[name][:1]
+            case _:
+                return history.first_column[name][:1] if self.past else self.kernels[name][0, :1]
+
+    def _joined(self, name: str, before: Array, now: Array) -> Array:
+        """Return past and current values side by side; the current part is kept up to date by ``refresh``."""
+        joined = np.concatenate([before, now])
+        self._tails.setdefault(name, []).append((joined[self.past :], now))
+        return joined
+
+    def shaped(self, value: Array, width: int) -> Array:
+        """Return an array with one row per node and the given number of columns."""
+        shape = (self.count, width)
+        return value if value.shape == shape else np.broadcast_to(value, shape)
+
+    # --- sweeps ---------------------------------------------------------------------------------------------------
+    def solve(self, tolerance: float) -> int:
+        """Iterate until the largest change is below the tolerance, relative to each unknown's size; return the sweeps."""
+        self.measure()
+        try:
+            return max(self._solve_block(block, tolerance) for block in self.plan.blocks)
+        except np.linalg.LinAlgError:
+            raise NoConvergenceError from None
+
+    def _solve_block(self, block: tuple[CompiledEquation, ...], tolerance: float) -> int:
+        names = [equation.name for equation in block]
+        part = slice(self.places[names[0]].start, self.places[names[-1]].stop)
+        mixer, best, last = Anderson(depth=6), np.inf, np.inf
+        for sweep in range(_MOST_SWEEPS):
+            before = self.state[part].copy()
+            self._sweep(block)
+            if sweep == 0:
+                self.measure()  # the guess may have said nothing about it
+                lengths = [self.places[name].stop - self.places[name].start for name in names]
+                scale = np.repeat([self.sizes[name] for name in names], lengths)
+            residual = (self.state[part] - before) / scale
+            change = float(np.abs(residual).max())
+            stuck = _ROUNDING > change > 0.5 * last
+            if change <= (tolerance if sweep else 0.01 * tolerance) or stuck:
+                known = sweep > 0 and not stuck
+                self._note_errors(residual, names, min(max(change / last, _LEAST_CONTRACTION), 1.0) if known else 1.0)
+                return sweep + 1
+            if not np.isfinite(change):
+                self._find_not_finite(block, part, before)
+            if sweep > 8 and change > 1e3 * best:
+                raise NoConvergenceError
+            best, last = min(best, change), change
+            if sweep + 1 in _FRESH_SLOPES and (sweep or change > _FAR):
+                self._forget_slopes(block)
+                mixer = Anderson(depth=6)
+            else:
+                self.state[part] = mixer.next(before / scale, self.state[part] / scale) * scale
+                self.refresh(names)
+        raise NoConvergenceError
+
+    def _forget_slopes(self, block: tuple[CompiledEquation, ...]) -> None:
+        for equation in block:
+            self._inverses.pop(equation.name, None)
+
+    def _note_errors(self, residual: Array, names: list[str], contraction: float) -> None:
+        """Keep what the iteration leaves: the last change of each unknown, times how much a sweep still gains."""
+        start = self.places[names[0]].start
+        for name in names:
+            place = self.places[name]
+            change = np.abs(residual[place.start - start : place.stop - start]).max()
+            self.errors[name] = contraction * float(change)
+
+    def _sweep(self, block: tuple[CompiledEquation, ...], checked: bool = False) -> None:
+        """Evaluate every equation of a block once with the newest values."""
+        for equation in block:
+            if equation.name in self.kernels:
+                self._update_kernel(equation, checked)
+            else:
+                self._update_function(equation, checked)
+
+    def _find_not_finite(self, block: tuple[CompiledEquation, ...], part: slice, before: Array) -> None:
+        """Repeat a sweep, equation by equation, to name the first that is not finite."""
+        self.state[part] = before
+        self.refresh()
+        if np.isfinite(before).all():
+            self._sweep(block, checked=True)
+        raise NoConvergenceError
+
+    def _right(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int, checked: bool) -> Array:
+        right = self.shaped(np.asarray(equation.body(self.read, integrals), float), width)
+        if checked and not np.isfinite(right).all():
+            row = int(np.argmin(np.isfinite(right).all(axis=1)))
+            raise NotFiniteError(equation, float(self.times[row]))
+        return right
+
+    def _update_function(self, equation: CompiledEquation, checked: bool) -> None:
+        head = equation.name
+        integrals = {entry.symbol: self.integrals.row(entry)[:, None] for entry in equation.contractions}
+        right = self._right(equation, integrals, 1, checked)[:, 0]
+        if head not in self._inverses:
+            self._inverses[head] = self._invert_function(equation, integrals)
+        current, inverse = self.functions[head], self._inverses[head][0]
+        if equation.source.differential:
+            right = self.history.functions[head][-1] + self.matrix @ right
+        current += right - current if inverse is None else inverse @ (right - current)
+        self.refresh((head,))
+
+    def _update_kernel(self, equation: CompiledEquation, checked: bool) -> None:
+        head, past = equation.name, self.past
+        integrals = {entry.symbol: self.integrals.table(entry) for entry in equation.contractions}
+        right = self._right(equation, integrals, self.total, checked)
+        if head not in self._inverses:
+            self._inverses[head] = self._invert_kernel(equation, integrals)
+        current, (inverse, own_inverse) = self.kernels[head], self._inverses[head]
+        before, own = right[:, :past], right[:, past:].T
+        if equation.source.differential:
+            self.rights[head] = own
+            before = self.history.last_row[head] + self.matrix @ before
+            own = self.diagonal(equation)[:, None] + (self._from_diagonal @ own[:, :, None])[:, :, 0]
+        if inverse is None or own_inverse is None:
+            current[:, :past], current[:, past:] = before, own.T
+        else:
+            residual = before - current[:, :past]
+            if inverse.ndim == 2:
+                current[:, :past] += inverse @ residual
+            else:
+                current[:, :past] += (inverse @ residual.T[:, :, None])[:, :, 0].T
+            block = current[:, past:].T
+            block += (own_inverse @ (own - block)[:, :, None])[:, :, 0]
+        self.refresh((head,))
+
+    # --- the implicit part ------------------------------------------------------------------------------------------
+    def _slope(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int) -> Array:
+        assert equation.slope is not None
+        return self.shaped(np.asarray(equation.slope(self.read, integrals), float), width)
+
+    def _gain(self, entry: CompiledContraction) -> Array:
+        assert entry.gain is not None
+        return self.shaped(np.asarray(entry.gain(self.read), float), 1)
+
+    def _invert_function(self, equation: CompiledEquation, integrals: dict[Any, Array]) -> Inverses:
+        """Return the inverse of 1 − ∂(right-hand side)/∂(own values), the memory of the panel itself included."""
+        feedback = np.zeros((self.count, self.count))
+        for entry in equation.contractions:
+            if entry.gain is not None and entry.feedback is not None:
+                inner = self.shaped(np.asarray(entry.feedback(self.read), float), self.total)
+                feedback += self._gain(entry) * self.matrix * inner[:, self.past :]
+        if equation.source.differential:
+            feedback = self.matrix @ (feedback + np.diag(self._slope(equation, integrals, 1)[:, 0]))
+        elif not feedback.any():
+            return None, None
+        return np.linalg.inv(np.eye(self.count) - feedback), None
+
+    def _invert_kernel(self, equation: CompiledEquation, integrals: dict[Any, Array]) -> Inverses:
+        """Return such inverses for past columns (one for all, or each its own) and for each of the panel's own."""
+        past, count = self.past, self.count
+        linear = [entry for entry in equation.contractions if entry.gain is not None]
+        if not (equation.source.differential or linear):
+            return None, None
+        weights = sum((self._gain(e) * self.integrals.left(e.left)[:, past:] for e in linear), np.zeros((count, count)))
+        feedback, own = (self.matrix * weights)[None], self._from_diagonal * weights
+        if equation.source.differential:
+            slope = self._slope(equation, integrals, 1 if equation.slope_by_row else self.total)
+            before = slope if equation.slope_by_row else slope[:, :past]
+            after = np.broadcast_to(slope, (count, count)) if equation.slope_by_row else slope[:, past:]
+            feedback = self.matrix @ (feedback + _diagonals(before))
+            own = self._from_diagonal @ (own + _diagonals(after))
+        inverse = np.linalg.inv(np.eye(count) - feedback)
+        return inverse[0] if len(inverse) == 1 else inverse, np.linalg.inv(np.eye(count) - own)
+
+    def diagonal(self, equation: CompiledEquation) -> Array:
+        """Return the given values on the diagonal."""
+        assert equation.diagonal is not None
+        if equation.name in self._constants:
+            return self._constants[equation.name]
+        values = self.shaped(np.asarray(equation.diagonal(self.read), float), 1)[:, 0]
+        if not equation.diagonal.heads:
+            self._constants[equation.name] = values
+        return values
+
+    # --- after the iteration --------------------------------------------------------------------------------------
+    def observe(self, equation: CompiledEquation) -> Array:
+        """Return an observable on the panel's nodes."""
+        integrals = {entry.symbol: self.integrals.row(entry)[:, None] for entry in equation.contractions}
+        return self.shaped(np.asarray(equation.body(self.read, integrals), float), 1)[:, 0].copy()
+
+    def with_left_end(self, equation: CompiledEquation) -> Array:
+        """Return a kernel's rows, the one at the panel's left end first; its own columns are continued to it."""
+        head, rows = equation.name, self.kernels[equation.name]
+        if head in self.rights:
+            own = self.diagonal(equation) - np.einsum("jl,jl->j", self.matrix, self.rights[head])
+        else:
+            own = (lagrange(radau(self.count).nodes, np.zeros(1)) @ rows[:, self.past :])[0]
+        return np.vstack([np.concatenate([self.history.last_row[head], own]), rows])
+
+
+def _diagonals(columns: Array) -> Array:
+    """Return one diagonal matrix for each column of a table."""
+    return np.asarray(columns.T[:, :, None] * np.eye(len(columns)))

@@ -1,0 +1,290 @@
+"""Closed systems of one- and two-time functions, solved to a tolerance: adaptive panels, then a refined second solution.
+
+Method. An adaptive march (see ``two_time_march``) places the panels; a second march on panels denser by a factor q is
+the solution that is reported. Its error is estimated from the difference of the two (see ``two_time_errors``); the panels
+are refined until that meets the tolerance. Chosen for systems without processes that have memory or two-time functions.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.language.binding import Binding
+from eqsolve.compile.two_time import CompiledPlan, compile_system
+from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.functions import not_everywhere
+from eqsolve.language.system import System
+from eqsolve.numerics.memory import memory
+from eqsolve.results.result import Result
+from eqsolve.numerics.grids import Array
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.pace import Pace
+from eqsolve.solvers.two_time.errors import Accuracy, Solution, blame, compare
+from eqsolve.solvers.two_time.march import March, NoConvergenceError, NotFiniteError
+
+__all__ = ["solve_two_time"]
+
+logger = logging.getLogger("eqsolve")
+
+_REFINEMENTS = 8
+_LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
+_DOUBTS = 3  # how often an early end is doubted
+_FIRST_STEP = 0.05  # of the whole time
+_LARGEST_GROWTH = 2.5  # of the step, from panel to panel
+_LOOK = 100  # panels after which the memory needed is estimated again
+_PATIENCE, _MOST_TRIES = 200, 100_000  # panels tried after which the pace is looked at, and too many for the rest
+_MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a march ended early."""
+
+    time: float
+    message: str
+
+
+def nodes_per_panel(rtol: float) -> int:
+    """Return the number of nodes that suits a tolerance."""
+    return 8 if rtol > 1e-4 else 10 if rtol > 1e-7 else 12
+
+
+def solve_two_time(binding: Binding, options: Options) -> Result:
+    """Solve a closed system of one- and two-time functions to the tolerance asked for."""
+    system = binding.model
+    assert isinstance(system, System)
+    compiled = compile_system(binding)
+    begin = binding.number(system.start)
+    if options.t_max <= begin:
+        raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
+    order = options.order or nodes_per_panel(options.rtol)
+    if order < 2:
+        raise UsageError(f"order={order} is too low to control the error of a system with memory; use 2 to 12")
+    accuracy = Accuracy(max(0.3 * options.rtol, 1e-12), rough=True)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
+        if not coarse.panels:
+            assert stop is not None
+            raise SolverError(stop.message)
+        solution, later = _refine(compiled, coarse, options, accuracy)
+        stop = later or stop
+    result = _package(binding, compiled, solution, options, stop)
+    if stop is not None:
+        error = SolverError(stop.message)
+        error.partial = result  # type: ignore[attr-defined]
+        raise error
+    return result
+
+
+def _place_panels(
+    compiled: CompiledPlan, order: int, begin: float, options: Options, accuracy: Accuracy
+) -> tuple[March, Stop | None, Accuracy]:
+    """March adaptively. An early end is doubted first: a rough solution may blow up where a better one does not."""
+    march, stop = _adaptive(compiled, order, begin, options, accuracy)
+    for _ in range(_DOUBTS):
+        if stop is None:
+            break
+        before, accuracy = stop, replace(accuracy, resolution=accuracy.resolution / 100)
+        march, stop = _adaptive(compiled, order, begin, options, accuracy)
+        if stop is not None and abs(stop.time - before.time) < 0.01 * (before.time - begin):
+            break
+    return march, stop, accuracy
+
+
+def _adaptive(
+    compiled: CompiledPlan, order: int, begin: float, options: Options, accuracy: Accuracy
+) -> tuple[March, Stop | None]:
+    """March with panels as long as the resolution allows."""
+    try:
+        march = March(compiled, order, begin, accuracy.iteration, accuracy.merging, checkpoint=options.checkpoint)
+    except NotFiniteError as failure:
+        raise SolverError(_not_finite(failure)) from None
+    span = options.t_max - begin
+    step, smallest = _FIRST_STEP * span, 1e-13 * max(span, abs(options.t_max))
+    reason, tries, pace = "", 0, Pace(begin, options.t_max, _PATIENCE, _MOST_TRIES)
+    while (left := options.t_max - march.end) > smallest:
+        step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
+        if step < smallest * 10:
+            return march, Stop(march.end, _blow_up(march, reason))
+        tries += 1
+        if little := pace.stalled(march.end, tries):
+            return march, Stop(march.end, _blow_up(march, f"the last {_PATIENCE} panels tried {little}"))
+        try:
+            indicator = march.add_panel(step) / accuracy.resolution
+        except NoConvergenceError:
+            reason, step = reason or "the iteration on a panel does not converge", step / 3
+            continue
+        except NotFiniteError as failure:
+            reason, step = _not_finite(failure), step / 3
+            continue
+        if not indicator <= 1.0:
+            reason = reason or "the solution varies faster and faster"
+            step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
+            continue
+        march.accept()
+        reason = ""
+        options.report(march.end, f"{march.columns} columns")
+        _watch_memory(march, 0)
+        growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
+        step *= min(growth, _MANY_SWEEPS / march.sweeps)
+    return march, None
+
+
+def _not_finite(failure: NotFiniteError) -> str:
+    source = failure.equation.source.equation
+    label = source.label if source is not None else f"observable `{failure.equation.name}`"
+    parts = not_everywhere(source.rhs) if source is not None else ""
+    return (
+        f"the {label} is not finite at t = {failure.time:.6g}; a function in it{parts} is not defined there "
+        "or the solution blows up"
+    )
+
+
+def _blow_up(march: March, reason: str) -> str:
+    sizes = march.history.largest
+    largest = max(sizes, key=lambda name: sizes[name])
+    source = next(eq for eq in (*march.plan.kernels, *march.plan.functions) if eq.name == largest).source
+    assert source.equation is not None
+    return (
+        f"the solution cannot be continued past t = {march.end:.8g}: {reason}. "
+        f"Largest unknown there: `{source.equation.key}`, of size {sizes[largest]:.3g} ({source.equation.label}). "
+        "If it blows up, end before that time"
+    )
+
+
+def _refine(
+    compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy
+) -> tuple[Solution, Stop | None]:
+    """Solve on denser panels until the difference to the previous solution meets the tolerance."""
+    ratio, panels, stalled = _LEAST_RATIO, [coarse.panels], 0
+    best: Solution | None = None
+    for round_number in range(1, _REFINEMENTS + 1):
+        accuracy = accuracy.finer(ratio ** (coarse.m + 1))
+        edges = _denser(np.array(coarse.history.row_edges), ratio)
+        fine, stop = _fixed(compiled, coarse, edges, options, accuracy)
+        actual = (len(edges) - 1) / panels[-1]
+        panels.append(fine.panels)
+        solution = compare(fine, coarse, actual, accuracy, options, tuple(panels))
+        logger.info("round %d: %d panels, error %.2g of the tolerance", round_number, panels[-1], solution.worst)
+        if stop is not None:
+            return solution, stop
+        stalled = stalled + 1 if best is not None and solution.worst > 0.7 * best.worst else 0
+        if best is None or solution.worst < best.worst:
+            best = solution
+        if best.worst <= max(1.0, 10 * best.least) or stalled == 2:
+            break
+        ratio = float(np.clip((1.5 * solution.worst) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
+        coarse = fine
+    assert best is not None
+    return best, None
+
+
+def _denser(edges: Array, ratio: float) -> Array:
+    count = len(edges) - 1
+    position = np.linspace(0, count, math.ceil(count * ratio) + 1)
+    return np.interp(position, np.arange(count + 1), edges)
+
+
+def _fixed(
+    compiled: CompiledPlan, coarse: March, edges: Array, options: Options, accuracy: Accuracy
+) -> tuple[March, Stop | None]:
+    """March over given panels, halving those on which the iteration does not converge."""
+    guide = coarse.as_guide()
+    march = March(compiled, coarse.m, edges[0], accuracy.iteration, accuracy.merging, guide, options.checkpoint)
+    pending = list(edges[:0:-1])
+    smallest = 1e-8 * (edges[-1] - edges[0])
+    reason = otherwise = "the iteration on a panel does not converge"
+    tries, pace = 0, Pace(edges[0], edges[-1], _PATIENCE, _MOST_TRIES)
+    while pending:
+        now, tries = march.end, tries + 1
+        if little := pace.stalled(now, tries):
+            return march, Stop(now, _blow_up(march, f"the last {_PATIENCE} panels tried {little}"))
+        try:
+            march.add_panel(pending[-1] - now)
+        except (NoConvergenceError, NotFiniteError) as failure:
+            if isinstance(failure, NotFiniteError):
+                reason = _not_finite(failure)
+            if pending[-1] - now < smallest:
+                if not march.panels:
+                    raise SolverError(_blow_up(march, reason)) from None
+                return march, Stop(now, _blow_up(march, reason))
+            pending.append((pending[-1] + now) / 2)
+            continue
+        march.accept()
+        reason = otherwise
+        march.history.row_edges[-1] = pending.pop()
+        options.report(march.end, f"refining, {march.columns} columns")
+        _watch_memory(march, len(pending))
+    return march, None
+
+
+def _watch_memory(march: March, left: int) -> None:
+    """Refuse to go on when the solution, with so many panels still to come, would not fit into memory.
+
+    Rows grow with the panels; columns do too, unless they are merged.
+    """
+    if march.panels % _LOOK:
+        return
+    rows = march.rows()
+    used = 0 if rows is None else rows.nbytes
+    predicted = used * (1 + left / march.panels) ** (2 if march.merger is None else 1)
+    available = memory()
+    if predicted > 0.5 * available:
+        raise UsageError(
+            f"the two-time functions would need about {predicted / 1e9:.1f} GB of the machine's {available / 1e9:.1f} GB; "
+            "shorten t_max or raise rtol"
+        )
+
+
+def _not_met(compiled: CompiledPlan, solution: Solution, options: Options) -> str:
+    name, where = blame(solution, options)
+    every = (*compiled.kernels, *compiled.functions, *compiled.observables)
+    source = next(equation for equation in every if equation.name == name).source.equation
+    what = f"`{name}` ({source.label})" if source is not None else f"the observable `{name}`"
+    return (
+        f"the error estimate of {what} at {where} is {solution.worst:.3g} times the tolerance rtol={options.rtol:g} on "
+        f"{solution.panels[-1]} panels, and finer ones do not improve it; "
+        "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
+    )
+
+
+def _package(
+    binding: Binding, compiled: CompiledPlan, solution: Solution, options: Options, stop: Stop | None
+) -> Result:
+    import xarray as xr
+
+    data: dict[str, Any] = {}
+    grid = solution.march.grid()
+    for name, values in solution.curves.items():
+        data[name] = ("t", values)
+        data[name + "_error"] = ("t", solution.curve_errors[name])
+    coordinates: dict[str, Any] = {"t": grid.nodes}
+    if solution.store is not None:
+        coordinates |= {"row": solution.times, "column": solution.times}
+        for equation in (item for item in compiled.kernels if not item.source.hidden):
+            name = equation.name
+            marks = {"symmetric": int(equation.source.symmetric)}
+            data[name] = (("row", "column"), solution.tables[name], marks)
+            data[name + "_error"] = (("row", "column"), solution.table_errors[name])
+    status, message = "ok", ""
+    if stop is not None:
+        status, message = f"stopped at t = {stop.time:.8g}", stop.message
+    elif solution.worst > 1.0:
+        status, message = "tolerance not met", _not_met(compiled, solution, options)
+    stats = {
+        "panels": solution.panels[-1],
+        "nodes per panel": solution.march.m,
+        "nodes": grid.size,
+        "columns": solution.march.columns,
+        "iterations": solution.march.iterations,
+        "refinements": len(solution.panels) - 1,
+    }
+    return Result(
+        xr.Dataset(data, coords=coordinates), model=compiled.plan.name, kind="dynamics", status=status, message=message,
+        params=binding.settings(), stats=stats, grid=grid, rows=solution.store,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What only the command line uses: the doctor, new model files, citations."""

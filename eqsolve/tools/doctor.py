@@ -1,0 +1,209 @@
+"""`examine`: what an installation consists of, and whether it computes rightly, in about two seconds.
+
+The self-test declares small systems of its own whose solutions are known in closed form, one for each way the engine
+solves equations, and asks that every value lie within its own error estimate.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+__all__ = ["Finding", "Trial", "examine", "run_trials"]
+
+_NEEDED = ("sympy", "mpmath", "numpy", "scipy", "networkx", "matplotlib", "xarray", "h5netcdf", "h5py")
+_EXTRAS = ("distributed", "dask", "pandas", "pytest", "hypothesis")
+_GPU = ("cupy", "torch", "jax")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; ``advice`` says what could be better."""
+
+    name: str
+    value: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One system of the self-test: the largest deviation from its closed form, in units of the error estimate."""
+
+    name: str
+    ok: bool
+    detail: str
+    seconds: float
+
+
+def examine() -> list[Finding]:
+    """Return versions, machine, linear algebra, threads, GPU and where models and caches are."""
+    return [*_versions(), *_machine(), *_linear_algebra(), *_graphics(), *_places()]
+
+
+def _versions() -> Iterator[Finding]:
+    from eqsolve import __version__
+
+    yield Finding("eqsolve", f"{__version__} in {os.path.dirname(os.path.abspath(__file__))}")
+    yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
+    for name in _NEEDED:
+        version = _version(name)
+        yield Finding(name, version or "missing", "" if version else f"needed: pip install {name}")
+    extras = [f"{name} {version}" for name in _EXTRAS if (version := _version(name))]
+    yield Finding("extras", ", ".join(extras) or "none")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("system", platform.platform())
+    yield Finding("CPUs", str(os.cpu_count()))
+    from eqsolve.sweeping.workers import THREAD_LIMITS
+
+    with_limit = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
+    advice = "" if with_limit else "more than one linear-algebra thread is often slower here; try OMP_NUM_THREADS=1"
+    yield Finding("threads", ", ".join(f"{k}={v}" for k, v in with_limit.items()) or "not limited", advice)
+
+
+def _linear_algebra() -> Iterator[Finding]:
+    import numpy as np
+
+    try:
+        found: Any = np.show_config(mode="dicts")
+        blas = found["Build Dependencies"]["blas"]
+        yield Finding("BLAS", f"{blas.get('name', '?')} {blas.get('version', '?')}")
+    except (KeyError, TypeError, AttributeError):  # numpy built in an unusual way
+        yield Finding("BLAS", "unknown")
+
+
+def _graphics() -> Iterator[Finding]:
+    libraries = [name for name in _GPU if importlib.util.find_spec(name) is not None]
+    card = "a driver is installed" if shutil.which("nvidia-smi") else "no driver found"
+    yield Finding("GPU", f"{card}; array libraries: {', '.join(libraries) or 'none'} (eqsolve runs on the CPU)")
+
+
+def _places() -> Iterator[Finding]:
+    from eqsolve.language.loading import folders, list_models
+
+    there = list(dict.fromkeys(str(folder) for folder in folders() if folder.is_dir()))
+    count = len(list_models())
+    advice = "" if count else "no model can be named; put a file into ./models or name a folder in EQSOLVE_PATH"
+    yield Finding("models", f"{count} in {', '.join(there) or 'no folder'}", advice)
+    import matplotlib
+
+    yield Finding("cache", f"none of its own (compiled equations live in memory); matplotlib's: {matplotlib.get_cachedir()}")
+
+
+# --- self-test ------------------------------------------------------------------------------------------------------
+def run_trials() -> Iterator[Trial]:
+    """Solve each small system and compare it with its closed form."""
+    for name, build in _TRIALS.items():
+        began = time.perf_counter()
+        try:
+            gap, error = build()
+            ok = gap <= error and error < 1e-2
+            detail = f"off by {gap:.1e}, error estimate {error:.1e}"
+        except Exception as problem:  # whatever is wrong with an installation shows here
+            ok, detail = False, f"{type(problem).__name__}: {problem}"
+        yield Trial(name, ok, detail, time.perf_counter() - began)
+
+
+def _compare(model: Any, name: str, exact: Callable[[float], float], **options: Any) -> tuple[float, float]:
+    from eqsolve.solving import solve
+
+    found = solve(model, at=[0.5, 1.0], **options).at([0.5, 1.0])
+    values, errors = found[name].values, found[f"{name}_error"].values
+    return max(abs(value - exact(moment)) for value, moment in zip(values, (0.5, 1.0), strict=True)), float(max(errors))
+
+
+def _decay() -> tuple[float, float]:
+    """y' = −y."""
+    from eqsolve.language.equations import Eq
+    from eqsolve.language.symbols import function, times
+    from eqsolve.language.system import System
+
+    t, y = times("t"), function("y")
+    model = System("self_test_decay", eqs=[Eq(y(t).diff(t), -y(t))], init={y: 1})
+    return _compare(model, "y", lambda moment: math.exp(-moment))
+
+
+def _average() -> tuple[float, float]:
+    """E exp(−kt) with k uniform on [0, 1]."""
+    from eqsolve.language.equations import Eq
+    from eqsolve.language.laws import Uniform
+    from eqsolve.language.nodes import E
+    from eqsolve.language.symbols import process, random, times
+    from eqsolve.language.system import System
+
+    t, w, k = times("t"), process("w"), random("k", Uniform(0, 1))
+    model = System("self_test_average", eqs=[Eq(w(t).diff(t), -k * w(t))], init={w: 1}, observables={"m": E(w(t))})
+    return _compare(model, "m", lambda moment: -math.expm1(-moment) / moment)
+
+
+def _memory() -> tuple[float, float]:
+    """y' = −∫y, solved by the cosine."""
+    from eqsolve.language.equations import Eq
+    from eqsolve.language.nodes import Int
+    from eqsolve.language.symbols import function, times
+    from eqsolve.language.system import System
+
+    t, s = times("t s")
+    y = function("y")
+    model = System("self_test_memory", eqs=[Eq(y(t).diff(t), -Int(y(s), (s, 0, t)))], init={y: 1})
+    return _compare(model, "y", math.cos)
+
+
+def _noise() -> tuple[float, float]:
+    """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
+    import numpy as np
+
+    from eqsolve.language.equations import Eq
+    from eqsolve.language.nodes import GP, E
+    from eqsolve.language.symbols import correlation, process, times
+    from eqsolve.language.system import System
+
+    t, other = times("t t'")
+    x, z = process("x z")
+    C = correlation("C")
+    model = System(
+        "self_test_noise", eqs=[Eq(C(t, other), E(x(t) * x(other))), Eq(x(t).diff(t), z(t) - x(t))], init={x: 1},
+        laws={z: GP(C(t, other))}, observables={"m": C(t, t)},
+    )  # fmt: skip
+    return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4)
+
+
+def _fixed_point() -> tuple[float, float]:
+    """v = E[(a + z √v / 2)²] with a standard normal z: v = 4a²/3."""
+    from sympy import sqrt
+
+    from eqsolve.language.equations import Eq
+    from eqsolve.language.fixed_point import FixedPoint
+    from eqsolve.language.nodes import E
+    from eqsolve.language.symbols import normal, param, unknown
+    from eqsolve.solving import solve
+
+    a, v, z = param("a", positive=True), unknown("v", positive=True), normal("z")
+    model = FixedPoint("self_test_fixed_point", eqs=[Eq(v, E((a + z * sqrt(v) / 2) ** 2))], defaults={a: 1})
+    found = solve(model)
+    return abs(found["v"].item() - 4 / 3), found.error["v"].item()
+
+
+_TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
+    "differential equation": _decay,
+    "random constant": _average,
+    "memory": _memory,
+    "Gaussian noise": _noise,
+    "fixed point": _fixed_point,
+}

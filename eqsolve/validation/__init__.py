@@ -1,0 +1,1 @@
+"""Theory held against runs at finite size."""

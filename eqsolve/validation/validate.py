@@ -1,0 +1,366 @@
+"""`validate`: hold a theory against finite-size runs of the model it describes, and say whether they agree."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, whole
+from eqsolve.arguments import model as read_model
+from eqsolve.language.binding import bind
+from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
+from eqsolve.results.distribution import Distribution
+from eqsolve.errors import UsageError
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
+from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Normal
+from eqsolve.language.model import Model
+from eqsolve.language.system import System
+from eqsolve.microscopic.draws import HOW
+from eqsolve.results.result import Result
+from eqsolve.routing import bind_routed, check_routed, settable
+from eqsolve.numerics.grids import Array
+from eqsolve.validation.wasserstein import distances, distances_at_rest
+
+__all__ = ["Comparison", "Validation", "validate"]
+
+logger = logging.getLogger("eqsolve")
+
+
+@checked(
+    model=read_model, d=whole(2), seeds=whole(1), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
+    observables=names, workers=whole(1), progress=callback, params=table,
+)  # fmt: skip
+def validate(
+    model: Model | str,
+    *,
+    d: int | None = None,
+    seeds: int = 8,
+    seed: int = 0,
+    at: float | Iterable[float] | None = None,
+    t_max: float | None = None,
+    rtol: float = 1e-3,
+    data: Any = "gaussian",
+    constants: str | None = None,
+    step: float | None = None,
+    flow: Flow | str | None = None,
+    region: tuple[float, float] | None = None,
+    observables: Iterable[str] | None = None,
+    workers: int | None = None,
+    progress: Any = None,
+    params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> Validation:
+    """Hold a model's solution against finite-size runs of its flow.
+
+    Parameters
+    ----------
+    model
+        A ``System`` or ``FixedPoint`` that names its flow, a ``Singularity`` whose law comes from one, or a ``Flow``, whose
+        derived mean-field equations are then put to the test.
+    d, seeds
+        Size (2000 by default; 400 for rates) and number of draws; as many are run at half the size, twice as many in time.
+    at, t_max
+        Times to compare at; for a fixed point, ``t_max`` is the length of the runs.
+    rtol
+        Tolerance of the theory's solve.
+    data, step, workers
+        As in ``simulate``.
+    constants
+        ``"balanced"`` (for Gaussian features, by default), ``"exact"`` (for others) or ``"sampled"``, as in ``simulate``: the
+        less the draws scatter, the smaller the deviations that are seen.
+    flow
+        The microscopic model, instead of the one that ``model`` names.
+    region
+        Where the transform of a ``Singularity`` is searched, as in ``solve``.
+    observables
+        Compare these only; all that both sides have by default.
+    params, **parameters
+        Values of parameters and laws of random constants, by name.
+    """
+    started = time.perf_counter()
+    assert isinstance(model, Model)
+    settings = {**(params or {}), **parameters}
+    if isinstance(model, Cases):
+        from eqsolve.passes.forms.cases import select_case
+
+        chosen = select_case(model, settings)
+        model, settings = chosen.model, dict(chosen.settings)
+    if seeds < 2:
+        raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
+    if region is not None and not isinstance(model, Singularity):
+        kind = f"model `{model.name}` is a {model.kind}"
+        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
+    wanted = None if observables is None else tuple(observables)
+    estimator = (
+        isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None
+        and data == "gaussian" and set(settings) <= settable(model)
+    )  # fmt: skip
+    if constants is None:
+        from eqsolve.microscopic.data import read_data
+
+        constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
+    below: Any = None if estimator else _flow_of(model, flow, settings)
+    task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted, region)
+    if isinstance(model, System | Flow):
+        made = task.dynamics(at, t_max)
+    elif isinstance(model, FixedPoint):
+        made = task.estimator() if estimator else task.fixed_point(t_max)
+    else:
+        made = task.rate()
+    made.stats["seconds"] = time.perf_counter() - started
+    for warning in made.warnings:
+        logger.warning("%s: %s", model.name, warning)
+    return made
+
+
+def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
+    from eqsolve.solvers.singularity.law import bind_singularity
+
+    if given is None and isinstance(model, Flow):
+        return model
+    name: Any = given if given is not None else getattr(model, "flow", None)
+    if name is None and isinstance(model, Singularity):
+        known = settable(model)
+        law = bind_singularity(model, {key: value for key, value in settings.items() if key in known}).law
+        name = getattr(law.model, "flow", None) if law is not None else None
+    if name is None:
+        raise UsageError(
+            f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
+            "or give flow= (--flow)"
+        )
+    found = read_model(name, "flow")
+    if not isinstance(found, Flow):
+        raise UsageError(f"model `{model.name}` names `{found.name}` as its flow, which is a {found.kind}; expected a Flow")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    model: Model
+    flow: Flow
+    settings: dict[str, Any]
+    d: int | None
+    seeds: int
+    seed: int
+    rtol: float
+    data: Any
+    constants: str
+    step: float | None
+    workers: int | None
+    progress: Any
+    wanted: tuple[str, ...] | None
+    region: tuple[float, float] | None = None
+
+    def _shared(self) -> dict[str, Any]:
+        """Return the settings of the flow: what the theory is solved with, so that defaults cannot differ."""
+        if self.model is self.flow:
+            return self.settings
+        takes = settable(self.model)
+        odd = [name for name in self.settings if name not in self.flow.names and name not in takes]
+        if odd:
+            check_routed(self.model, {odd[0]: self.settings[odd[0]]})  # raises with the nearest name
+        binding = bind_routed(self.model, self._own())
+        known: dict[str, Any] = {}
+        for part in (getattr(binding, "law", None), binding):  # the model behind a rate, then the model itself
+            if part is not None:
+                known |= {item.name: value for item, value in part.values.items()}
+                known |= {item.name: law for item, law in part.laws.items()}
+        randoms = {item.name for item in self.flow.randoms}
+        parameters = {item.name for item in self.flow.parameters}
+        return {
+            **{name: value for name, value in self.settings.items() if name in randoms | parameters},
+            **{name: value for name, value in known.items() if name in randoms | parameters},
+        }
+
+    def _own(self) -> dict[str, Any]:
+        """Return the settings of the theory, those of the model its law comes from included."""
+        takes = settable(self.model)
+        return {key: value for key, value in self.settings.items() if key in takes}
+
+    def _names(self, theory: Iterable[str]) -> list[str]:
+        known = set(theory)
+        both = [name for name in self.flow.observables if name in known]
+        if self.wanted is not None:
+            missing = [name for name in self.wanted if name not in both]
+            if missing:
+                raise UsageError(f"`{missing[0]}` is not an observable of both sides (both have: {', '.join(both) or 'none'})")
+            return list(self.wanted)
+        if not both:
+            raise UsageError(f"model `{self.model.name}` and flow `{self.flow.name}` have no observable of the same name")
+        return both
+
+    def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
+        from eqsolve.microscopic.simulate import simulate
+
+        def report(done: float, total: float, text: str) -> None:
+            if self.progress is not None:
+                low, high = share
+                self.progress(low + (high - low) * done / max(total, 1e-300), 1.0, f"finite size, d = {d}")
+
+        return simulate(
+            self.flow, d=d, seeds=seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
+            workers=self.workers, keep=keep, progress=report, params=self._shared(),
+        )  # fmt: skip
+
+    def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
+        """Return runs at size d, and ``more`` times as many at half of it."""
+        from eqsolve.microscopic.data import read_data
+
+        fixed = read_data(self.data).shape
+        size = self.d or (None if fixed else 2000)
+        large = self._simulate(size, self.seeds, at, (0.1, 0.7), keep)
+        half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
+        return large, half
+
+    def dynamics(self, at: Any, t_max: float | None) -> Validation:
+        from eqsolve.solving import solve
+
+        times = _times(at, t_max, self.step)
+        theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own())
+        keep = bool(_lawful(theory, self.flow))
+        large, half = self._two_sizes(times, keep, more=2)
+        sampled = theory.at(large.t)
+        compared = {}
+        names = self._names(str(name) for name in sampled.data_vars)
+        for name in names:
+            half_values = None if half is None else half.values[name]
+            compared[name] = (sampled[name].values, sampled[f"{name}_error"].values, large.values[name], half_values)
+        notes = [*large.notes, *(() if theory.status == "ok" else (f"theory: {theory.message}",))]
+        distance = distances(theory, large, half, _lawful(theory, self.flow)) if keep else None
+        return self._package("dynamics", compared, large, notes, theory, large.t, distance)
+
+    def fixed_point(self, t_max: float | None) -> Validation:
+        from eqsolve.solving import solve
+
+        theory = solve(self.model, rtol=min(self.rtol, 1e-4), params=self._own())
+        last = t_max or 200.0
+        moving_names = (*self.flow.variables, *(item.name for item in self.flow.state))
+        variable = next((name for name in moving_names if name in self.model.variables), None)  # type: ignore[attr-defined]
+        large, half = self._two_sizes([last / 2, last], variable is not None)
+        values = {name: float(theory[name]) for name in theory.names if theory[name].ndim == 0}
+        errors = {name: float(theory.error[name]) if name in theory.error else 0.0 for name in values}
+        compared, notes = {}, list(large.notes)
+        for name in self._names(values):
+            runs = large.values[name]
+            moving = float(abs(runs[:, 1].mean() - runs[:, 0].mean()))
+            if moving > 0.01 * abs(values[name]):
+                span = f"between t = {last / 2:g} and {last:g}"
+                notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
+            small = None if half is None else half.values[name][:, 1:]
+            compared[name] = (np.array([values[name]]), np.array([np.hypot(errors[name], moving)]), runs[:, 1:], small)
+        made = self._package("fixed point", compared, large, notes, theory, None, None)
+        names = () if variable is None else theory.law(variable).names
+        if not names or any(name not in large.snapshots[0][-1] for name in names):
+            return made
+        sizes = [large] if half is None else [half, large]
+        kept = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]
+        return self._with_law(made, theory, kept)
+
+    def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
+        """Return a validation with the law of a variable on both sides; the largest size comes last."""
+        law: Any = theory.law(runs[0].names[0])
+        return replace(made, wasserstein=distances_at_rest(law, runs, self.seeds), laws=(law, runs[-1]))
+
+    def estimator(self) -> Validation:
+        """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""
+        from eqsolve.microscopic.minimisers import finite_size
+        from eqsolve.solving import solve
+
+        theory = solve(self.model, params=self.settings)
+        binding = bind(self.model, self.settings)
+        d, exact = self.d or 2000, self.constants != "sampled"
+        large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
+        names = self.wanted or tuple(large.values)
+        missing = [name for name in names if name not in large.values]
+        if missing:
+            has = ", ".join(large.values)
+            raise UsageError(f"`{missing[0]}` is no measure of the estimator of `{self.model.name}` (it has: {has})")
+        compared = {
+            name: (
+                np.array([float(theory[name])]), np.array([float(theory.error[name])]), large.values[name][:, None],
+                half.values[name][:, None],
+            )
+            for name in names
+        }  # fmt: skip
+        spec = self.model.minimises  # type: ignore[attr-defined]
+        size = _Size(d, round(binding.number(spec.ratio) * d), self.seeds, str(self.data), binding.settings())
+        made = self._package("fixed point", compared, size, [], theory, None, None)
+        named = large.law.names[0] in self.model.variables  # type: ignore[attr-defined]
+        return self._with_law(made, theory, [half.law, large.law]) if named else made
+
+    def rate(self) -> Validation:
+        from eqsolve.microscopic.rest import decay_rates
+        from eqsolve.solving import solve
+
+        theory = solve(self.model, region=self.region, params=self._own())
+        name = (self.wanted or ("gamma",))[0]
+        if name not in theory.names:
+            raise UsageError(f"model `{self.model.name}` has no observable `{name}`, the decay rate to compare")
+        d = self.d or 400
+        shared = self._shared()
+        rates = [decay_rates(self.flow, size, self.seeds, self.seed, shared, self.data) for size in (d, d // 2)]
+        error = float(theory.error[name]) if name in theory.error else 0.0
+        compared = {name: (np.array([float(theory[name])]), np.array([error]), rates[0][:, None], rates[1][:, None])}
+        n = round(float(bind(self.flow, shared).values[self.flow.ratio]) * d)
+        size = _Size(d, n, self.seeds, str(self.data), bind(self.flow, shared).settings())
+        return self._package("singularity", compared, size, [], theory, None, None, order=2 / 3)
+
+    def _package(
+        self, kind: str, compared: dict[str, Any], size: Any, notes: list[str], theory: Result, times: Array | None,
+        distance: dict[str, Any] | None, order: float = 1.0,
+    ) -> Validation:  # fmt: skip
+        count = sum(values[0].size for values in compared.values())
+        made = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
+        if times is None:  # no other times to say how large a bias is usual: other observables do
+            usual = max((item.relative_bias for item in made.values()), default=0.0)
+            made = {name: compare(*values, count=count, order=order, usual=usual) for name, values in compared.items()}
+        verdicts = [item.verdict for item in made.values()]
+        verdict = next((word for word in (DISAGREES, UNDECIDED) if word in verdicts), AGREES)
+        spread = {name: values[2] for name, values in compared.items()}
+        return Validation(
+            self.model.name, kind, verdict, made, dict(theory.params), size.d, size.n, self.seeds, size.data, times, distance,
+            tuple(dict.fromkeys(notes)), {}, theory, spread,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Size:
+    d: int
+    n: int
+    seeds: int
+    data: str
+    params: dict[str, Any]
+
+
+def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:
+    if step is not None and step <= 0:
+        raise UsageError(f"step= takes a positive number, got {step:g}")
+    if at is None:
+        last = 10.0 if t_max is None else float(t_max)
+        times = [0.03 * last, 0.1 * last, 0.3 * last, last]
+    else:
+        times = sorted(float(item) for item in (at if isinstance(at, Iterable) else [at]))
+    return times if step is None else sorted({round(item / step) * step for item in times})
+
+
+def _lawful(theory: Result, flow: Flow) -> tuple[str, ...]:
+    """Return the variable, and the constants, whose joint law both sides have: those of the same paths.
+
+    Samples have paths, weights and constants of their own, which are those of no coordinate.
+    """
+    from eqsolve.microscopic.lowered import sides
+
+    data = theory.dataset
+    moving = [name for name in (*flow.variables, *(item.name for item in flow.state)) if name in theory.names]
+    for name in moving:
+        if data[name].ndim == 2 and data[name].dims[1] == "t":
+            paths = data[name].dims[:1]
+            constants = [item.name for item in sides(flow)[0] if item.name in data.coords]
+            return (name, *(key for key in constants if data[key].dims == paths))
+    return ()

@@ -1,0 +1,127 @@
+"""2-Wasserstein distances between a theory's law of (w, constants), at times or at rest, and that of finite-size runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.results.distribution import Distribution
+from eqsolve.results.result import Result
+from eqsolve.numerics.grids import Array
+
+if TYPE_CHECKING:
+    from eqsolve.solvers.fixed_point.law import FixedPointLaw
+
+__all__ = ["distance", "distances", "distances_at_rest"]
+
+_ATOMS = 16
+_LEVELS = 4000
+
+
+def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the distance per size and time, averaged over the draws; ``names`` are the variable and the constants.
+
+    With constants of few values the joint law is compared: quantiles of the variable given the constants. Otherwise it is
+    the law of the variable alone.
+    """
+    laws = [theory.law(names[0], float(moment)) for moment in large.t]
+    given = np.array([laws[0][name] for name in names[1:]]).reshape(len(names) - 1, -1)
+    joint = len(given) > 0 and np.unique(given, axis=1).shape[1] <= _ATOMS and all(
+        _few_values(row, large.coordinates(name, float(large.t[0]))) for name, row in zip(names[1:], given, strict=True)
+    )
+    constants = given if joint else given[:0]
+    sizes = [run for run in (half, large) if run is not None]
+    table = []
+    for run in sizes:
+        row = []
+        for law, moment in zip(laws, run.t, strict=True):
+            samples = run.coordinates(names[0], float(moment))
+            shape = (0, run.seeds, 0)
+            labels = np.array([run.coordinates(name, float(moment)) for name in names[1:]]) if joint else np.empty(shape)
+            row.append(float(np.mean([
+                distance(law[names[0]], law.weights, constants, samples[draw], labels[:, draw])
+                for draw in range(run.seeds)
+            ])))  # fmt: skip
+        table.append(row)
+    return {
+        "variables": list(names) if joint else [names[0]], "d": [run.d for run in sizes], "values": table,
+        "falls_by": [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)],
+    }  # fmt: skip
+
+
+def _few_values(known: Array, seen: Array) -> bool:
+    """Whether a constant takes few values, the same on both sides; the nodes of a law with a density are few, too."""
+    keys, values = np.unique(known), np.unique(seen)
+    return len(values) <= len(keys) and bool(np.isclose(values[:, None], keys).any(axis=1).all())
+
+
+def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) -> dict[str, Any]:
+    """Return the distance per size, averaged over the draws, and what as many independent draws of the law would have.
+
+    ``runs`` hold the variable and the constants of all draws of a size, one draw after the other. As for times, the joint
+    law is compared where the constants have few values, else that of the variable alone.
+    """
+    parts = law.given_constants(_LEVELS, _ATOMS)
+    table: list[list[float]] = []
+    random: list[list[float]] = []
+    sizes = []
+    for run in runs:
+        d = run.weights.size // seeds
+        independent = law.sample(run.weights.size, seed=d)
+        for values, row in ((run.values, table), (independent, random)):
+            draws = np.reshape(values, (len(values), seeds, d)).swapaxes(0, 1)
+            row.append([float(np.mean([_at_rest(law, parts, draw[0], draw[1:]) for draw in draws]))])
+        sizes.append(d)
+    return {
+        "variables": list(law.names) if parts is not None else [law.names[0]], "d": sizes, "values": table,
+        "falls_by": [table[0][0] / table[-1][0] if table[-1][0] > 0 else None], "independent_draws": random,
+    }  # fmt: skip
+
+
+def _at_rest(law: FixedPointLaw, parts: list[tuple[Array, float, Array]] | None, samples: Array, labels: Array) -> float:
+    if parts is None:
+        return float(np.sqrt(_gap(law.quantile(_levels()), samples)))
+    total, mass = 0.0, 0.0
+    for constants, _, quantiles in parts:
+        there = np.isclose(labels, constants[:, None]).all(axis=0)
+        if there.any():
+            total += there.mean() * _gap(quantiles, samples[there])
+            mass += there.mean()
+    return float(np.sqrt(total / mass)) if mass else float("nan")
+
+
+def _levels() -> Array:
+    return (np.arange(_LEVELS) + 0.5) / _LEVELS
+
+
+def _gap(quantiles: Array, samples: Array) -> float:
+    """Return the mean square difference of quantiles at equally spaced levels."""
+    ordered = np.sort(samples)
+    return float(np.mean((quantiles - ordered[np.minimum((_levels() * len(ordered)).astype(int), len(ordered) - 1)]) ** 2))
+
+
+def distance(values: Array, weights: Array, constants: Array, samples: Array, labels: Array) -> float:
+    """Return W₂ between a weighted law and a sample, matched within each value of the constants."""
+    if not len(constants):
+        return float(np.sqrt(_square(values, weights, samples)))
+    total, mass = 0.0, 0.0
+    keys = np.unique(constants, axis=1)
+    for key in keys.T:
+        here = (constants == key[:, None]).all(axis=0)
+        there = np.isclose(labels, key[:, None]).all(axis=0)
+        if there.any():
+            share = float(there.mean())
+            total += share * _square(values[here], weights[here], samples[there])
+            mass += share
+    return float(np.sqrt(total / mass)) if mass else float("nan")
+
+
+def _square(values: Array, weights: Array, samples: Array) -> float:
+    """Return W₂² of one variable; the theory's quantiles are drawn through its quadrature points, in normal scores."""
+    from scipy.special import ndtri
+
+    order = np.argsort(values, kind="stable")
+    mass = weights[order] / weights.sum()
+    theory = np.interp(ndtri(_levels()), ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16)), values[order])
+    return _gap(theory, samples)
