@@ -19,7 +19,7 @@ _HOMES = {
     "eqsolve.language.flow": "Flow",
     "eqsolve.language.loading": "load",
     "eqsolve.passes.check.check": "check",
-    "eqsolve.passes.explain.explain": "explain",
+    "eqsolve.explaining": "explain",
     "eqsolve.solving": "solve",
     "eqsolve.validation.validate": "Validation validate",
     "eqsolve.solvers.fixed_point.follow": "follow",
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from eqsolve.curves.rates import fit_rate, rate_curve
     from eqsolve.curves.relaxation import path_rates
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
+    from eqsolve.explaining import explain
     from eqsolve.language.declare import (
         correlation,
         field,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from eqsolve.language.proximal import proximal
     from eqsolve.language.system import System
     from eqsolve.passes.check.check import check
-    from eqsolve.passes.explain.explain import explain
     from eqsolve.results.archive import open
     from eqsolve.results.result import Result
     from eqsolve.solvers.fixed_point.follow import follow

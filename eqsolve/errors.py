@@ -65,6 +65,7 @@ def quote(text: str, longest: int = 80) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean `x`?"`` for the nearest known name, or the empty string."""
+    name = str(name)
     candidates = [candidate for candidate in known if candidate != name]
     longer = [candidate for candidate in candidates if len(name) > 2 and candidate.lower().startswith(name.lower())]
     if longer:

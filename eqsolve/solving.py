@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from eqsolve.arguments import callback, checked, flag, number, pairs, path, table, text
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.binding import Binding, bind
@@ -20,9 +22,11 @@ from eqsolve.language.system import System
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 
-__all__ = ["Choice", "choose_solver", "solve"]
+__all__ = ["SOLVERS", "Choice", "choose_solver", "decide_solver", "solve", "why_not"]
 
 logger = logging.getLogger("eqsolve")
+
+SOLVERS = ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity")
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,10 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
     """
     if isinstance(model, FixedPoint):
         return Choice("fixed_point", "scalar equations: a scan, then Newton's method, expectations split at kinks")
-    if isinstance(model, Cases):
-        return Choice("that of the case", f"one of {', '.join(name for _, name in model.cases)}, by the parameters")
     if isinstance(model, Singularity):
         return Choice("singularity", "a transform: followed from the right to its first singularity, then certified")
     if not isinstance(model, System):
-        return Choice("", f"there is no solver yet for a {model.kind}; it can be checked, shown and explained")
+        return Choice("", f"there is no solver for a {model.kind}")
     if model.constraints:
         from eqsolve.passes.rewrite.constraints import reduce_constraints
 
@@ -66,6 +68,33 @@ def choose_solver(model: Model, *, kernels: bool | None = None) -> Choice:
     return Choice("two_time", "closed equations of one and two times with memory: collocation on panels")
 
 
+def decide_solver(
+    model: Model, *, kernels: bool | None = None, step: Any = None, solver: str | None = None
+) -> Choice:
+    """Return the solver that ``solve`` runs under these options; raise where it refuses."""
+    choice = choose_solver(model, kernels=kernels)
+    if solver is not None:
+        if solver not in SOLVERS:
+            raise UsageError(f"there is no solver `{solver}`{did_you_mean(solver, SOLVERS)} (there are: {', '.join(SOLVERS)})")
+        if unfit := why_not(solver, model):
+            hint = f"; its own solver is `{choice.name}`" if choice.name else ""
+            raise UsageError(f"solver `{solver}` cannot solve model `{model.name}`: {unfit}{hint}")
+        choice = Choice(solver, "as asked for")
+    if not choice.name:
+        raise UsageError(f"model `{model.name}`: {choice.reason}")
+    if step is None or choice.name in ("stochastic", "operators"):
+        return choice
+    if solver is None and choice.name == "two_time" and not why_not("operators", model):
+        return Choice("operators", "a discrete step of a closed system of compositions, which is exact")
+    raise UsageError(
+        f"model `{model.name}`: a discrete step is solved for stochastic systems and closed systems of compositions, "
+        f"so far, and this one is solved by `{choice.name}`; leave the step out"
+    )
+
+
+@checked(
+    model=read_model, at2=pairs, kernels=flag, solver=text, progress=callback, resume=flag, params=table, start=table,
+)  # fmt: skip
 def solve(
     model: Model | str,
     *,
@@ -81,6 +110,7 @@ def solve(
     solver: str | None = None,
     precision: int | None = None,
     start: Mapping[str, float] | None = None,
+    region: tuple[float, float] | None = None,
     progress: Any = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     resume: bool = False,
@@ -114,7 +144,11 @@ def solve(
     precision
         Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
     start
-        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter.
+        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter; of a
+        `Singularity`, the value of the transform far to the right, when several are bounded there.
+    region
+        (LOW, HEIGHT): where a `Singularity` is searched for singularities, Re p ≥ LOW and |Im p| ≤ HEIGHT. By default as
+        far as the transform's own scale reaches.
     progress
         Called with (done, total, text) while solving.
     checkpoint, resume
@@ -124,23 +158,22 @@ def solve(
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import RESERVED, check
     from eqsolve.results.provenance import describe
 
     started = time.perf_counter()
-    if isinstance(model, str):
-        model = load(model)
+    assert isinstance(model, Model)
     check(model)
     if isinstance(model, Cases):
         return _solve_case(model, {**(params or {}), **parameters}, {
             "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order,
             "step": step, "seed": seed, "solver": solver, "precision": precision, "start": start, "progress": progress,
-            "checkpoint": checkpoint, "resume": resume,
+            "checkpoint": checkpoint, "resume": resume, "region": region,
         })  # fmt: skip
     for word in parameters if not isinstance(model, Singularity) else ():  # whose law may know further names
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
+    _refuse_idle(model, {"t_max": t_max, "at": at, "at2": at2, "step": step, "precision": precision, "start": start})
     settings = {**(params or {}), **parameters}
     declared = model
     if isinstance(model, Flow):
@@ -170,22 +203,14 @@ def solve(
         step=step,
         precision=precision,
         start=start,
+        region=region,
     )
-    choice = choose_solver(model, kernels=kernels)
-    name = solver or choice.name
-    if step is not None and solver is None and choice.name != "stochastic":
-        if choice.name not in ("operators", "two_time") or choose_solver(model, kernels=False).name != "operators":
-            raise UsageError(
-                f"model `{model.name}`: a discrete step is solved for stochastic systems and closed systems of "
-                "compositions, so far"
-            )
-        name = "operators"
-    if not name:
-        raise UsageError(f"model `{model.name}`: {choice.reason}")
-    if solver is not None and (unfit := why_not(solver, model)):
-        hint = f"; its own solver is `{choice.name}`" if choice.name else ""
-        raise UsageError(f"solver `{solver}` cannot solve model `{model.name}`: {unfit}{hint}")
-    logger.info("%s: solver %s (%s)", model.name, name, choice.reason if solver is None else "as asked for")
+    if region is not None and not isinstance(model, Singularity):
+        kind = f"model `{model.name}` is a {model.kind}"
+        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
+    choice = decide_solver(model, kernels=kernels, step=step, solver=solver)
+    name = choice.name
+    logger.info("%s: solver %s (%s)", model.name, name, choice.reason)
 
     def finish(result: Result) -> Result:
         stats = {"solver": name, "seconds": time.perf_counter() - started}
@@ -198,6 +223,21 @@ def solve(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _refuse_idle(model: Model, given: Mapping[str, Any]) -> None:
+    """Raise for an option that would do nothing."""
+    timeless = isinstance(model, FixedPoint | Singularity)
+    for name, value in given.items():
+        if value is not None and timeless == (name in ("t_max", "at", "at2", "step")):
+            why = "has no time" if timeless else f"takes no {name}, which is for fixed points and rates"
+            raise UsageError(f"{name}=: model `{model.name}` is a {model.kind} and {why}; leave it out")
+    unknowns = {item.name for item in model.unknowns} if isinstance(model, FixedPoint) else None
+    for name, value in (given["start"] or {}).items():
+        if unknowns is not None and name not in unknowns:
+            near = did_you_mean(name, unknowns) or f" (it has: {', '.join(sorted(unknowns))})"
+            raise UsageError(f"start=: model `{model.name}` has no unknown `{name}`{near}")
+        number(value, f"start of `{name}`")
 
 
 def _mean_field(flow: Flow, settings: dict[str, Any]) -> tuple[Model, dict[str, Any]]:
@@ -220,9 +260,7 @@ def _solve_case(model: Cases, settings: Mapping[str, Any], how: Mapping[str, Any
 
 
 def why_not(name: str, model: Model) -> str:
-    """Return why a solver cannot solve a model; nothing when it can, or when there is no such solver."""
-    if name not in ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity"):
-        return ""
+    """Return why a solver cannot solve a model; nothing when it can."""
     if name == "singularity":
         return "" if isinstance(model, Singularity) else f"it finds the rate of a Singularity, and this is a {model.kind}"
     if name == "fixed_point":
@@ -252,7 +290,7 @@ def _run_kept(
         if resume:
             raise UsageError("resume=True goes on from a checkpoint; name its file: checkpoint=F")
         return _run(name, binding, options)
-    log = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, resume=resume)
+    log = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(path(checkpoint, "checkpoint"), resume=resume)
     log.begin(_identity(name, binding, options))
     ended = False
     try:
@@ -288,21 +326,22 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         return solve_ode(binding, options)
     if name in ("two_time", "operators", "stochastic"):
         from eqsolve.compile.values import binder_of
+        from eqsolve.solvers.contract import Solver
         from eqsolve.solvers.operators.solve import OperatorsSolver
         from eqsolve.solvers.stochastic.solve import StochasticSolver
         from eqsolve.solvers.two_time.solve import TwoTimeSolver
 
         binder = binder_of(binding.model)
-        values = binder.read(binding.settings())
-        solver = {"two_time": TwoTimeSolver, "operators": OperatorsSolver, "stochastic": StochasticSolver}[name]()
+        values = binder.take(binding)
+        solvers: dict[str, Solver] = {
+            "two_time": TwoTimeSolver(), "operators": OperatorsSolver(), "stochastic": StochasticSolver()
+        }  # fmt: skip
+        solver = solvers[name]
         return solver.solve(binder.plan(values), values, options)
     if name == "fixed_point":
         from eqsolve.solvers.fixed_point.solve import solve_fixed_point
 
         return solve_fixed_point(binding, options)
-    if name == "singularity":
-        from eqsolve.solvers.singularity.solve import solve_singularity
+    from eqsolve.solvers.singularity.solve import solve_singularity
 
-        return solve_singularity(binding, options)  # type: ignore[arg-type]
-    known = ("ode", "two_time", "operators", "stochastic", "fixed_point", "singularity")
-    raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
+    return solve_singularity(binding, options)  # type: ignore[arg-type]

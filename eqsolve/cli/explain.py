@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from eqsolve.cli.options import FIGURES, add_json, add_model, check_destination
+from eqsolve.cli.options import FIGURES, add_json, add_model, add_options, check_destination, read_options
 from eqsolve.cli.output import say, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import ModelError
@@ -13,28 +13,24 @@ __all__ = ["EXPLAIN"]
 
 
 def run_explain(options: Namespace) -> int:
-    """Print what each stage made of a model, and which solver would be chosen."""
+    """Print what each stage made of a model, and what `solve` will do."""
     picture = check_destination(options.graph, "--graph", FIGURES)
+    from eqsolve.explaining import explain
     from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
-    from eqsolve.passes.explain.explain import explain
-    from eqsolve.solving import choose_solver
 
     model = load(options.model)
-    explanation = explain(model)
-    choice = choose_solver(model)
+    explanation = explain(model, **read_options(options, _OPTIONS))
     if picture is not None:
         from eqsolve.plotting.files import save_figure
         from eqsolve.plotting.graph import draw_dependencies
 
         save_figure(draw_dependencies(model), picture)
     if options.json:
-        solver = {"name": choice.name, "reason": choice.reason}
         graph = {} if picture is None else {"graph": str(picture)}
-        write_json({**explanation.to_dict(), "solver": solver, **graph})
+        write_json({**explanation.to_dict(), **graph})
     else:
         write(explanation.text())
-        write(f"\nsolver\n  {f'{choice.name}: ' if choice.name else ''}{choice.reason}")
         if picture is not None and not options.quiet:
             say(f"wrote {picture}")
     try:
@@ -44,8 +40,15 @@ def run_explain(options: Namespace) -> int:
     return 0
 
 
+_OPTIONS = {
+    "step": "say what `solve --step H` does",
+    "solver": "say what `solve --solver NAME` does",
+}
+
+
 def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
+    add_options(parser, _OPTIONS)
     parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
     add_json(parser)
 
@@ -54,7 +57,8 @@ EXPLAIN = Verb(
     summary="say what the engine makes of a model, and draw its graph",
     description=(
         "Print equations with their places, who reads whom, the order of a time slice, derived tangent\n"
-        "equations, changes of variable, parameters, and the solver that would be chosen."
+        "equations, changes of variable, parameters, and the solver that `solve` runs, with the reasons for it and against\n"
+        "the others; of a flow, the same for the mean-field equations derived from it."
     ),
     example="explain {model} --graph graph.png",
     add_arguments=_arguments,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -76,8 +77,12 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
         if not sign or not name:
             hint = f"; did you mean {word}=...?" if word.isidentifier() else ""
             raise UsageError(
-                f"--set takes NAME=VALUE such as alpha=0.3, got {quote(word)}{hint} (the model comes before --set)"
+                f"--set takes NAME=VALUE such as alpha=0.3, without blanks around the =, got {quote(word)}{hint} "
+                "(the model comes before --set)"
             )
+        if further := re.search(r",\s*(?=[A-Za-z_]\w*=)", text):
+            apart = f"{name}={text[: further.start()]} {text[further.end() :]}"
+            raise UsageError(f"--set takes settings separated by blanks, `--set {apart}`; got {quote(word)}")
         if name in settings:
             raise UsageError(f"--set gives `{name}` twice: {quote(settings[name])} and {quote(text)}")
         settings[name] = text
@@ -85,10 +90,14 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
 
 
 def apply_settings(model: Model, settings: dict[str, str]) -> Model:
-    """Return the model with the named parameters and laws put in."""
+    """Return the model with the named parameters and laws put in; those of models behind it do not show."""
     from eqsolve.language.binding import bind_some
+    from eqsolve.routing import check_routed
 
-    return model.subs(bind_some(model, settings)) if settings else model
+    check_routed(model, settings)
+    names = {item.name for item in (*model.parameters, *model.randoms)}
+    own = {name: text for name, text in settings.items() if name in names}
+    return model.subs(bind_some(model, own)) if own else model
 
 
 def _read_number(text: str, option: str, example: str) -> float:
@@ -131,6 +140,18 @@ def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
     return pairs
 
 
+def _read_region(text: str, option: str) -> tuple[float, float]:
+    """Return the lowest real part and the largest imaginary part of a search."""
+    example = "LOW,HEIGHT such as -3,20: the part Re p >= LOW, |Im p| <= HEIGHT of the plane"
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise UsageError(f"{option}: cannot read {quote(text.strip())}; expected {example}")
+    low, height = (_read_number(part, option, example) for part in parts)
+    if height <= 0:
+        raise UsageError(f"{option}: HEIGHT must be positive, got {height:g}; expected {example}")
+    return low, height
+
+
 def _read_names(text: str, option: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
@@ -160,6 +181,7 @@ OPTIONS = {
     "atol": Option("--atol", "A", _number("a number such as 1e-8")),
     "step": Option("--step", "H", _number("a step such as 0.1")),
     "order": Option("--order", "M", _read_whole),
+    "region": Option("--region", "LOW,HEIGHT", _read_region),
     "seed": Option("--seed", "N", _read_whole),
     "seeds": Option("--seeds", "N", _read_whole),
     "d": Option("--d", "D", _read_whole),

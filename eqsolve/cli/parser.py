@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,7 +37,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: M"):
-            message = "which model? It is named before --set, which takes all the words after it"
+            message = "which model? `eqsolve list` shows what there is"
+            if "--set" in self._option_string_actions:
+                message = "which model? It is named before --set, which takes all the words after it"
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
     def format_help(self) -> str:
@@ -55,18 +58,67 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         raise UsageError(
             f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})"
         )
-    options, rest = parser.parse_known_args(arguments)
+    options, rest = parser.parse_known_args(_with_negative_numbers(arguments))
     if options.verb is None:
         raise UsageError(f"name a command: {', '.join(VERBS)} (see `eqsolve --help`)")
     if rest:
-        known = re.findall(r"--[a-z][a-z0-9-]*", verbs[options.verb].format_help())
-        wrong = next((word for word in rest if word.startswith("-")), rest[0]).split("=")[0]
-        what = "option" if wrong.startswith("-") else "further argument"
-        raise UsageError(
-            f"`eqsolve {options.verb}` takes no {what} `{wrong}`{did_you_mean(wrong, known)} "
-            f"(see `eqsolve {options.verb} --help`)"
-        )
+        raise UsageError(f"{_superfluous(rest, options, verbs[options.verb])} (see `eqsolve {options.verb} --help`)")
     return options
+
+
+def _with_negative_numbers(arguments: list[str]) -> list[str]:
+    """Join ``--region -3,20`` into one word: argparse takes what begins with a minus for an option."""
+    made: list[str] = []
+    for word in arguments:
+        if re.match(r"-\.?\d", word) and made and re.fullmatch(r"--[a-z][a-z0-9-]*", made[-1]):
+            made[-1] += f"={word}"
+        else:
+            made.append(word)
+    return made
+
+
+def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.ArgumentParser) -> str:
+    """Say what is wrong with words that belong to no option, and how they were probably meant."""
+    wrong = next((word for word in rest if word.startswith("-")), rest[0])
+    is_option = wrong.startswith("-")
+    bare, equals, value = wrong.lstrip("-").partition("=")
+    what = f"option `{wrong.partition('=')[0]}`" if is_option else f"further argument `{wrong}`"
+    said = f"`eqsolve {options.verb}` takes no {what}"
+    flags = sorted({text[2:] for action in parser._actions for text in action.option_strings if text.startswith("--")})
+    known = _settings_of(getattr(options, "model", None))
+    name = next((item for item in known if item.lower() == bare.replace("-", "_").lower()), None)
+    if name is None and is_option and (near := did_you_mean(bare, flags)):
+        return f"{said}{near.replace('`', '`--', 1)}"
+    if not is_option and re.fullmatch(r"[-+.,;0-9e]+", wrong):
+        return f"{said}; several values are separated by commas, without blanks, such as --at 0.1,1,10"
+    if name is None and not equals and not (is_option and known and len(bare) > 1):
+        return said
+    name = name or bare.replace("-", "_")
+    after = rest[rest.index(wrong) + 1 :]
+    if not equals and after and re.match(r"[^-]|-?[.0-9]", after[0]):
+        value = after[0]
+    given = {name: value}
+    if not is_option:  # the words that follow are meant alike
+        given |= {key: text for key, sign, text in (word.partition("=") for word in after) if sign and key.isidentifier()}
+    words = " ".join(shlex.quote(f"{key}={text}") if text else f"{key}=..." for key, text in given.items())
+    has = f" (it has: {', '.join(known)})" if known and not set(given) <= set(known) else ""
+    if "grid" in flags and any(mark in re.sub(r"\(.*\)", "", text) for text in given.values() for mark in ",:"):
+        return f"{said}; an axis of a sweep is given by `--grid {words}`{has}"
+    if "set" in flags:
+        return f"{said}; a parameter of the model is set by `--set {words}`{has}"
+    return f"{said}; a parameter of a model is set in solve, sweep, show and validate, by `--set {words}`{has}"
+
+
+def _settings_of(model: str | None) -> list[str]:
+    """Return what can be set in a model, as far as it can be read."""
+    from eqsolve.errors import EqsolveError
+    from eqsolve.language.loading import load
+
+    try:
+        found = load(model) if isinstance(model, str) else None
+    except EqsolveError:
+        found = None
+    return [] if found is None else [item.name for item in (*found.parameters, *found.randoms)]
 
 
 def _build() -> tuple[_Parser, dict[str, _Parser]]:

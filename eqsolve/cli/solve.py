@@ -231,6 +231,7 @@ _OPTIONS = {
     "seed": "seed of everything random; 0 by default",
     "step": "solve the discrete-time system of this step (gradient descent) exactly",
     "order": "nodes per panel; chosen from the tolerance by default",
+    "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
     "solver": "use this solver instead of the one chosen",
 }
 

@@ -139,6 +139,7 @@ _OPTIONS = {
     "rtol": "relative tolerance at every point; 1e-3 by default",
     "atol": "absolute tolerance at every point",
     "seed": "seed of everything random; 0 by default",
+    "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
     "solver": "use this solver instead of the one chosen",
     "workers": "processes on this machine; 1 by default",
 }

@@ -79,12 +79,25 @@ def _text(found: Validation) -> str:
             rows.append(["independent draws", *(f"{row[0]:.3g}" for row in law["independent_draws"])])
         lines += [lay_out([heads, *rows], right=True, indent="  "), ""]
     lines += [f"note: {note}" for note in found.notes]
-    lines.append(f"verdict: {found.verdict}")
+    powers = ", ".join(_power(found, name) for name in found.observables)
+    lines.append(f"smallest deviation that could have been seen: {powers}")
+    lines.append(f"verdict: {found.verdict}{' (low power)' if found.low_power else ''}")
     return "\n".join(lines)
 
 
+def _power(found: Validation, name: str) -> str:
+    """Return an observable with the smallest deviation, in percent of it, that would have been called a disagreement."""
+    from eqsolve.validation.comparison import percent
+
+    place = found.observables[name].keenest
+    seen = percent(float(found.observables[name].detectable[place]))
+    return f"{name} {seen}" + ("" if found.t is None else f" at t = {found.t[place]:g}")
+
+
 def _table(found: Validation, item: Comparison) -> str:
-    heads = ["theory", "finite size", "bias", "z"]
+    from eqsolve.validation.comparison import percent
+
+    heads = ["theory", "finite size", "bias", "z", "could see"]
     rows = []
     for k in range(len(item.z)):
         rows.append([
@@ -92,6 +105,7 @@ def _table(found: Validation, item: Comparison) -> str:
             number_with_error(float(item.simulation[k]), float(item.standard_error[k])),
             f"{item.bias[k]:+.1e} ± {item.bias_error[k]:.1e}",
             f"{item.z[k]:+.2f}",
+            percent(float(item.detectable[k])),
         ])  # fmt: skip
     if found.t is not None:
         heads = ["t", *heads]
@@ -106,11 +120,12 @@ _OPTIONS = {
     "at": "times to compare at, such as 0.3,1,3,10",
     "t_max": "last time; for a fixed point, the length of the runs",
     "data": 'features: gaussian, binary, student_t, a law such as "StudentT(5)", or a file',
-    "constants": "random constants: exact (their law to the letter) or sampled",
+    "constants": "random constants: balanced (default), exact (their law to the letter) or sampled",
     "step": "gradient descent with this step on both sides",
     "rtol": "relative tolerance of the theory; 1e-3 by default",
     "observables": "compare these only",
     "flow": "the microscopic model, instead of the one the model names",
+    "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
     "workers": "draws run at once; one per core by default",
 }
 

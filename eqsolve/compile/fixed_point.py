@@ -11,20 +11,21 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, S, lambdify
+from sympy import Add, Basic, Dummy, Expr, Mul, Piecewise, S
 from sympy.core.function import Function as SympyFunction
 from sympy.core.power import Pow
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.increasing import increasing_roots
+from eqsolve.compile.lowering import as_function
 from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Parameter
+from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.numerics.arrays import Array
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
-from eqsolve.passes.forms.reduction import Reduced, branch_key, reduce_fixed_point
+from eqsolve.passes.forms.reduction import Reduced, branch_key, hold, reduce_fixed_point
 
 __all__ = ["Plan", "compile_fixed_point"]
 
@@ -42,21 +43,24 @@ def compile_fixed_point(
     symbols: tuple[Parameter, ...] = (),
     *,
     eliminate: bool = True,
+    held: tuple[Unknown, ...] = (),
+    dropped: tuple[int, ...] = (),
 ) -> Plan:
     """Return the plan of a model for the branches its parameters select, made once.
 
     ``given`` names random constants whose law the user replaced; ``extra`` are further integrands, which may
-    contain further ``symbols``, to be given as parameters. Without ``eliminate`` every unknown stays one.
+    contain further ``symbols``, to be given as parameters. Without ``eliminate`` every unknown stays one. Unknowns that
+    are ``held`` are parameters too, given last, and as many of the reduced equations are ``dropped``.
     """
     declared = frozenset(
         item.name for item in model.randoms if isinstance(item.law, Normal) and item.name not in given
     )
-    key = (model, branch_key(model, values), declared, extra, symbols, eliminate)
+    key = (model, branch_key(model, values), declared, extra, symbols, eliminate, held, dropped)
     if key not in _PLANS:
         while len(_PLANS) >= _KEPT:
             _PLANS.pop(next(iter(_PLANS)))
         reduced = reduce_fixed_point(model, values, declared, eliminate=eliminate)
-        _PLANS[key] = Plan(model, reduced, extra, symbols)
+        _PLANS[key] = Plan(model, hold(reduced, held, dropped), extra, (*symbols, *held))
     return _PLANS[key]
 
 
@@ -64,7 +68,7 @@ class Plan:
     """The compiled form of a fixed point; data and functions only, no numbers of a particular solve."""
 
     def __init__(
-        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...], symbols: tuple[Parameter, ...]
+        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...], symbols: tuple[Parameter | Unknown, ...]
     ) -> None:
         self.model = model
         self.reduced = reduced
@@ -85,7 +89,8 @@ class Plan:
         exchange = dict(zip(nodes, self.means, strict=False))
         self.sides = [(left.xreplace(exchange), right.xreplace(exchange)) for left, right in sides]
         self.outputs = {name: expr.xreplace(exchange) for name, expr in self.outputs.items()}
-        self.logarithmic = [bool(left.is_positive) for left, _ in self.sides]
+        inner = {item: Dummy(item.name, positive=True) for item in self.unknowns if item.bounds[0] == 0}
+        self.logarithmic = [bool(left.xreplace(inner).is_positive) for left, _ in self.sides]
         self.arguments = (
             *self.parameters, *self.unknowns, *self.normals, *self.constants, *(s.symbol for s in self.stages),
         )  # fmt: skip
@@ -98,7 +103,7 @@ class Plan:
     def lowered(self, key: Any, make: Callable[[], Sequence[Expr]], arguments: Sequence[Basic] | None = None) -> Lowered:
         """Return a numpy function of the plan's arguments (or others) for expressions, made once per key."""
         if key not in self._cache:
-            self._cache[key] = _lower(arguments if arguments is not None else self.arguments, list(make()))
+            self._cache[key] = as_function(arguments if arguments is not None else self.arguments, list(make()))
         return self._cache[key]
 
     def integrand_values(self) -> Lowered:
@@ -351,9 +356,3 @@ def _degree(expr: Basic, randoms: frozenset[Basic]) -> int:
 
 def _symbols(items: Sequence[Expr]) -> set[Basic]:
     return set().union(*(item.free_symbols for item in items))
-
-
-def _lower(arguments: Sequence[Basic], expressions: list[Expr]) -> Lowered:
-    stand_ins = [Dummy(f"x{place}", real=True) for place in range(len(arguments))]
-    mapping = dict(zip(arguments, stand_ins, strict=True))
-    return lambdify(stand_ins, [expr.xreplace(mapping) for expr in expressions], modules=["scipy", "numpy"], cse=True)

@@ -8,39 +8,54 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from sympy import Basic, Expr, Symbol, cse, numbered_symbols
-from sympy.core.function import AppliedUndef, Derivative
+from sympy import Basic, Dummy, Expr, Symbol, cse, numbered_symbols
+from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
+from sympy.printing.pycode import MpmathPrinter
 
+from eqsolve.compile.safe import safe
+from eqsolve.compile.safe_functions import on_arrays, on_mpmath
+from eqsolve.compile.special import with_evaluators
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 
-__all__ = ["Lowered", "at", "lower"]
+__all__ = ["Lowered", "Module", "as_function", "at", "lower"]
 
-_LEFT_OVER = (E, Int, Resp, InverseValue, Derivative, AppliedUndef)
-_MODULES = ("numpy", "scipy", "scipy.special", "math")
-
+Module = Literal["numpy", "mpmath"]
 Program = TypeVar("Program")
+
+_LEFT_OVER = (E, Int, Resp, InverseValue, AppliedUndef)
+_SETTINGS = {"fully_qualified_modules": True, "inline": True, "allow_unknown_functions": True}
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A function of arrays that returns a list of arrays; its leading arguments are ``parameters``, by name."""
+    """A function of arrays, or of mpmath's numbers, that returns a list; its leading arguments are ``parameters``, by name.
+
+    ``functions`` are those that the text calls and no module has, by name.
+    """
 
     text: str
     parameters: tuple[str, ...] = ()
+    module: Module = "numpy"
+    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     def __call__(self, *arguments: Any) -> list[Any]:
         return self.function(*arguments)
 
-    @property
+    @functools.cached_property
     def function(self) -> Callable[..., list[Any]]:
-        return _function(self.text)
+        space = {**_namespace(self.module), **dict(self.functions)}
+        exec(_code(self.text), space)  # text of our own making
+        made: Callable[..., list[Any]] = space["lowered"]
+        return made
+
+    def __reduce__(self) -> Any:
+        return (Lowered, (self.text, self.parameters, self.module, self.functions))
 
     def at(self, values: Mapping[str, float]) -> Callable[..., list[Any]]:
         """Return the function of the remaining arguments for given numbers."""
@@ -50,12 +65,22 @@ class Lowered:
 
 
 @functools.lru_cache(maxsize=4096)
-def _function(text: str) -> Callable[..., list[Any]]:
-    space: dict[str, Any] = {name.split(".")[0]: importlib.import_module(name.split(".")[0]) for name in _MODULES}
-    importlib.import_module("scipy.special")
-    exec(compile(text, "<lowered>", "exec"), space)  # text of our own making
-    made: Callable[..., list[Any]] = space["lowered"]
-    return made
+def _code(text: str) -> Any:
+    return compile(text, "<lowered>", "exec")
+
+
+@functools.cache
+def _namespace(module: Module) -> dict[str, Any]:
+    if module == "mpmath":
+        import mpmath
+
+        return {**on_mpmath(), "mpmath": mpmath}
+    import math
+
+    import numpy
+    import scipy.special
+
+    return {**on_arrays(), "numpy": numpy, "scipy": scipy, "math": math}
 
 
 def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: Sequence[Symbol] = ()) -> Lowered:
@@ -65,27 +90,60 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
     ``parameters`` those that occur become leading arguments.
     """
     used = [item for item in parameters if any(item in expr.free_symbols for expr in expressions)]
-    stand_ins = [Symbol(f"x{index}", real=True) for index in range(len(arguments))]
-    numbers = [Symbol(f"p{index}", **item.assumptions0) for index, item in enumerate(used)]
-    mapping = dict(zip([*used, *arguments], [*numbers, *stand_ins], strict=True))
+    stand_ins = [Dummy(f"x{index}", real=True) for index in range(len(arguments))]
+    mapping: dict[Basic, Basic] = dict(zip(arguments, stand_ins, strict=True))
     bodies = [_replace(expr, mapping) for expr in expressions]
     for body in bodies:
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
-    return Lowered(_text([*numbers, *stand_ins], bodies), tuple(item.name for item in used))
+    made = as_function([*used, *stand_ins], bodies, names=[*used, *arguments])
+    return dataclasses.replace(made, parameters=tuple(item.name for item in used))
 
 
-def _text(arguments: Sequence[Symbol], bodies: list[Expr]) -> str:
-    shared, reduced = cse(bodies, symbols=numbered_symbols("c", real=True), list=False)
-    printer = SciPyPrinter({"fully_qualified_modules": True, "inline": True, "allow_unknown_functions": True})
+def as_function(
+    arguments: Sequence[Basic],
+    expressions: Sequence[Expr],
+    module: Module = "numpy",
+    *,
+    real: bool = True,
+    shared: bool | Callable[[list[Expr]], Any] = True,
+    names: Sequence[Basic] | None = None,
+) -> Lowered:
+    """Return a function of arrays or of mpmath's numbers that evaluates expressions in symbols, written safely.
+
+    All lowering ends here. ``real=False`` says that complex values may come; ``shared`` how common parts are found;
+    ``names`` are what the arguments stand for, in messages.
+    """
+    stand_ins = [_stand_in(index, item, real) for index, item in enumerate(arguments)]
+    mapping = dict(zip(arguments, stand_ins, strict=True))
+    written = [safe(expr.xreplace(mapping), real=real) for expr in expressions]
+    said = dict(zip(stand_ins, names or arguments, strict=True))
+    bodies = with_evaluators(written, precise=module == "mpmath", names=said) if real else written
+    printer = SciPyPrinter(_SETTINGS) if module == "numpy" else MpmathPrinter(_SETTINGS)
+    called = {node.func.__name__: node.func._imp_ for body in bodies for node in body.atoms(AppliedUndef)}
+    text = _text(stand_ins, bodies, printer, shared)
+    return Lowered(text, (), module, tuple(sorted(called.items(), key=lambda item: item[0])))
+
+
+def _stand_in(index: int, item: Basic, real: bool) -> Symbol:
+    """Return a symbol that a parameter or argument is written as; it keeps what is known about its sign."""
+    known = item.assumptions0 if isinstance(item, Symbol) and not isinstance(item, Dummy) and real else {}
+    return Symbol(f"x{index}_", **(known or ({"real": True} if real else {})))
+
+
+def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared: Any) -> str:
+    if callable(shared):
+        common, reduced = shared(bodies)
+    else:
+        common, reduced = cse(bodies, symbols=numbered_symbols("c_"), list=False) if shared else ([], bodies)
     lines = [f"def lowered({', '.join(item.name for item in arguments)}):"]
-    lines += [f"    {name} = {printer.doprint(expr)}" for name, expr in shared]
+    lines += [f"    {name} = {printer.doprint(expr)}" for name, expr in common]
     lines.append(f"    return [{', '.join(printer.doprint(expr) for expr in reduced)}]")
     return "\n".join(lines)
 
 
-def _replace(expr: Any, mapping: dict[Basic, Symbol]) -> Any:
+def _replace(expr: Any, mapping: Mapping[Basic, Basic]) -> Any:
     """Replace the outermost occurrences, so that a node's own content does not hide it."""
     if expr in mapping:
         return mapping[expr]

@@ -9,25 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import (
-    Abs,
-    Basic,
-    Dummy,
-    Expr,
-    Heaviside,
-    MatrixBase,
-    Max,
-    Min,
-    Mul,
-    Piecewise,
-    Poly,
-    cosh,
-    exp,
-    powsimp,
-    sign,
-    sinh,
-    tanh,
-)
+from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, sign
 
 from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
@@ -37,7 +19,7 @@ from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.language.system import System
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms import path_form as form
-from eqsolve.passes.forms.derivatives import partial
+from eqsolve.passes.forms.derivatives import partial, slope
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm, derive_path_form
 from eqsolve.passes.forms.sectors import ROW
 
@@ -224,10 +206,14 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
     full = [*inputs, *(memory.symbol for memory in ensemble.memories)]
 
     def make(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Lowered:
-        return lower([stable(expr) for expr in expressions], arguments, relations.parameters)
+        return lower(expressions, arguments, relations.parameters)
 
     def slopes(expressions: Sequence[Expr], along: Sequence[Basic]) -> list[Expr]:
         return [partial(expr, symbol) for expr in expressions for symbol in along]
+
+    def beside(expressions: Sequence[Expr], along: Sequence[Basic]) -> list[Expr]:
+        """Slopes that only guide the choice of points and steps: jumps are left out."""
+        return [slope(expr, symbol) for expr in expressions for symbol in along]
 
     by_noise = slopes(list(signals), noises)
 
@@ -268,8 +254,8 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
         process_values=make([expr for _, expr in ensemble.processes], full),
         targets=len(targets),
         target_values=make(list(targets), full),
-        target_slopes=make(slopes(list(targets), unknowns), full),
-        target_noise_slopes=make(slopes(list(targets), noises), full),
+        target_slopes=make(beside(list(targets), unknowns), full),
+        target_noise_slopes=make(beside(list(targets), noises), full),
         degree=_degree(ensemble, list(signals)),
     )
 
@@ -306,12 +292,3 @@ def _degree(ensemble: Ensemble, signals: list[Expr]) -> int | None:
         for term in mean.terms
     ]
     return None if None in orders else max((order for order in orders if order is not None), default=0)
-
-
-def stable(expr: Expr) -> Expr:
-    """Write products of exponentials and hyperbolic functions so that they do not overflow before they cancel."""
-    if expr.has(sinh, cosh) and expr.has(exp) and not expr.has(tanh):
-        values = {value: Dummy("v", real=True) for value in expr.atoms(Value)}
-        plain = powsimp(expr.xreplace(values).rewrite(exp).expand(), combine="exp", deep=True)
-        return plain.xreplace({dummy: value for value, dummy in values.items()})
-    return expr

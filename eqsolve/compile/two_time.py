@@ -12,11 +12,12 @@ from sympy import Basic, Dummy, Expr
 from eqsolve.compile.laws import Moment, compile_moment
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.language.equations import Equation
+from eqsolve.language.functions import not_everywhere
 from eqsolve.language.model import leaves, transform
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.derivatives import partial
+from eqsolve.passes.forms.derivatives import slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
 __all__ = [
@@ -94,6 +95,8 @@ class CompiledEquation:
         Whether the unknown is a correlation, is given by its derivative, and is made by a pass, not declared.
     start
         The value at the start, if one is given.
+    doubtful
+        The parts that are not defined everywhere, for messages.
     """
 
     name: str
@@ -103,6 +106,7 @@ class CompiledEquation:
     differential: bool
     hidden: bool
     start: Lowered | None
+    doubtful: str
     body: Pointwise
     slope: Pointwise | None
     slope_by_row: bool
@@ -216,18 +220,19 @@ def compile_two_time(
 
     def equation(item: SectorEquation) -> CompiledEquation:
         contractions = tuple(contraction(entry, item) for entry in item.contractions)
-        slope, by_row = None, True
+        by_own, by_row = None, True
         if item.head is not None and item.differential:
-            derivative = partial(item.body, item.head(ROW, COLUMN) if item.head.arity == 2 else item.head(ROW))
+            derivative = slope(item.body, item.head(ROW, COLUMN) if item.head.arity == 2 else item.head(ROW))
             by_row = COLUMN not in derivative.free_symbols and not derivative.has(*_symbols(item))
-            slope = pointwise(derivative, _symbols(item))
+            by_own = pointwise(derivative, _symbols(item))
         diagonal = None if item.diagonal is None else pointwise(item.diagonal)
         body = pointwise(item.body, _symbols(item))
         source = item.equation
         key, label = (item.name, f"observable `{item.name}`") if source is None else (source.key, source.label)
         start = None if item.start is None else lower([item.start], [], parameters)
         return CompiledEquation(
-            item.name, key, label, item.symmetric, item.differential, item.hidden, start, body, slope, by_row,
+            item.name, key, label, item.symmetric, item.differential, item.hidden, start,
+            "" if source is None else not_everywhere(source.rhs), body, by_own, by_row,
             contractions, diagonal,
         )  # fmt: skip
 
@@ -252,7 +257,7 @@ def _feedback(item: Contraction, equation: SectorEquation) -> tuple[Expr | None,
     if head.arity == 2:
         own = item.span == "high" and item.right == head(MIDDLE, COLUMN)
         return (gain, None) if own else (None, None)
-    inner = partial(item.left, head(MIDDLE)).xreplace({MIDDLE: COLUMN})
+    inner = slope(item.left, head(MIDDLE)).xreplace({MIDDLE: COLUMN})
     return (gain, inner) if inner != 0 else (None, None)
 
 

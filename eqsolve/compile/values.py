@@ -59,7 +59,10 @@ class Binder:
         return self._quickly(settings) or self._exactly(settings)
 
     def _exactly(self, settings: Mapping[str, Any]) -> Values:
-        binding = bind(self.model, settings)
+        return self.take(bind(self.model, settings))
+
+    def take(self, binding: Binding) -> Values:
+        """Return the numbers of a binding."""
         numbers = {item.name: float(value) for item, value in binding.values.items()}
         laws = {item.name: law.numeric() for item, law in binding.laws.items()}
         return Values(numbers, laws, binding.settings(), lambda: binding)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, list_of, names, number, pair, text, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.language.law import Law
 from eqsolve.numerics.arrays import Array
 
 __all__ = ["FittedRate", "RateCurve", "fit_rate", "rate_curve"]
@@ -47,6 +50,7 @@ class FittedRate:
         return f"rate {self.rate:.6g} ± {self.error:.2g} on [{self.window[0]:g}, {self.window[1]:g}]"
 
 
+@checked(observable=text, window=pair, limit=number, terms=whole(0), points=whole(2))
 def fit_rate(
     data: Any,
     observable: str | None = None,
@@ -119,7 +123,7 @@ def fit_rate(
 
 def _exponent(given: Any) -> float:
     if isinstance(given, int | float):
-        return float(given)
+        return number(given, "exponent")
     known = getattr(given, "exponent", None)
     if known is None:
         known = getattr(given, "stats", {}).get("exponent")
@@ -131,7 +135,12 @@ def _exponent(given: Any) -> float:
 def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Array, list[Array], list[Array | None]]:
     """Return times, curves and their errors."""
     if isinstance(data, tuple | list):
-        t, y, *rest = (np.asarray(part, dtype=float) for part in data)
+        if len(data) not in (2, 3):
+            raise UsageError(f"a curve is a tuple (t, y) or (t, y, error of y) of arrays, got {len(data)} parts")
+        try:
+            t, y, *rest = (np.asarray(part, dtype=float) for part in data)
+        except (TypeError, ValueError):
+            raise UsageError(f"a curve is a tuple (t, y) of arrays of numbers, got {data!r:.80}") from None
         if t.ndim != 1 or y.shape != t.shape:
             raise UsageError(f"a curve is a tuple (t, y) of two arrays of one length, got shapes {t.shape} and {y.shape}")
         return t, [y], [rest[0] * np.ones_like(t) if rest else None]
@@ -243,34 +252,67 @@ class RateCurve:
         return self.values[name]
 
 
+@checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1))
 def rate_curve(
     model: Any,
     parameter: str,
-    at: Iterable[float],
+    at: Iterable[Any],
     *,
     derivatives: Sequence[str] = (),
     every: int = 8,
-    **settings: Any,
+    region: tuple[float, float] | None = None,
+    params: Mapping[str, Any] | None = None,
+    **parameters: Any,
 ) -> RateCurve:
     """Solve a `Singularity` along a parameter, each point started from the one before.
 
     The complex half plane is searched at the first point, the last one and every ``every``-th; between them the branch
     point found on the real axis is followed.
-    """
-    from eqsolve.language.fixed_point import Singularity
-    from eqsolve.language.loading import load
-    from eqsolve.solvers.singularity.solve import bind_singularity, find
 
-    chosen = load(model) if isinstance(model, str) else model
-    if not isinstance(chosen, Singularity):
+    Parameters
+    ----------
+    model
+        A ``Singularity`` (or ``Cases`` of them), its name, or its file.
+    parameter, at
+        What is varied, and its values: a parameter of the model, or of the one its law comes from.
+    derivatives
+        Observables whose total derivatives along the parameter are wanted.
+    every
+        How often the complex half plane is searched.
+    region
+        As in ``solve``.
+    params, **parameters
+        The other parameters and laws, as in ``solve``.
+    """
+    from eqsolve.language.binding import read_value
+    from eqsolve.language.fixed_point import Cases, Singularity
+    from eqsolve.passes.check.check import check
+    from eqsolve.routing import bind_routed
+    from eqsolve.solvers.options import read_region
+    from eqsolve.solvers.singularity.law import SingularityBinding
+    from eqsolve.solvers.singularity.solve import find
+
+    chosen = model
+    if not isinstance(chosen, Singularity | Cases):
         raise UsageError(f"rate_curve takes a Singularity, got the {chosen.kind} `{chosen.name}`")
-    places = np.asarray(list(at), dtype=float)
+    check(chosen)
+    settings = {**(params or {}), **parameters}
+    if parameter in settings:
+        raise UsageError(f"`{parameter}` varies along the curve and cannot be fixed too")
+    path = [read_value(value, what=f"parameter `{parameter}`") for value in at]
+    if law := next((value for value in path if isinstance(value, Law)), None):
+        raise UsageError(f"rate_curve goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
+    places = np.array([float(value) for value in path])
     rows, errors, slopes, certified = [], [], [], []
-    start, near = None, None
-    for index, value in enumerate(places):
-        binding = bind_singularity(chosen, {**settings, parameter: float(value)})
+    start, near, law_of = None, None, None
+    for index, value in enumerate(path):
+        binding = bind_routed(chosen, {**settings, parameter: value})
+        if not isinstance(binding, SingularityBinding):
+            raise UsageError(f"rate_curve takes a Singularity, got the {binding.model.kind} `{binding.model.name}`")
+        if binding.law is not None and binding.law.model != law_of:  # a start is good for the same equations only
+            start, near, law_of = None, None, binding.law.model
         search = index % every == 0 or index == len(places) - 1
-        solution = find(binding, certify=search, start=start, near=near)
+        solution = find(binding, certify=search, start=start, near=near, region=read_region(region))
         near = solution.point
         start = dict(solution.fixed_point.values) if solution.fixed_point is not None else None
         rows.append(solution.values)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from sympy import Dummy
 
+from eqsolve.arguments import checked, number, text, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.laplace.bundle import Bundle
@@ -75,6 +77,7 @@ class PathRates:
         return float(made[0]) if np.ndim(t) == 0 else made
 
 
+@checked(model=read_model, pole=text, resting=text, points=whole(2), largest=number)
 def path_rates(
     model: Any,
     *,
@@ -99,11 +102,12 @@ def path_rates(
     **settings
         Parameters and laws, as for ``solve``.
     """
-    from eqsolve.language.loading import load
     from eqsolve.solvers.singularity.law import law_source
     from eqsolve.solvers.singularity.solve import bind_singularity, compile_singularity
 
-    chosen = load(model) if isinstance(model, str) else model
+    chosen = model
+    if largest is not None and largest <= 0:
+        raise UsageError(f"largest= takes a positive number, got {largest:g}")
     if not isinstance(chosen, Singularity) or pole not in chosen.variables:
         raise UsageError(f"path_rates takes a Singularity with a variable `{pole}`, got `{getattr(chosen, 'name', chosen)}`")
     binding = bind_singularity(chosen, settings)

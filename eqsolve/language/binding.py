@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +23,12 @@ from eqsolve.language.printing import decimal_text
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random
 
-__all__ = ["Binding", "bind", "bind_some", "read_value"]
+__all__ = ["Binding", "bind", "bind_some", "read_value", "refuse_several"]
 
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
 _LONGEST = 2000
+_OPTIONS = ("t_max", "rtol", "atol", "at", "at2", "step", "order", "seed", "solver")
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,12 @@ def _named(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, Paramet
         if name not in parameters and name not in randoms:
             known = [*parameters, *randoms]
             has = ", ".join(known) or "none"
-            raise ParameterError(
-                f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})"
-            )
+            near = did_you_mean(name, known)
+            if name in model.names:
+                near = f"; there `{name}` is a {model.names[name].kind_name}, which is not set"
+            elif name in _OPTIONS:
+                near = f"; it is an option: {name}=..., on the command line --{name.replace('_', '-')} ..."
+            raise ParameterError(f"model `{model.name}` has no parameter `{name}`{near} (it has: {has})")
     return parameters, randoms
 
 
@@ -123,8 +129,10 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
         given = model.defaults.get(item, item.default)
         if given is None:
             raise ParameterError(
-                f"parameter `{item.name}` of model `{model.name}` has no value and no default; set {item.name}=..."
+                f"parameter `{item.name}` of model `{model.name}` has no value and no default; "
+                f"give it one: {item.name}=... (--set {item.name}=...)"
             )
+    refuse_several(model, item.name, given)
     value = read_value(given, what=f"parameter `{item.name}`")
     if isinstance(value, Law):
         raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
@@ -132,6 +140,44 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
     if problem:
         raise ParameterError(f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}")
     return value
+
+
+def refuse_several(model: Model, name: str, given: Any) -> None:
+    """Raise when several values are given where there is room for one; a sweep is what takes them."""
+    if isinstance(given, str):
+        text = given.strip()
+        try:
+            inner = ast.parse(text, mode="eval").body
+            several = isinstance(inner, ast.List | ast.Tuple)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            several = re.fullmatch(r"[^:()]+(:[^:()]+){2,3}", text) is not None
+        grid = text[1:-1] if several and text[:1] + text[-1:] in ("[]", "()") else text
+        values = repr(grid) if ":" in grid or "(" in grid else f"[{grid}]"
+    else:
+        listed = isinstance(given, Iterable) and not isinstance(given, Basic | Mapping | bytes)
+        entries = list(given) if listed and getattr(given, "shape", None) != () else []
+        several = bool(entries)
+        grid, values = ",".join(map(str, entries)), f"[{', '.join(map(str, entries))}]"
+    if not several:
+        return
+    grid_text = f"{name}={grid.replace(' ', '')}"
+    command = f"`eqsolve sweep {_spoken(model)} --grid {shlex.quote(grid_text)} --out sweep.nc`"
+    raise ParameterError(
+        f"`{name}` of model `{model.name}` takes one value, got {_clip(values)}; a sweep solves for several: "
+        f"eqsolve.sweep({'model' if model.file is None else repr(_spoken(model))}, {{{name!r}: {_clip(values)}}})"
+        + (f", on the command line {_clip(command, 200)}" if model.file is not None else "")
+    )
+
+
+def _spoken(model: Model) -> str:
+    """Return what names a model on the command line: its name, or its file where it is not found by name."""
+    from eqsolve.errors import EqsolveError
+    from eqsolve.language.loading import find
+
+    try:
+        return model.name if str(find(model.name)) == model.file else str(model.file)
+    except EqsolveError:
+        return str(model.file)
 
 
 def _outside_domain(item: Parameter, value: Expr) -> str | None:
@@ -163,6 +209,7 @@ def _law(model: Model, item: Random, given: Any, values: Mapping[Parameter, Expr
     if law is None:
         return None
     if not isinstance(law, Law):
+        refuse_several(model, item.name, law)
         law = read_value(law, what=f"the law of `{item.name}`")
         if not isinstance(law, Law):
             raise ParameterError(
@@ -200,7 +247,7 @@ def read_value(given: Any, *, what: str = "value") -> Any:
         return given
     if isinstance(given, str):
         return _parse(given, what)
-    if isinstance(given, bool) or given is None:
+    if isinstance(given, bool | bytes) or given is None:
         raise ParameterError(f"{what} takes a number, got {given!r}")
     if isinstance(given, Expr):
         if not given.is_number or (not given.is_real and given not in (S.Infinity, S.NegativeInfinity)):
@@ -266,6 +313,8 @@ def _build(node: ast.expr, text: str) -> Any:
             return _call(name, arguments, text)
         case ast.Name(id=name):
             known = [*_CONSTANTS, *_FUNCTIONS, *law_names()]
+            if name in law_names():
+                raise ParameterError(f"the law {name} needs its parameters; usage: {law_names()[name].usage}")
             raise ParameterError(f"{_clip(repr(text))} names `{name}`, which is not known{did_you_mean(name, known)}")
     return _refuse(node, text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
 
@@ -330,7 +379,8 @@ def _call(name: str, arguments: list[ast.expr], text: str) -> Any:
         return _FUNCTIONS[name](value).evalf(40)
     laws = law_names()
     if name not in laws:
-        raise ParameterError(f"there is no law or function `{name}`{did_you_mean(name, [*laws, *_FUNCTIONS])}")
+        near = did_you_mean(name, [*laws, *_FUNCTIONS]) or f" (there are: {', '.join([*laws, *_FUNCTIONS])})"
+        raise ParameterError(f"there is no law or function `{name}`{near}")
     match arguments:
         case [ast.Constant(value=str() as file)] if laws[name] is Empirical:
             return Empirical(file)  # the only text inside a law, and never more than a file's name

@@ -46,6 +46,8 @@ def _declare(cls: Any, names: str, latex: str | None, **kwargs: Any) -> Any:
     parts = names.replace(",", " ").split()
     if not parts:
         raise ModelError(f"{here()}a {cls.kind_name} needs a name, got an empty string")
+    if latex is not None and not isinstance(latex, str):
+        raise ModelError(f"{here()}latex= takes a text such as r'\\lambda', got {latex!r}")
     if latex is not None and len(parts) > 1:
         raise ModelError(f"{here()}latex= goes with one name, got {len(parts)}: {names!r}")
     made = tuple(cls(part, latex, **kwargs) for part in parts)
@@ -94,6 +96,8 @@ def random(names: str, law: Any = None, *, latex: str | None = None) -> Any:
     Several names with a joint law (``Product``, or an ``Empirical`` sample with several columns) are drawn together;
     several names with a scalar law are independent copies.
     """
+    if not isinstance(names, str):
+        raise ModelError(f"{here()}a random variable is declared by its name, a text such as 'x'; got {names!r}")
     if law is not None and not isinstance(law, Law):
         hint = "give its parameters" if isinstance(law, type) else f"a fixed number is Point({law!r})"
         raise ModelError(
@@ -138,7 +142,7 @@ def response(names: str, *, latex: str | None = None) -> Any:
 def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assumptions: bool) -> Any:
     """Declare the scalar unknowns of a fixed point or of a transform equation.
 
-    ``domain`` is an open interval ``(lowest, highest)`` of two numbers in which a solution is looked for.
+    ``domain`` is a closed interval ``(lowest, highest)`` of two numbers in which a solution is looked for, ends included.
     """
     if domain is None:
         return _declare(Unknown, names, latex, **assumptions)
@@ -148,7 +152,7 @@ def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assum
     if not all(end.is_Number and end.is_finite for end in ends) or not ends[0] < ends[1]:
         raise ModelError(f"{here()}domain= of `{names}` takes two increasing numbers, got {domain!r}")
     if ends[0] >= 0:
-        assumptions.setdefault("positive", True)
+        assumptions.setdefault("positive" if ends[0] > 0 else "nonnegative", True)
     return _declare(Unknown, names, latex, extra=ends, **assumptions)
 
 

@@ -90,6 +90,14 @@ class Equation:
         return Equation(self.lhs.xreplace(mapping), self.rhs.xreplace(mapping), self.location, order)
 
 
+def _unquoted(side: Any) -> str:
+    if isinstance(side, str):
+        return "; write it with declared symbols, not as text"
+    if getattr(side, "shape", ()) != () or isinstance(side, list | tuple):
+        return "; write one equation for each entry"
+    return "; write what it computes" if callable(side) else ""
+
+
 def Eq(lhs: Any, rhs: Any) -> Equation:
     """Declare that two sides are equal: ``Eq(w(t).diff(t), -w(t))``.
 
@@ -101,8 +109,8 @@ def Eq(lhs: Any, rhs: Any) -> Equation:
     for side in (lhs, rhs):
         try:
             sides.append(sympify(side, strict=True))  # text would be evaluated as Python code
-        except sympy.SympifyError:
-            raise ModelError(f"{location}: Eq takes two expressions, got {side!r}") from None
+        except (sympy.SympifyError, TypeError):
+            raise ModelError(f"{location}: Eq takes two expressions, got {side!r}{_unquoted(side)}") from None
         if not isinstance(sides[-1], Expr):
             hint = "; call it with its times" if isinstance(sides[-1], Head) else ""
             raise ModelError(f"{location}: Eq takes two expressions, got `{side}`{hint}")

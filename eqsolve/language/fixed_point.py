@@ -277,6 +277,8 @@ def normalise_scalar(field: str, value: Any) -> Any:
             if value is not None and not isinstance(value, Minimiser):
                 raise ModelError(f"{where}: minimises= takes a Minimiser(...), got {value!r}")
         case "law_of" | "cases":
+            if not isinstance(value, Iterable):
+                raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {value!r}")
             pairs = [(True, value)] if isinstance(value, str) else list(value)
             for pair in pairs:
                 if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, UsageError
 from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
 from eqsolve.language.source import Location, user_location
@@ -101,6 +101,8 @@ class Flow(Model):
         Rows and columns of the kernels that vanish are left out. Where a single loss gradient is linear in the fields,
         the fields are eliminated; ``eliminate=False`` keeps them, ``True`` insists.
         """
+        if not isinstance(eliminate, bool | None):
+            raise UsageError(f"eliminate= takes True or False, got {eliminate!r}")
         return later("dmft")(self, eliminate)
 
     def infinite_data(self) -> System:

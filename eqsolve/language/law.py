@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sympy import Basic, Expr, Rational, SympifyError, Tuple, sympify
+from sympy import Basic, Dict, Expr, Rational, SympifyError, Tuple, sympify
+from sympy.logic.boolalg import BooleanAtom
 
 from eqsolve.errors import ParameterError
 from eqsolve.language.nodes import E
@@ -32,7 +33,7 @@ def exact_value(value: Any) -> Any:
         return Rational(repr(float(value)))
     try:
         return sympify(value, strict=True)
-    except SympifyError:
+    except (SympifyError, TypeError):
         raise ParameterError(f"{here()}expected a number or an expression, got {value!r}") from None
 
 
@@ -56,12 +57,18 @@ class Law(Basic):
     def validate(self) -> None:
         """Raise a ParameterError when the parameters are numbers and out of range."""
         if all(not arg.free_symbols and not arg.has(E) for arg in self.args if isinstance(arg, Expr)):
-            problem = self._unusable() or self._problem()
+            try:
+                problem = self._unusable() or self._problem()
+            except TypeError:  # a list, say, where a number belongs
+                problem = "its parameters must be numbers"
             if problem:
                 raise ParameterError(f"{here()}law {self}: {problem}; usage: {self.usage}")
 
     def _unusable(self) -> str | None:
         numbers = [item for arg in self.args for item in (arg if isinstance(arg, Tuple) else (arg,))]
+        strange = [item for item in numbers if isinstance(item, Dict | BooleanAtom)]
+        if strange:
+            return f"a parameter must be a number, got {strange[0]}"
         odd = [item for item in numbers if isinstance(item, Expr) and not (item.is_real and item.is_finite)]
         odd = [item for item in odd if not item.free_symbols]
         return f"a parameter must be a finite real number, got {odd[0]}" if odd else None

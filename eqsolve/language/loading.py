@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import EqsolveError, ModelError, UsageError, did_you_mean
 
@@ -78,6 +77,8 @@ def find(name: str) -> Path:
             raise UsageError(f"there is no model file {name!r}")
         return path.resolve()
     files = _files()
+    if name not in files and Path(name).is_file():
+        raise UsageError(f"{name!r} is no model file; a model file is written in Python and ends in .py")
     if name not in files:
         searched = ", ".join(str(folder) for folder in folders() if folder.is_dir()) or "no folder"
         raise UsageError(
@@ -90,12 +91,12 @@ _LOADED: dict[tuple[str, int, int], Model] = {}
 _LOADING: list[str] = []
 
 
-def load(name: str) -> Model:
+def load(name: str | os.PathLike[str]) -> Model:
     """Return the model of that name, or of a file given by its path.
 
     A model file is Python code and runs when it is loaded: load only files you trust.
     """
-    path = find(name)
+    path = find(_as_text(name))
     state = path.stat()
     key = (str(path), state.st_mtime_ns, state.st_size)
     if key not in _LOADED:
@@ -107,6 +108,12 @@ def load(name: str) -> Model:
         finally:
             _LOADING.pop()
     return _LOADED[key]
+
+
+def _as_text(name: Any) -> str:
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(f"load takes a model's name or the path of its file, got {name!r}")
+    return str(name)
 
 
 def _run(path: Path) -> Model:
@@ -126,7 +133,9 @@ def _run(path: Path) -> Model:
         name = Path(error.filename).name if error.filename else path.name
         raise ModelError(f"{name}:{error.lineno}: {error.msg}\n    {(error.text or '').strip()}") from None
     except Exception as error:
-        raise ModelError(_their_line(path, error)) from error
+        from eqsolve.language.foreign import describe_exception
+
+        raise ModelError(describe_exception(path, error)) from error
     except SystemExit as error:
         raise ModelError(
             f"{path.name} stops the program with exit({error.code!r}); a model file only declares"
@@ -148,11 +157,3 @@ def _run(path: Path) -> Model:
             f"{path.name}: the model is named `{model.name}`; a model's name is its file's stem, `{path.stem}`"
         )
     return model._with(doc=module.__doc__, file=str(path))
-
-
-def _their_line(path: Path, error: BaseException) -> str:
-    """Describe an exception at the innermost line of the user's file, not at ours."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    where = f"{path.name}:{frames[-1].lineno}" if frames else path.name
-    line = f"\n    {frames[-1].line}" if frames and frames[-1].line else ""
-    return f"{where}: {type(error).__name__}: {error}{line}"

@@ -137,6 +137,7 @@ class Model(Mapping[str, Equation]):
             raise ModelError(f"{self.location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
         put(self, "equations", self._checked(tuple(eqs)))
         for field, value in given.items():
+            _shaped(field, value, self.location)
             part = self._normalise(field, value)
             if isinstance(part, Table):  # None removes an entry, here as in replace()
                 part = Table((key, entry) for key, entry in part.items() if entry is not None)
@@ -154,10 +155,12 @@ class Model(Mapping[str, Equation]):
             if not isinstance(equation, Equation):
                 raise ModelError(f"{self.location}: eqs= takes equations made by Eq(lhs, rhs), got {equation!r}")
             if equation.key in seen and self.kind == "System":
-                raise ModelError(
-                    f"two equations for `{equation.key}`: {seen[equation.key].location} and {equation.location}; "
-                    "keep one, or give them different left-hand sides"
-                )
+                both = (seen[equation.key], equation)
+                at_start = [item for item in both if item.target is not None and not item.target.has(Time)]
+                fix = "keep one, or give them different left-hand sides"
+                if at_start:
+                    fix = f"a value at the start belongs into init={{{equation.key}: ...}}, not into an equation"
+                raise ModelError(f"two equations for `{equation.key}`: {both[0].location} and {both[1].location}; {fix}")
             seen[equation.key] = equation
         return equations
 
@@ -224,6 +227,8 @@ class Model(Mapping[str, Equation]):
 
     def symbols(self, names: str) -> Any:
         """Return the model's symbols by name: ``w, t = model.symbols("w t")``."""
+        if not isinstance(names, str):
+            raise ModelError(f"{user_location()}: symbols takes names in a text, such as 'w t'; got {names!r}")
         parts = names.replace(",", " ").split()
         for part in parts:
             if part not in self.names:
@@ -262,8 +267,14 @@ class Model(Mapping[str, Equation]):
         unknown = sorted(set(changes) - set(self.content) - {"doc"})
         if unknown:
             raise ModelError(
-                f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], self.content)}"
+                f"{location}: a {self.kind} has no part `{unknown[0]}`{did_you_mean(unknown[0], ['eqs', *self.content])}"
             )
+        if not isinstance(eqs, Iterable):
+            raise ModelError(f"{location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
+        if name is not None and not isinstance(name, str):
+            raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
+        for field, value in changes.items():
+            _shaped(field, value, location)
         fresh = self._checked(tuple(eqs))
         normal = {key: self._normalise(key, value) for key, value in changes.items()}
         mine, theirs = self._bind_by_name(fresh, normal)
@@ -307,6 +318,8 @@ class Model(Mapping[str, Equation]):
 
     def subs(self, values: Mapping[Any, Any] | None = None, **by_name: Any) -> Self:
         """Return the model with symbols replaced by expressions or numbers, by symbol or by name."""
+        if not isinstance(values, Mapping | None):
+            raise ModelError(f"{user_location()}: subs takes values by symbol or name, such as {{alpha: 0.3}}; got {values!r}")
         mapping = {(self.symbols(k) if isinstance(k, str) else k): exact_value(v) for k, v in (values or {}).items()}
         mapping.update({self.symbols(key): exact_value(value) for key, value in by_name.items()})
         mapping = through_laws(mapping, self.randoms)
@@ -337,6 +350,31 @@ class Model(Mapping[str, Equation]):
         return str(self.show()._repr_latex_())
 
 
+_TABLES = {
+    "laws": "processes to laws, {z: GP(...)}",
+    "init": "functions to their values at the start, {w: 0}",
+    "defaults": "parameters to values, {alpha: 0.3}",
+    "observables": "names to expressions, {'loss': C(t, t)}",
+    "variables": "names to expressions, {'w': w}",
+    "constraints": "functions to equations, {mu: Eq(C(t, t), 1)}",
+    "substitute": "unknowns to expressions, {w: sinh(theta(t))}",
+    "exact": "unknowns to closed forms, {y(t): exp(-t)}",
+    "state": "states to their values at the start, {u: 1}",
+    "drift": "states to expressions, {u: -g}",
+}
+_LISTS = ("conditions", "weights", "fields", "loss_gradient", "gradients")
+
+
+def _shaped(field: str, value: Any, location: Location | None) -> None:
+    """Raise unless a table is given where one belongs, a list where one belongs, and a text where one belongs."""
+    if field in _TABLES and not isinstance(value, Mapping) and (value is not None or field in ("state", "drift")):
+        raise ModelError(f"{location}: {field}= maps {_TABLES[field]}; got {value!r}")
+    if field in _LISTS and (isinstance(value, str | Basic) or not isinstance(value, Iterable)):
+        raise ModelError(f"{location}: {field}= takes a list, [...]; got {value!r}")
+    if field in ("flow", "cite") and not isinstance(value, str | None):
+        raise ModelError(f"{location}: {field}= takes a name, a text; got {value!r}")
+
+
 def _mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:
     def change(item: Any) -> Any:
         return item.map(mapping) if isinstance(item, Equation) else item.xreplace(dict(mapping))
@@ -362,7 +400,7 @@ def expressions(values: Mapping[Any, Any] | None, location: Location | None, wha
             raise ModelError(f"{location}: {what} are named by identifiers, got {key!r}")
         try:
             item = None if value is None else sympify(value, strict=True)
-        except SympifyError:
+        except (SympifyError, TypeError):
             item = value
         if item is not None and not isinstance(item, Expr):
             raise ModelError(f"{location}: {what} `{key}` must be an expression, got {value!r}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from sympy import Basic, Expr, ImmutableMatrix, Symbol, Tuple, oo
 from sympy.core.containers import Tuple as TupleType
+from sympy.logic.boolalg import Boolean
 
 from eqsolve.errors import ModelError
 from eqsolve.language.source import here
@@ -25,7 +26,13 @@ class E(Node):
     """Expectation over every random variable and process in the argument."""
 
     def __new__(cls, argument: Any) -> E:
-        obj: E = Expr.__new__(cls, as_expression(argument, "E"))
+        inner = as_expression(argument, "E")
+        if isinstance(inner, Boolean) and not isinstance(inner, Symbol):
+            raise ModelError(
+                f"{here()}E takes an expression, got the condition `{inner}`; its probability is "
+                f"E(sympy.Piecewise((1, {inner}), (0, True)))"
+            )
+        obj: E = Expr.__new__(cls, inner)
         return obj
 
     @property

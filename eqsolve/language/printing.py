@@ -30,7 +30,7 @@ class _Written:
 
     def parts(self, expr: Expr) -> list[Expr] | None:
         found = self.order_of_terms.get(expr)
-        return list(found) if found else None
+        return list(found) if found and expr not in found else None  # a sum that is written with a term that vanishes
 
     def _print_Add(self, expr: Add, order: Any = None) -> str:
         terms = self.parts(expr)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from sympy import Basic, Expr, Symbol, SympifyError, sympify
+from sympy import Atom, Basic, Expr, Symbol, SympifyError, sympify
 from sympy.core.assumptions import _assume_defined
 from sympy.core.facts import InconsistentAssumptions
 from sympy.core.function import Derivative
@@ -32,43 +32,15 @@ __all__ = [
     "Unknown",
     "Value",
     "as_expression",
+    "as_scalar",
 ]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*'*\Z")
 GREEK = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "rho",
-    "sigma",
-    "tau",
-    "phi",
-    "chi",
-    "psi",
-    "omega",
-    "Gamma",
-    "Delta",
-    "Theta",
-    "Lambda",
-    "Xi",
-    "Pi",
-    "Sigma",
-    "Phi",
-    "Psi",
-    "Omega",
-    "pi",
-]
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",
+    "xi", "rho", "sigma", "tau", "phi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi",
+    "Sigma", "Phi", "Psi", "Omega", "pi",
+]  # fmt: skip
 _ASSUMPTIONS = sorted({"positive", "nonnegative", "negative", "integer", *_assume_defined})
 _SPELLED = {"lam": r"\lambda", "star": "*", "tilde": r"\sim"}
 
@@ -107,9 +79,17 @@ def as_expression(value: Any, what: str) -> Any:
     """Return a value as sympy has it. Text is refused: sympy would evaluate it as Python code."""
     try:
         return sympify(value, strict=True)
-    except SympifyError:
+    except (SympifyError, TypeError):
         hint = "; write it with declared symbols, not as text" if isinstance(value, str) else ""
         raise ModelError(f"{here()}{what} takes an expression, got {value!r}{hint}") from None
+
+
+def as_scalar(value: Any, what: str) -> Expr:
+    """Return a value as an expression that stands for a number."""
+    expr = as_expression(value, what)
+    if not isinstance(expr, Expr):
+        raise ModelError(f"{here()}{what} takes an expression, got `{value}`")
+    return expr
 
 
 class Named(Symbol):
@@ -123,6 +103,8 @@ class Named(Symbol):
     def __new__(cls, name: str, latex: str | None = None, extra: tuple[Any, ...] = (), **assumptions: bool) -> Named:
         check_name(name, cls.kind_name)
         for word in assumptions:
+            if not isinstance(assumptions[word], bool | None):
+                raise ModelError(f"{here()}`{name}`: {word}= takes True or False, got {assumptions[word]!r}")
             if word not in _ASSUMPTIONS:
                 raise ModelError(
                     f"{here()}`{name}`: there is no assumption `{word}`{did_you_mean(word, _ASSUMPTIONS)}"
@@ -179,7 +161,7 @@ class Random(Named):
 
 
 class Unknown(Named):
-    """A scalar unknown of a fixed point or of a transform equation (``extra`` holds an open interval, if declared)."""
+    """A scalar unknown of a fixed point or of a transform equation (``extra`` holds a closed interval, if declared)."""
 
     kind_name = "unknown"
 
@@ -212,8 +194,11 @@ class Gradient(Named):
     kind_name = "gradient"
 
 
-class Head(Basic):
-    """The name of an unknown function of time; calling it with times gives its value there."""
+class Head(Atom):
+    """The name of an unknown function of time; calling it with times gives its value there.
+
+    It is an atom: sympy takes expressions apart down to their atoms and puts them together again.
+    """
 
     arity: ClassVar[int] = 1
     kind_name: ClassVar[str] = "function"
@@ -310,6 +295,13 @@ class Value(Expr):
     @property
     def moments(self) -> tuple[Expr, ...]:
         return self.args[1:]
+
+    def diff(self, *symbols: Any, **assumptions: Any) -> Any:
+        """Return the derivative, as sympy does; in equations it is one in a time, ``w(t).diff(t)``."""
+        if not symbols or not all(isinstance(item, Basic | int | tuple) for item in symbols) or isinstance(symbols[0], int):
+            got = ", ".join(map(repr, symbols)) or "nothing"
+            raise ModelError(f"{here()}`{self}` is differentiated in a time, `{self}.diff({self.moments[0]})`; got {got}")
+        return super().diff(*symbols, **assumptions)
 
     def _eval_derivative(self, variable: Expr) -> Expr:
         if variable in self.moments:

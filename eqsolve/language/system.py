@@ -208,6 +208,8 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Ex
             target = key
         else:
             raise ModelError(f"{where}: init= maps functions to values, got the key `{key}`")
+        if target in table:
+            raise ModelError(f"{where}: init= gives `{target}` two values, `{table[target]}` and `{value}`; keep one of them")
         if isinstance(value, Law) and not isinstance(target, Process):
             raise ModelError(f"{where}: `{target}` is deterministic and cannot start from a random law; got {value}")
         table[target] = value if value is None or isinstance(value, Law) else exact_value(value)

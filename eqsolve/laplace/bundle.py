@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Pow, cse, lambdify
+from sympy import Basic, Dummy, Expr, Pow, cse
 
+from eqsolve.compile.lowering import Module, as_function
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Random
 from eqsolve.laplace.expectation import Rule
@@ -47,16 +48,16 @@ class Bundle:
                 return expr.func(self._shield(expr.func(*fixed), points), *(self._shield(a, points) for a in rest))
         return expr.func(*(self._shield(arg, points) for arg in expr.args))
 
-    def functions(self, module: str) -> tuple[Any, Any]:
+    def functions(self, module: Module) -> tuple[Any, Any]:
         if module not in self._made:
-            modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
             shared = _reciprocals if module == "numpy" else True
             self._made[module] = tuple(
-                lambdify(arguments, body, modules, cse=shared) for arguments, body in (self._arguments, self._outer)
+                as_function(arguments, body, module, real=False, shared=shared)
+                for arguments, body in (self._arguments, self._outer)
             )
         return self._made[module]
 
-    def static_values(self, rule: Rule, parameters: Mapping[Basic, Any], module: str) -> list[Array]:
+    def static_values(self, rule: Rule, parameters: Mapping[Basic, Any], module: Module) -> list[Array]:
         """Return the static random parts at every point of a rule."""
         if not self.statics:
             return []
@@ -71,6 +72,7 @@ class Bundle:
         if getattr(p, "ndim", 0):
             bodies = inner(np.asarray(R)[:, None], p[:, None], *parameters, *statics)
             means = [b @ weights if np.ndim(b) == 2 and np.shape(b)[1] == weights.size
+                     else np.full(np.size(p), b @ weights) if np.ndim(b) == 1  # neither R nor p in it
                      else np.broadcast_to(b, (np.size(p), 1))[:, 0] * weights.sum() for b in bodies]  # fmt: skip
             return outer(R, p, *parameters, *means)
         if isinstance(R, complex) or isinstance(p, complex):  # numpy's scalars overflow to inf, Python's raise
@@ -138,13 +140,12 @@ class StaticParts:
         self.bodies = [expr.xreplace(swaps) for expr in expressions]
         self._made: dict[str, Any] = {}
 
-    def __call__(self, given: Mapping[Basic, Array], parameters: Mapping[Basic, Any], module: str) -> list[Array]:
+    def __call__(self, given: Mapping[Basic, Array], parameters: Mapping[Basic, Any], module: Module) -> list[Array]:
         columns, numbers = list(given.values()), list(parameters.values())
         for _, inverse in self.inverses:
             columns.append(inverse(columns, numbers, module))
         if module not in self._made:
-            modules = ["scipy", "numpy"] if module == "numpy" else "mpmath"
-            self._made[module] = lambdify(self.arguments, self.bodies, modules, cse=True)
+            self._made[module] = as_function(self.arguments, self.bodies, module)
         function, size = self._made[module], len(columns[0])
         if module == "numpy":
             return [np.asarray(made) * np.ones(size) for made in function(*columns, *map(float, numbers))]

@@ -24,11 +24,12 @@ class Candidate:
     Attributes
     ----------
     p, R
-        Where it is, and the transform there (inf at a pole).
+        Where it is, and the transform there (inf at a pole, and at a branch point at which it diverges).
     kind
-        "branch point", "pole" or "edge".
+        "branch point", "pole", "edge", or "singularity" where nothing but the place is known.
     exponent
-        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole; None at an edge.
+        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole, −1 − μ where
+        R ≈ … + c (p − p_c)^μ; None at an edge.
     amplitude
         The factor of t^ν e^{pt}; None where it is not known.
     error
@@ -53,6 +54,7 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     if track.kind == "pole":
         return _pole_candidate(prepared, track)
     error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
+    error = max(error, track.error)
     return Candidate(
         track.p, track.R, "edge", None, None, error,
         "a random denominator of the transform vanishes at the end of the law's support",
@@ -104,7 +106,8 @@ def _pole_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
         first, second, third = (value * (share * offset) ** near for value, share in zip(R, (1.0, 0.5, 0.25), strict=True))
         residue = (4 * (2 * third - second) - (2 * second - first)) / 3  # its powers of the offset up to the second are gone
         return Candidate(track.p, np.inf, "pole", float(near - 1), residue / math.factorial(near - 1), error, words)
-    return Candidate(track.p, np.inf, "edge", order - 1, None, error, words)
+    kind = "edge" if prepared.has_density else "branch point"
+    return Candidate(track.p, np.inf, kind, order - 1, None, error, words)
 
 
 def complex_candidate(prepared: Prepared, item: Complex) -> Candidate:
@@ -114,7 +117,27 @@ def complex_candidate(prepared: Prepared, item: Complex) -> Candidate:
     if prepared.transform.is_linear:
         d = prepared(0.0 + 0.0j, item.p)
         return Candidate(item.p, item.R, "pole", 0.0, -d.h / d.h_Rp, 1e-14 * abs(item.p), words)
+    order = _order(prepared, item.p)
+    if order > 1:
+        return Candidate(item.p, item.R, "branch point", 1 / order - 1, None, POLE * abs(item.p), words)
     return Candidate(item.p, item.R, "pole", 0.0, _residue(prepared, item.p), POLE * abs(item.p), words)
+
+
+def _order(prepared: Prepared, at: complex) -> int:
+    """Return k of p − p_c ∝ R^{−k} where 1/R vanishes: 1 at a pole; else R ~ (p − p_c)^{−1/k} is an infinite branch point."""
+    size, p, gaps = 1e8, at, []
+    for _ in range(60):
+        for _ in range(20):
+            d = prepared(complex(size), p)
+            p = p - d.h / d.h_p
+            if abs(d.h / d.h_p) <= 1e-15 * abs(p):
+                break
+        gaps.append(abs(p - at))
+        if gaps[-1] > 1e-3 * abs(at):
+            break
+        size /= 2
+    steady = len(gaps) > 1 and 0 < gaps[-2] < gaps[-1] < 0.1 * abs(at)
+    return max(round(float(np.log2(gaps[-1] / gaps[-2]))), 1) if steady else 1
 
 
 def _residue(prepared: Prepared, at: complex) -> complex:
@@ -148,8 +171,8 @@ def ties(candidates: list[Candidate], tolerance: float) -> tuple[Candidate, ...]
 
 def residual_of(prepared: Prepared, best: Candidate, precision: int | None) -> tuple[float, float]:
     """Return |h| and |h_R| at a branch point relative to their terms, and the error of R there."""
-    if best.kind != "branch point":
-        return 0.0, float("inf") if best.kind == "pole" else best.error
+    if best.kind != "branch point" or prepared.transform.is_linear or not np.isfinite(complex(best.R)):
+        return 0.0, best.error if np.isfinite(complex(best.R)) else float("inf")
     if precision is not None:
         return float(10.0**-precision), float(abs(best.R)) * 10.0**-precision
     d = prepared(best.R, best.p)
@@ -164,8 +187,13 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
     """Repeat Newton's method in mpmath numbers from the double-precision answer."""
     import mpmath
 
-    if best.kind == "edge":
-        raise SolverError("an edge of a law is known in double precision only; leave out precision=")
+    if best.kind not in ("pole", "branch point") or (
+        best.kind == "branch point" and (prepared.transform.is_linear or not np.isfinite(complex(best.R)))
+    ):
+        where = f"{complex(best.p):.6g}"
+        raise SolverError(f"the {best.kind} at p = {where} is known in double precision only; leave out precision=")
+    if best.kind == "pole" and best.exponent != 0:
+        raise SolverError("a pole of higher order is known in double precision only; leave out precision=")
     with mpmath.workdps(precision + 15):
         function = prepared.precise(precision)
         p = mpmath.mpc(best.p) if complex(best.p).imag else mpmath.mpf(float(best.p))
@@ -185,8 +213,11 @@ def _precise_pole(function: Any, p: Any, linear: bool, precision: int) -> Any:
     if not linear:
         raise SolverError("a pole of a transform that is not linear in R is known in double precision only")
     for _ in range(100):
-        d = function(mpmath.mpf(0), p)
-        step = d.h_R / d.h_Rp
+        try:  # Newton's method for 1/R = −h_R/h(0, p), which a numerator that vanishes too does not mislead
+            d = function(mpmath.mpf(0), p)
+            step = d.h_R * d.h / (d.h_Rp * d.h - d.h_R * d.h_p)
+        except ZeroDivisionError:  # right at the pole
+            return p
         p -= step
         if abs(step) <= mpmath.mpf(10) ** -(precision + 5) * (abs(p) + mpmath.mpf(10) ** -precision):
             return p

@@ -28,7 +28,7 @@ class Part:
     """A part of a law with a density: x = point(y), with the density in y, for low < y < high.
 
     The functions take y and the library whose functions they use, numpy or mpmath; the numbers are floats or mpmath's, as
-    those of the law are.
+    those of the law are. The ends leave out what has no weight in double precision; ``support`` are the true ends, of x.
     """
 
     mass: Any
@@ -36,6 +36,7 @@ class Part:
     density: Coordinate
     low: Any
     high: Any
+    support: tuple[Any, Any] = (-np.inf, np.inf)
 
 
 def density_parts(law: Law, digits: int | None = None) -> list[Part]:
@@ -49,12 +50,12 @@ def density_parts(law: Law, digits: int | None = None) -> list[Part]:
             return [_gaussian(p, 0, variance, reach)] if variance != 0 and p != 0 else []
         case Uniform():
             width = law.high - law.low
-            return [Part(1, lambda y, lib: y, lambda y, lib: 1 / width + 0 * y, law.low, law.high)]
+            return [Part(1, lambda y, lib: y, lambda y, lib: 1 / width + 0 * y, law.low, law.high, (law.low, law.high))]
         case Laplace():
             scale = law.scale
             wide = scale * (40 if digits is None else 3 * digits)
-            below = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(y / scale) / scale, -wide, 0 * wide)
-            above = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(-y / scale) / scale, 0 * wide, wide)
+            below = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(y / scale) / scale, -wide, 0 * wide, (-np.inf, 0.0))
+            above = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(-y / scale) / scale, 0 * wide, wide, (0.0, np.inf))
             return [below, above]
         case StudentT():
             return [_student(law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2)]
@@ -62,7 +63,7 @@ def density_parts(law: Law, digits: int | None = None) -> list[Part]:
             return [_marchenko_pastur(law.delta)]
         case Mixture():
             return [
-                Part(weight * part.mass, part.point, part.density, part.low, part.high)
+                Part(weight * part.mass, part.point, part.density, part.low, part.high, part.support)
                 for weight, component in zip(law.probabilities, law.laws, strict=True)
                 for part in density_parts(component, digits)
             ]
@@ -99,7 +100,8 @@ def _marchenko_pastur(delta: Any) -> Part:
 
     import mpmath
 
-    return Part(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi)
+    ends = ((1 - delta**-0.5) ** 2, (1 + delta**-0.5) ** 2)
+    return Part(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi, ends)
 
 
 @functools.lru_cache(maxsize=4)

@@ -120,6 +120,47 @@ class LawSource:
         )
 
 
+    def ladders(self) -> list[dict[str, Array]]:
+        """Return values that go out to the ends of the support of each variable, with the others at some place of theirs."""
+        from eqsolve.laplace.support import law_ladders
+
+        usual = {name: self._usual(name) for name in self.laws}
+        return [
+            {key: ladder if key == name else np.full(len(ladder), usual[key]) for key in self.laws}
+            for name in self.laws
+            for ladder in law_ladders(self.laws[name].numeric())
+        ]
+
+    def _usual(self, name: str) -> float:
+        points, weights = _join(_atoms(self.laws[name], None), self._continuous(name))
+        return float(points[int(np.argmax(weights))])
+
+    def _continuous(self, name: str) -> tuple[Array, Array]:
+        law = self.laws[name]
+        return _resolved(law, None, None)[:2] if density_parts(law.numeric()) else (np.zeros(0), np.zeros(0))
+
+    def tail(self, probe: Probe) -> float:
+        """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""
+        largest = 0.0
+        usual = {name: self._usual(name) for name in self.laws}
+        for name, law in self.laws.items():
+            for part in density_parts(law.numeric()):
+                y = np.linspace(float(part.low), float(part.high), 401)
+                x = part.point(y, np) * np.ones_like(y)
+                bodies = probe({key: x if key == name else np.full(len(x), value) for key, value in usual.items()})
+                shares = np.nan_to_num(np.abs(bodies * part.density(y, np)), nan=0.0)
+                for place, end in ((0, part.support[0]), (-1, part.support[1])):
+                    if np.isinf(float(end)):
+                        largest = max(largest, float((shares[:, place] / (np.sum(shares, axis=1) + 1e-300)).max()))
+        return largest
+
+    def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
+        """Return where functions of the variables are smallest and largest over the whole support."""
+        from eqsolve.laplace.support import law_extremes
+
+        return law_extremes({name: law.numeric() for name, law in self.laws.items()}, function)
+
+
 def _atoms(law: HasLaw, digits: int | None) -> tuple[Array, Array]:
     if digits is None:
         table = np.array(law.numeric().atoms_of(), dtype=float).reshape(-1, 2)
@@ -176,8 +217,11 @@ def _precise_parts(law: HasLaw, digits: int) -> list[Part]:
         return density_parts(law.numeric(digits + 15), digits)
 
 
-def as_source(laws: Any) -> Source:
+def as_source(laws: Any, names: tuple[str, ...] = ()) -> Source:
     """Return the source behind laws by name, a distribution of a solved fixed point, or a source itself."""
+    if hasattr(laws, "source") and names and set(names) <= set(laws.names):
+        first = [name for name in names if name == laws.names[0]]
+        return laws.source((*first, *(name for name in names if name not in first)))
     if laws is None:
         return PointSource({}, [1.0])
     if hasattr(laws, "rule") and hasattr(laws, "names"):

@@ -139,6 +139,8 @@ class Prepared:
         self._distances = transform._distances
         self._extremes: dict[str, list[Array]] = {}  # shared by copies
         self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
+        if not hasattr(source, "first_rule"):  # of a solved fixed point, it is dear, and looked for when it matters
+            self.look_for_extremes()
 
     def _outline(self, values: Mapping[str, Array]) -> Array:
         """Return what points to begin with must resolve: the random parts of the transform and one over them."""
@@ -147,6 +149,7 @@ class Prepared:
         with np.errstate(all="ignore"):
             return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
 
+    @np.errstate(all="ignore")
     def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
         """Return the random parts of denominators at values of the random variables."""
         assert self._distances is not None
@@ -165,6 +168,11 @@ class Prepared:
             whole = {key: np.concatenate([column, ends[key]]) for key, column in rule.values.items()} if ends else rule.values
             self._distance_columns = self._with_extremes(self._distance_statics(whole))
 
+    @property
+    def has_density(self) -> bool:
+        """Whether a law behind has more than atoms, so that its rule is good away from its support only."""
+        return bool(self.rule.ends) or hasattr(self.source, "first_rule")
+
     def _with_extremes(self, columns: list[Array]) -> list[Array]:
         """Add the ends of the law's support to the random parts of denominators, once they are known."""
         known = self._extremes.get("statics")
@@ -177,8 +185,10 @@ class Prepared:
         """
         if self._distances is None or "statics" in self._extremes or not hasattr(self.source, "extremes"):
             return False
-        values = self.source.extremes(self._distance_statics)
-        self._extremes["statics"] = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
+        with np.errstate(all="ignore"):
+            values = self.source.extremes(self._distance_statics)
+            found = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
+        self._extremes["statics"] = found
         self._distance_columns = self._with_extremes(self._distance_columns)
         return True
 

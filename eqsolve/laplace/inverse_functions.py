@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sympy import Basic, lambdify
+from sympy import Basic
 
 from eqsolve.compile.increasing import increasing_roots
+from eqsolve.compile.lowering import as_function
 from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.nodes import InverseValue
 from eqsolve.numerics.arrays import Array
@@ -22,11 +23,11 @@ class InverseFunction:
     def __init__(self, node: InverseValue, randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
         y, arguments = node.variable, [*randoms, *parameters]
         slope = node.expression.diff(y)
-        self._target = lambdify(arguments, node.argument, "numpy")
-        self._ends = [lambdify(list(parameters), end, "numpy") for end in node.domain]
+        self._target = as_function(arguments, [node.argument])
+        self._ends = [as_function(list(parameters), [end]) for end in node.domain]
         self._plain = not node.expression.free_symbols & set(randoms)
-        self._both = lambdify([y, *arguments], [node.expression, slope], ["scipy", "numpy"], cse=True)
-        self._precise = lambdify([y, *arguments], [node.expression - node.argument, slope], "mpmath", cse=True)
+        self._both = as_function([y, *arguments], [node.expression, slope])
+        self._precise = as_function([y, *arguments], [node.expression - node.argument, slope], "mpmath")
 
     def __call__(self, columns: Sequence[Array], numbers: Sequence[Any], module: str) -> Array:
         """Return the roots; the columns hold the random variables' values at the points."""
@@ -37,8 +38,8 @@ class InverseFunction:
 
     def _floats(self, columns: list[Array], numbers: list[float]) -> Array:
         size = len(columns[0])
-        target = self._target(*columns, *numbers) * np.ones(size)
-        low, high = (np.asarray(float(end(*numbers))) for end in self._ends)
+        target = self._target(*columns, *numbers)[0] * np.ones(size)
+        low, high = (np.asarray(float(end(*numbers)[0])) for end in self._ends)
 
         def value_and_slope(y: Array, places: Array) -> tuple[Array, Array]:
             given = columns if len(places) == size else [column[places] for column in columns]

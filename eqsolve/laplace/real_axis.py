@@ -51,6 +51,8 @@ class RealTrack:
         The points (R, p) passed, from right to left.
     bracket
         h_R before and behind a branch point, or a(p) around the pole of a linear h; None where there is no bracket.
+    error
+        At an edge, how far its place still moved with the last step.
     """
 
     kind: str
@@ -59,6 +61,7 @@ class RealTrack:
     scale: float
     points: tuple[tuple[float, float], ...]
     bracket: tuple[float, float] | None = None
+    error: float = 0.0
 
 
 def far_right(prepared: Prepared, start: float | None = None) -> Start:
@@ -69,9 +72,11 @@ def far_right(prepared: Prepared, start: float | None = None) -> Start:
             again, good_again = newton_R(prepared, R, 2 * far)
             if good and good_again and abs(R) < 0.1 * far and abs(again) <= 1.5 * abs(R) + 1e-6:
                 return Start(float(R), far)
+    R, p = prepared.transform.unknown, prepared.transform.variable
     raise SolverError(
         "the transform has no bounded solution far to the right, where that of an ordinary function is bounded; "
-        "is it the transform of a distribution? multiply it by a power of p, or give start= near the solution you mean"
+        f"is it the transform of a distribution? divide it by a power of {p}, or name the value of {R} there that you mean: "
+        f'solve(..., start={{"{R}": value}}), rightmost_singularity(..., start=value)'
     )
 
 
@@ -82,7 +87,7 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
     low = -4 * scale if low is None else low
     largest, points = abs(R), [(R, p)]
     last: dict[str, float] = {}
-    resolved, first = np.inf, 0.0
+    resolved, first, edges = np.inf, 0.0, [np.inf]
     for _ in range(_STEPS):
         d = prepared(R, p)
         F, slope = d.h_R, d.slope
@@ -112,7 +117,9 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
                 return found
         last = guesses
         if near < 1e-11 * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
-            return RealTrack("edge", R, p - lengths[2], scale, tuple(points))
+            moved = 3 * abs(p - lengths[2] - edges[-1])
+            return RealTrack("edge", R, p - lengths[2], scale, tuple(points), None, moved if np.isfinite(moved) else 0.0)
+        edges.append(p - lengths[2])
         if p <= low:
             break
         R, p = _advance(prepared, R, p, d, min(0.3 * min(lengths[:2]), 0.6 * lengths[2], 0.5 * scale, p - low))
@@ -127,7 +134,7 @@ def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
     while p > 1e-12:
         guess = 0.0 if prepared.transform.is_linear else R * _STRIDE ** -powers[0]
         new, good = newton_R(prepared, guess, p / _STRIDE, 12)
-        if not good:
+        if not good or not prepared.same_side((R, p), (float(new), p / _STRIDE)):
             break
         here = _powers(prepared, new, p / _STRIDE)
         if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > _ASYMPTOTIC:

@@ -14,10 +14,13 @@ from eqsolve.language.equations import Equation
 from eqsolve.laplace.axis_search import nearby, walk_real_axis
 from eqsolve.laplace.candidates import Candidate, complex_candidate, real_candidate, refine, residual_of, ties
 from eqsolve.laplace.expectation import as_source
+from eqsolve.laplace.explicit import Explicit
+from eqsolve.laplace.explicit_search import search_explicit
 from eqsolve.laplace.half_plane import Complex, Region, survey
 from eqsolve.laplace.implicit import ImplicitTransform, Prepared
 from eqsolve.laplace.newton import fold_newton
-from eqsolve.laplace.real_axis import RealTrack
+from eqsolve.laplace.real_axis import RealTrack, far_right
+from eqsolve.laplace.support import refuse_divergent, refuse_unbounded
 
 __all__ = ["Candidate", "SingularPoint", "find_singularity", "rightmost_singularity"]
 
@@ -65,7 +68,7 @@ class SingularPoint:
     def decay(self) -> str:
         """The decay in words."""
         power = "" if self.exponent in (None, 0) else f"t^({self.exponent:g}) "
-        text = f"{power}e^(-{float(self.rate):.12g} t)"
+        text = f"{power}e^({-float(self.rate):.12g} t)"
         if self.kind == "edge":
             text += ", times a power of t that depends on the law at its edge"
         if self.ties:
@@ -120,7 +123,8 @@ def rightmost_singularity(
         if item not in expr.free_symbols:
             raise UsageError(f"the transform `{expr}` does not contain its {role} `{item}`")
     bound = expr.subs(dict(values or {}))
-    prepared = ImplicitTransform(bound, unknown, variable).prepare(as_source(laws))
+    transform = ImplicitTransform(bound, unknown, variable)
+    prepared = transform.prepare(as_source(laws, tuple(item.name for item in transform.randoms)))
     return find_singularity(prepared, region=region, start=start, precision=precision, certify=certify)
 
 
@@ -139,9 +143,13 @@ def find_singularity(
     from there ends at a point with the same bracket around it. Not together with ``certify``.
     """
     with np.errstate(all="ignore"):
+        refuse_unbounded(prepared)
+        if prepared.transform.is_linear and not prepared.has_density:
+            return _find_explicit(prepared, region, start, precision, certify)
         track = None if near is None or certify else nearby(prepared, near)
         if track is None:
             track = walk_real_axis(prepared, start, region)
+        refuse_divergent(prepared, track.points)
         R0, p0 = track.points[0]
         if track.kind:
             low, height = track.p, 3 * track.scale if region is None else float(region[1])
@@ -151,26 +159,51 @@ def find_singularity(
             margin = 1e-3 * track.scale
         box = Region(low, p0, height)
         found: tuple[Complex, ...] = ()
+        others: list[Candidate] = []
         clean = False
-        if certify:
+        if certify and prepared.transform.is_linear:
+            here = track.p if track.kind else None
+            box = Region(box.low - (margin if track.kind else 0.0), box.high, box.height)
+            seen = search_explicit(Explicit(_for_survey(prepared, track)), box, known=here)
+            others, clean = [item for item in seen.candidates if complex(item.p).imag != 0 or not track.kind], seen.clean
+        elif certify:
             search = survey(_for_survey(prepared, track), (R0, p0), box, track.p if track.kind else None, margin)
             found, clean = search.found, search.clean
         real = [real_candidate(prepared, track)] if track.kind else []
-        others = [complex_candidate(prepared, item) for item in found]
-        tolerance = 1e-9 * max(abs(low), 1e-3 * track.scale)
-        rightmost = max((complex(item.p).real for item in (*real, *others)), default=0.0)
-        candidates = sorted(
-            [*real, *others],
-            key=lambda item: (complex(item.p).real < rightmost - tolerance, abs(complex(item.p).imag), -complex(item.p).real),
-        )
-        if not candidates:
-            raise SolverError(_nothing(box, certify))
-        best = candidates[0]
-        if precision is not None:
-            best = refine(prepared, best, precision)
-            candidates[0] = best
-        level = ties(candidates, tolerance)
-        residual, R_error = residual_of(prepared, best, precision)
+        others += [complex_candidate(prepared, item) for item in found]
+        return _answer(prepared, [*real, *others], box, track.scale, precision, certify, clean)
+
+
+def _find_explicit(
+    prepared: Prepared, region: tuple[float, float] | None, start: float | None, precision: int | None, certify: bool
+) -> SingularPoint:
+    """Search the plane for the singularities of a transform that is given explicitly."""
+    function = Explicit(prepared)
+    high = function.reach(far_right(prepared, start).p)
+    low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))
+    box = Region(low, max(high, low + height), height)
+    found = search_explicit(function, box, axis_only=not certify)
+    return _answer(prepared, list(found.candidates), box, high, precision, certify, found.clean and certify)
+
+
+def _answer(
+    prepared: Prepared, found: list[Candidate], box: Region, scale: float, precision: int | None, certify: bool, clean: bool
+) -> SingularPoint:
+    """Return the rightmost of some candidates, with those of equal real part."""
+    if not found:
+        raise SolverError(_nothing(box, certify))
+    best_real = max(complex(item.p).real for item in found)
+    tolerance = 1e-9 * max(abs(best_real), 1e-3 * scale)
+    candidates = sorted(
+        found,
+        key=lambda item: (complex(item.p).real < best_real - tolerance, abs(complex(item.p).imag), -complex(item.p).real),
+    )
+    best = candidates[0]
+    if precision is not None:
+        best = refine(prepared, best, precision)
+        candidates[0] = best
+    level = ties(candidates, tolerance)
+    residual, R_error = residual_of(prepared, best, precision)
     return SingularPoint(
         best.p, best.R, best.kind, best.exponent, best.amplitude, best.error, R_error, residual,
         tuple(candidates), level, clean, box,
@@ -192,5 +225,6 @@ def _nothing(box: Region, certify: bool) -> str:
     where = f"Re p ≥ {box.low:.6g}" + (f", |Im p| ≤ {box.height:.6g}" if certify else " on the real axis")
     return (
         f"the transform has no singularity in the searched region {where}: it may be entire (a decay faster than any "
-        "exponential), or its singularities lie further left or higher; give region=(low, height)"
+        "exponential), or its singularities lie further left or higher; look there by region=(LOW, HEIGHT), on the command "
+        "line --region LOW,HEIGHT: Re p ≥ LOW, |Im p| ≤ HEIGHT"
     )

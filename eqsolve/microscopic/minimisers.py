@@ -23,7 +23,9 @@ from eqsolve.compile.lowering import lower
 from eqsolve.errors import MissingExtraError, SolverError, UsageError
 from eqsolve.language.binding import Binding
 from eqsolve.language.fixed_point import FixedPoint, Minimiser
+from eqsolve.microscopic.balanced import Placement, balance_regression
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.draws import draw_law
 from eqsolve.results.distribution import Distribution
 
 __all__ = ["FiniteSize", "draw", "finite_size", "measure", "minimise"]
@@ -43,23 +45,23 @@ def declared(binding: Binding) -> Minimiser:
 def draw(binding: Binding, d: int, seed: int, *, exact: bool = False) -> tuple[Array, Array, Array]:
     """Return X (n × d, entries of variance 1/d), y = Xw* + ξ, and w* drawn from its law.
 
-    With ``exact`` the atoms of w* appear in their proportions, not at random.
+    With ``exact`` the draw is balanced: w*, ξ and the first vectors that X makes of them have their laws to the letter.
     """
     spec = declared(binding)
     rng = np.random.default_rng(seed)
     n = round(binding.number(spec.ratio) * d)
-    law = binding.laws[spec.target]
-    target = _proportioned(law.atoms_of(), rng, d) if exact and not law.has_density else law.sample(rng, d)
-    matrix = rng.standard_normal((n, d)) / np.sqrt(d)
-    noise = np.sqrt(binding.number(spec.noise)) * rng.standard_normal(n)
+    law, size = binding.laws[spec.target], np.sqrt(binding.number(spec.noise))
+    if exact:
+        n = int(binding.number(spec.ratio) * d + rng.random())
+        on_coordinates, on_samples = Placement(d, rng), Placement(n, rng)
+        target = draw_law(law.numeric(), d, rng, "balanced", on_coordinates.order)
+        noise = size * on_samples.normal(np.empty((n, 0)))
+        matrix = balance_regression(target, noise, on_samples, on_coordinates, rng)
+    else:
+        target = law.sample(rng, d)
+        matrix = rng.standard_normal((n, d)) / np.sqrt(d)
+        noise = size * rng.standard_normal(n)
     return matrix, matrix @ target + noise, target
-
-
-def _proportioned(atoms: list[tuple[float, float]], rng: np.random.Generator, d: int) -> Array:
-    """Return d values in which every atom has its share, up to rounding, in random order."""
-    values, shares = np.array(atoms, dtype=float).T
-    edges = np.round(np.cumsum(shares) * d).astype(int)
-    return np.asarray(rng.permutation(np.repeat(values, np.diff(edges, prepend=0))))
 
 
 def minimise(binding: Binding, X: Array, y: Array, *, tolerance: float = 1e-10) -> Array:

@@ -7,18 +7,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, bind
 from eqsolve.language.flow import Flow
-from eqsolve.language.laws import Law
-from eqsolve.language.symbols import Random
+from eqsolve.language.laws import Law, Normal
+from eqsolve.microscopic.balanced import Placement, balance
 from eqsolve.microscopic.data import Features, read_data
 from eqsolve.microscopic.integrators import descend, flow_through
 from eqsolve.microscopic.linearised import fastest
@@ -32,7 +34,15 @@ __all__ = ["Simulation", "draw_sample", "simulate"]
 
 logger = logging.getLogger("eqsolve")
 
+_VISITS = 6  # times at which a balanced draw takes the flow's directions
+_ROUGH = 1e-3  # the tolerance at which it follows the flow to find them
 
+
+@checked(
+    flow=read_model, d=whole(2), t_max=number, at=numbers, seed=whole(0), seeds=whole(1), constants=one_of(*HOW), step=number,
+    rtol=number, keep=flag, workers=whole(1), executor=offers("map", "a concurrent.futures executor"), progress=callback,
+    params=table,
+)  # fmt: skip
 def simulate(
     flow: Flow,
     *,
@@ -67,7 +77,8 @@ def simulate(
         an n × d array, or a file that holds one.
     constants
         ``"sampled"``: random constants and starts are drawn; ``"exact"``: placed so that their empirical law is the
-        declared one.
+        declared one; ``"balanced"``: also the first fields and gradients, which leaves much less scatter between draws
+        (Gaussian features only, see ``eqsolve.microscopic.balanced``).
     step
         Gradient descent θ ← θ + η p(g, θ) with this step instead of the flow; times go to the nearest step.
     rtol
@@ -86,6 +97,8 @@ def simulate(
 
     started = time.perf_counter()
     check(flow)
+    if not isinstance(flow, Flow):
+        raise UsageError(f"simulate takes a Flow, and model `{flow.name}` is a {flow.kind}")
     for word in parameters:
         if word not in flow.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"simulate has no option `{word}`, and flow `{flow.name}` no such parameter{near}")
@@ -100,15 +113,14 @@ def simulate(
         n = round(ideal)
         if n < 1:
             raise UsageError(f"n = {flow.ratio} d = {ideal:g} leaves no sample; take a larger d")
-    if seeds < 1:
-        raise UsageError(f"seeds= takes a number of draws of at least 1, got {seeds}")
-    if constants not in HOW:
-        raise UsageError(f"constants= takes {' or '.join(repr(word) for word in HOW)}, got {constants!r}")
+    if not 1e-13 <= rtol < 1:
+        raise UsageError(f"rtol= takes a number from 1e-13 to 1, got {rtol:g}")
+    if constants == "balanced" and not isinstance(features.law, Normal):
+        raise UsageError(f"constants='balanced' needs Gaussian features, got data {features.label!r}; take 'exact'")
     times = _times(t_max, at, step)
-    if workers is not None and workers < 1:
-        raise UsageError(f"workers= takes a number of at least 1, got {workers}")
     at_once = min(seeds, workers or os.cpu_count() or 1)
-    held = _memory(n, d, len(flow.state), at_once, features, len(times) * seeds if keep else 0)
+    matrices = 1 if features.matrix is not None else at_once * (3 if constants == "balanced" else 1)
+    held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
     lowered = lower_flow(binding)
     run = _Runner(lowered, features, n, d, times, seed, constants, step, rtol, keep, _Progress(progress, seeds, times[-1]))
     if executor is not None:
@@ -174,9 +186,8 @@ def _times(t_max: float | None, at: float | Iterable[float] | None, step: float 
     return np.unique(np.rint(grid / step) * step) if step is not None else grid
 
 
-def _memory(n: int, d: int, states: int, at_once: int, features: Features, kept: int) -> int:
+def _memory(n: int, d: int, states: int, at_once: int, matrices: int, kept: int) -> int:
     """Return the bytes a run holds; say them, and refuse what the machine cannot hold."""
-    matrices = 1 if features.matrix is not None else at_once
     held = 8 * (n * d * matrices + at_once * 20 * states * max(n, d) + kept * 4 * states * d)
     logger.info("n = %d, d = %d, %d at once: about %.3g GB", n, d, at_once, held / 1e9)
     if held > 0.9 * (free := memory()):
@@ -263,7 +274,8 @@ class _Runner:
         self.__dict__.update({**content, "lowered": lower_flow(content["lowered"])})
 
     def __call__(self, index: int) -> _Outcome:
-        sample = draw_sample(self.lowered, self.features, self.n, self.d, self.seed, index, self.constants)
+        draw = self._balanced if self.constants == "balanced" else self._drawn
+        sample = draw(index)
         report = functools.partial(self.progress.report, index)
         speed, diverged = 0.0, np.inf
         if self.step is None:
@@ -283,26 +295,73 @@ class _Runner:
         return _Outcome(values, tuple(snapshots), sample.evaluations, speed, diverged)
 
 
+    def _drawn(self, index: int) -> Sample:
+        return draw_sample(self.lowered, self.features, self.n, self.d, self.seed, index, self.constants)
+
+    def _balanced(self, index: int) -> Sample:
+        last = float(self.times[-1])
+        first = min(float(self.times[self.times > 0].min(initial=np.inf)), last / 10)
+        visits = np.geomspace(first, last, _VISITS) if last > 0 else np.empty(0)
+        if self.step is not None:
+            visits = np.unique(np.rint(visits / self.step)) * self.step
+
+        def run(sample: Sample, times: Array) -> Iterator[Array]:
+            if self.step is None:
+                return flow_through(sample, times, _ROUGH, lambda _: None)
+            return descend(sample, np.rint(times / self.step).astype(int), self.step, lambda _: None)
+
+        return draw_balanced(self.lowered, self.d, self.seed, index, visits, run)
+
+
+def draw_balanced(
+    lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[Sample, Array], Iterator[Array]]
+) -> Sample:
+    """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average."""
+    for_matrix, *streams = _streams(seed, index)
+    n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
+    on_coordinates, on_samples = Placement(d, for_matrix), Placement(n, for_matrix)
+    values, start = _constants(lowered, n, d, streams, "balanced", on_coordinates.order, on_samples.order)
+
+    def make(features: Array) -> Sample:
+        return Sample(lowered, features, values, start)
+
+    return balance(make, on_samples, on_coordinates, visits, run, for_matrix)
+
+
 def draw_sample(
     lowered: LoweredFlow, features: Features, n: int, d: int, seed: int, index: int, constants: str = "sampled"
 ) -> Sample:
     """Return draw number ``index``: its features, constants and start, each from a stream of its own."""
-    flow: Flow = lowered.flow
-    streams = np.random.SeedSequence(seed, spawn_key=(index,)).spawn(4)
-    for_matrix, for_coordinates, for_samples, for_start = (np.random.default_rng(stream) for stream in streams)
-    values: dict[Random, Array] = {}
-    for items, size, rng in (
-        (lowered.coordinate_randoms, d, for_coordinates), (lowered.sample_randoms, n, for_samples),
-    ):  # fmt: skip
+    for_matrix, *streams = _streams(seed, index)
+    values, start = _constants(lowered, n, d, streams, constants)
+    return Sample(lowered, features.draw(for_matrix, n, d), values, start)
+
+
+def _streams(seed: int, index: int) -> list[np.random.Generator]:
+    """Return the streams of random numbers of one draw: for the features, the coordinates, the samples and the start."""
+    return [np.random.default_rng(stream) for stream in np.random.SeedSequence(seed, spawn_key=(index,)).spawn(4)]
+
+
+def _constants(
+    lowered: LoweredFlow, n: int, d: int, streams: list[np.random.Generator], how: str,
+    on_coordinates: Any = None, on_samples: Any = None,
+) -> tuple[dict[Any, Array], Array]:  # fmt: skip
+    """Return the constants and the start of one draw."""
+    for_coordinates, for_samples, for_start = streams
+    values: dict[Any, Array] = {}
+    for items, size, rng, order in (
+        (lowered.coordinate_randoms, d, for_coordinates, on_coordinates),
+        (lowered.sample_randoms, n, for_samples, on_samples),
+    ):
         laws = {item.name: lowered.binding.laws[item].numeric() for item in items}
-        values |= zip(items, draw_constants(laws, size, rng, constants).values(), strict=True)
+        values |= zip(items, draw_constants(laws, size, rng, how, order).values(), strict=True)
     start = np.empty((len(lowered.states), d))
-    for place, (item, given) in enumerate(flow.state.items()):
+    for place, (item, given) in enumerate(lowered.flow.state.items()):
         if isinstance(given, Law):
-            start[place] = draw_law(lowered.binding.apply(given).numeric(), d, for_start, constants)
+            start[place] = draw_law(lowered.binding.apply(given).numeric(), d, for_start, how, on_coordinates)
         else:
             start[place] = _start(lowered.binding, given, values, item.name)
-    return Sample(lowered, features.draw(for_matrix, n, d), values, start)
+    return values, start
 
 
 def _start(binding: Binding, given: Any, values: Mapping[Any, Array], name: str) -> Any:

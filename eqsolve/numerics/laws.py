@@ -52,6 +52,10 @@ class Law:
         made = {item.name: _precise(getattr(self, item.name), digits) for item in fields(self)}  # type: ignore[arg-type]
         return type(self)(**made)
 
+    def __str__(self) -> str:
+        parts = [getattr(self, item.name) for item in fields(self)]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{part:g}' if isinstance(part, float) else str(part) for part in parts)})"
+
     def problem(self) -> str | None:
         """Return what is wrong with the numbers."""
         return None

@@ -1,4 +1,7 @@
-"""Theory as lines with error bands, finite-size draws as points with standard errors, z-scores below."""
+"""Theory as lines with error bands, finite-size draws as points with standard errors, z-scores below.
+
+Wide grey bars around the theory hold the deviations that the comparison would not have seen.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.validation.comparison import percent
 
 if TYPE_CHECKING:
     from eqsolve.validation.comparison import Validation
@@ -43,7 +47,8 @@ def plot_validation(found: Validation, names: tuple[str, ...] = ()) -> Any:
         axes[2 * row + 1, column].axis("off")
     values = found.params.items()
     settings = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}~{value}" for key, value in values)
-    figure.suptitle(f"{found.model}: {found.verdict} (d={found.d}, {found.seeds} seeds, {found.data})\n{settings}", fontsize=8)
+    verdict = f"{found.verdict}{', low power' if found.low_power else ''}"
+    figure.suptitle(f"{found.model}: {verdict} (d={found.d}, {found.seeds} seeds, {found.data})\n{settings}", fontsize=8)
     return figure
 
 
@@ -93,10 +98,15 @@ def _draw(above: Any, below: Any, found: Validation, name: str, colour: str) -> 
     above.fill_between(line_t, line - band, line + band, color=colour, alpha=0.25, lw=0)
     if name in found.spread:
         for draw in found.spread[name]:
-            above.plot(times, draw, ".", color="0.7", ms=3, zorder=1)
+            above.plot(times, draw, ".", color="0.55", ms=3, zorder=1)
+    unseen = np.where(np.isfinite(item.detectable), item.detectable, 0.0) * np.abs(item.theory)
+    above.errorbar(times, item.theory, unseen, fmt="none", ecolor="0.9", elinewidth=7, label="could not be told apart",
+                   zorder=0)  # fmt: skip
     above.errorbar(times, item.simulation, 3 * item.standard_error, fmt="o", color="black", ms=3.5, capsize=2, lw=1,
                    label="finite size, 3 s.e.", zorder=3)  # fmt: skip
-    above.set_title(f"{name}: {item.verdict}", fontsize=9)
+    seen = float(item.detectable[item.keenest])
+    power = f" (could see {percent(seen)})" if np.isfinite(seen) else ""
+    above.set_title(f"{name}: {item.verdict}{power}", fontsize=9)
     above.legend(frameon=False, fontsize=7)
     below.axhspan(-3, 3, color="0.92", lw=0)
     below.axhline(0, color="0.6", lw=0.8)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve.arguments import checked
+from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
 from eqsolve.files.atomic import atomic_path
 from eqsolve.numerics.grids import PanelGrid
@@ -71,6 +73,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
+@checked(path=read_path)
 def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> Result:
     """Read a saved result.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sympy import Basic, Expr, Float, SympifyError, sympify
+from sympy import Basic, Expr, Float, Symbol, SympifyError, sympify
 from sympy.core.function import Derivative
 
 from eqsolve.compile.lowering import lower
@@ -90,6 +90,9 @@ class _Evaluation:
         """Evaluate an expression: its nodes first, then what is left, pointwise."""
         for node in expr.atoms(Resp, InverseValue, Derivative):
             raise UsageError(f"`{node}` cannot be evaluated afterwards; declare it in observables= and solve again")
+        for item in expr.free_symbols - set(self.moments):
+            if type(item) is Symbol:
+                raise UsageError(f"`{item}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
         nodes = list(_outermost(expr, (E, Int, Value, Unknown, Random, Time)))
         function = lower([expr], nodes)
         return combine(lambda *values: function(*values)[0], [self.node(item) for item in nodes])

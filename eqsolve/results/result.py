@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, numbers, text, whole
+from eqsolve.arguments import pairs as read_pairs
+from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
@@ -127,6 +130,8 @@ class Result:
         return tuple(str(key) for key in self.dataset.data_vars if not _is_auxiliary(str(key)))
 
     def __getitem__(self, name: str) -> xr.DataArray:
+        if not isinstance(name, str):
+            raise KeyError(f"values of a result are named by texts, got {name!r} (it has: {', '.join(self.names)})")
         if name in self.names:
             return _with_times(self.dataset[name])
         if name in self._coordinates:
@@ -150,6 +155,7 @@ class Result:
         return [name for name in self.names if self.dataset[name].dims == dims]
 
     # --- further questions -----------------------------------------------------------------------------------------
+    @checked(name=text)
     def law(self, name: str, *moment: float) -> Distribution:
         """Return the law of a random variable, jointly with the random constants; of a process, at a time."""
         if moment and name in self.dataset and self.dataset[name].dims[-1:] == ("t",) and self.dataset[name].ndim == 2:
@@ -177,6 +183,7 @@ class Result:
         found: tuple[float, float] = self._asked("expect")(expr, **values)
         return found
 
+    @checked(parameter=text)
     def derivative(self, what: Any, parameter: str, **values: float) -> float:
         """Return the total derivative of a value, or of an expectation, of a fixed point along a parameter."""
         return float(self._asked("derivative")(what, parameter, **values))
@@ -184,18 +191,22 @@ class Result:
     def _asked(self, question: str) -> Any:
         answer = getattr(self.source, question, None)
         if answer is None:
-            why = "a result read from a file keeps numbers only; solve again" if self.source is None else "it has none"
+            why = "it is a question to a fixed point or a rate"
+            if self.source is None and self.grid is None:
+                why = "a result read from a file keeps numbers only; solve again"
+            elif question == "law" and self.grid is not None:
+                why = "name a random process and a time, such as law('w', 1.0)"
             raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
         return answer
 
     # --- evaluation anywhere -------------------------------------------------------------------------------------
+    @checked(times=numbers)
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
         """Return every function of one time at other times, by the method's own interpolant."""
         import xarray as xr
 
         grid = self._grid()
-        wanted = list(times) if isinstance(times, Iterable) else [times]
-        moments = self._inside(np.asarray(wanted, dtype=float))
+        moments = self._inside(np.asarray(times, dtype=float))
         data: dict[str, Any] = {}
         around = grid.stencil(moments)[0]
         for name in (*self._of_dims("t"), *self._of_dims("path", "t")):
@@ -206,6 +217,7 @@ class Result:
         coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
         return xr.Dataset(data, coords={"t": moments, **coordinates})
 
+    @checked(pairs=read_pairs)
     def at2(self, pairs: Iterable[tuple[float, float]]) -> xr.Dataset:
         """Return every function of two times at given pairs (t, t'), by the method's own interpolant."""
         import xarray as xr
@@ -250,6 +262,7 @@ class Result:
         return np.clip(times, nodes[0], nodes[-1])
 
     # --- output ----------------------------------------------------------------------------------------------------
+    @checked(at=numbers, at2=read_pairs)
     def json_object(
         self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None
     ) -> dict[str, Any]:
@@ -299,6 +312,7 @@ class Result:
 
         return observe(self, expr)
 
+    @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
         later("save")(self, path)
@@ -319,8 +333,11 @@ class Result:
 
         Curves of several results can share ``axes``; ``label`` tells them apart.
         """
+        for name in names:
+            text(name, "plot")
         return later("plot_result")(self, names, axes, label)
 
+    @checked(name=text, path=read_path, frames=whole(2))
     def animate(self, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60) -> Any:
         """Draw the law of a random process as a film in time: written to ``path`` as a GIF, else returned."""
         return later("animate_law")(self, name, path, frames=frames)

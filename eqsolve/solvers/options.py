@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from eqsolve.arguments import whole
 from eqsolve.errors import UsageError
 from eqsolve.files.checkpoint import Checkpoint
 
-__all__ = ["Options"]
+__all__ = ["Options", "read_region"]
 
 Progress = Callable[[float, float, str], None]
 
@@ -32,6 +33,7 @@ class Options:
     precision: int | None = None
     start: Mapping[str, float] | None = None
     checkpoint: Checkpoint | None = None
+    region: tuple[float, float] | None = None
 
     @classmethod
     def make(
@@ -50,6 +52,7 @@ class Options:
         precision: Any = None,
         start: Mapping[str, float] | None = None,
         checkpoint: Checkpoint | None = None,
+        region: Any = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
@@ -65,19 +68,17 @@ class Options:
         absolute = None if atol is None else _number(atol, "atol")
         if absolute is not None and absolute < 0:
             raise UsageError(f"atol must not be negative, got {absolute:g}")
-        if order is not None and not (isinstance(order, int) and 1 <= order <= 12):
-            raise UsageError(f"order must be a whole number of nodes per panel from 1 to 12, got {order!r}")
-        if not isinstance(seed, int) or seed < 0:
-            raise UsageError(f"seed must be a whole number >= 0, got {seed!r}")
+        order = None if order is None else whole(1, 12)(order, "order")
+        seed = whole(0)(seed, "seed")
         wants = bool(pairs) if kernels is None else kernels
         width = None if step is None else _number(step, "step")
         if width is not None and not 0 < width <= last:
             raise UsageError(f"step must lie between 0 and t_max = {last:g}, got {width:g}")
-        if precision is not None and not (isinstance(precision, int) and 16 <= precision <= 1000):
-            raise UsageError(f"precision must be a whole number of digits from 16 to 1000, got {precision!r}")
+        precision = None if precision is None else whole(16, 1000)(precision, "precision")
         return cls(
-            last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint
-        )
+            last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint,
+            read_region(region),
+        )  # fmt: skip
 
     def demand_after(self, begin: float) -> None:
         """Refuse a last time that does not lie after the start."""
@@ -88,6 +89,20 @@ class Options:
         """Tell the progress callback how far in time the solve is."""
         if self.progress is not None:
             self.progress(done, self.t_max, text)
+
+
+def read_region(value: Any) -> tuple[float, float] | None:
+    """Return (low, height) of the part Re p ≥ low, |Im p| ≤ height of the plane in which a transform is searched."""
+    if value is None:
+        return None
+    try:
+        low, height = value
+    except (TypeError, ValueError):
+        raise UsageError(f"region takes two numbers (LOW, HEIGHT): Re p >= LOW and |Im p| <= HEIGHT; got {value!r}") from None
+    low, height = _number(low, "LOW of region"), _number(height, "HEIGHT of region")
+    if height <= 0:
+        raise UsageError(f"region=(LOW, HEIGHT) searches |Im p| <= HEIGHT: HEIGHT must be positive, got {height:g}")
+    return low, height
 
 
 def _number(value: Any, what: str) -> float:

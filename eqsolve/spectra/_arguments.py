@@ -52,6 +52,14 @@ def real_array(name: str, value: object) -> Floats:
     return array.astype(np.float64)
 
 
+def complex_array(name: str, value: object) -> Complexes:
+    """Return `value` as a complex array, or raise when it is not numeric."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iufc":
+        raise SpectrumError(f"`{name}` is not usable: got dtype {array.dtype}, expected numbers")
+    return array.astype(np.complex128)
+
+
 def shaped_like(result: Floats, argument: RealLike) -> RealLike:
     """Return `result` as a float when the argument was a scalar, else as the array it is."""
     return cast(RealLike, result.item() if np.ndim(argument) == 0 else result)

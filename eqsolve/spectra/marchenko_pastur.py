@@ -18,6 +18,7 @@ from eqsolve.spectra._arguments import (
     check_integer,
     check_positive,
     check_times,
+    complex_array,
     real_array,
     shaped_like,
 )
@@ -154,7 +155,7 @@ class MarchenkoPastur:
         order = check_integer("derivative", derivative, 0)
         if order > 2:
             raise SpectrumError(f"`derivative` is not usable: got {order}, expected 0, 1 or 2")
-        values = stieltjes(np.asarray(z, dtype=np.complex128), order, self.delta, self.edges)
+        values = stieltjes(complex_array("z", z), order, self.delta, self.edges)
         return values.item() if np.ndim(z) == 0 else values
 
     def inverse_stieltjes(self, s: NumberLike) -> NumberLike:
@@ -273,6 +274,8 @@ class MarchenkoPastur:
         Rejection from uniform angles: ``sin^2(phi) <= 1 + rho^2 - 2 rho cos(phi)`` for every rho, and half of
         the proposals are accepted whatever delta is.
         """
+        for length in size if isinstance(size, tuple) else (size,):
+            check_integer("size", length, 0)
         generator = np.random.default_rng(rng)
         draws = np.zeros(size)
         flat = draws.reshape(-1)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError, quote
-from eqsolve.language.binding import bind_some, read_value
+from eqsolve.language.binding import read_value
 from eqsolve.language.law import Law
 from eqsolve.language.model import Model
+from eqsolve.routing import check_routed
 
 __all__ = ["Axis", "check_settings", "read_axes"]
 
@@ -56,7 +57,7 @@ def _axis(model: Model, name: str, given: list[float | str]) -> Axis:
         read = read_value(value, what=f"axis `{name}`")
         labels.append(str(value) if isinstance(read, Law) else float(read))
     for value in given if len(given) <= _CHECKED else (given[0], given[-1]):
-        bind_some(model, {name: value})
+        check_routed(model, {name: value})
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise UsageError(f"axis `{name}` has the value {quote(str(twice))} twice")
@@ -128,4 +129,4 @@ def check_settings(model: Model, axes: tuple[Axis, ...], fixed: Mapping[str, Any
     both = [axis.name for axis in axes if axis.name in fixed]
     if both:
         raise UsageError(f"`{both[0]}` is both an axis and set to {fixed[both[0]]}; leave one of them out")
-    bind_some(model, fixed)
+    check_routed(model, fixed)

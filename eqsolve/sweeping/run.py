@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import callback, checked, number, numbers, offers, path, table, text
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
-from eqsolve.language.binding import bind
+from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.model import Model
 from eqsolve.results.result import Result
+from eqsolve.routing import bind_routed, models_behind, settable
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
 from eqsolve.sweeping.points import Point, Record, lay_out_points, solve_point, takes_start
@@ -31,6 +34,10 @@ _TRIES = 2  # of a point whose worker dies
 _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 
 
+@checked(
+    model=read_model, axes=table, executor=offers("submit", "a concurrent.futures executor"), out=path, t_max=number,
+    at=numbers, progress=callback, params=table, solver=text,
+)  # fmt: skip
 def sweep(
     model: Model | str,
     axes: Mapping[str, Any],
@@ -46,6 +53,7 @@ def sweep(
     step: float | None = None,
     seed: int = 0,
     solver: str | None = None,
+    region: tuple[float, float] | None = None,
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -67,7 +75,7 @@ def sweep(
         a crash without solving anything twice.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
-    rtol, atol, order, step, seed, solver
+    rtol, atol, order, step, seed, solver, region
         As in ``solve``, at every point.
     progress
         Called with (done, total, text) after each point.
@@ -80,16 +88,15 @@ def sweep(
         Of kind ``"sweep"``: values and errors over the axes (and ``t``); ``res["status"]`` and ``res["message"]`` tell of
         each point whether it was solved. A point that fails is recorded and does not stop the others.
     """
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import RESERVED, check
     from eqsolve.solvers.options import Options
 
     began = time.perf_counter()
-    if isinstance(model, str):
-        model = load(model)
+    assert isinstance(model, Model)
     check(model)
+    known = settable(model)
     for word in parameters:
-        if word not in model.names and (near := did_you_mean(word, [*RESERVED, "axes", "executor", "workers", "out"])):
+        if word not in known and (near := did_you_mean(word, [*RESERVED, "axes", "executor", "workers", "out"])):
             raise UsageError(f"sweep has no option `{word}`, and model `{model.name}` no such parameter{near}")
     if not (isinstance(workers, int) and 1 <= workers <= 1024):
         raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
@@ -97,8 +104,11 @@ def sweep(
     grid = read_axes(model, axes)
     check_settings(model, grid, fixed)
     options: dict[str, Any] = {
-        "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver,
+        "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver, "region": region,
     }  # fmt: skip
+    if region is not None and not any(isinstance(item, Singularity) for item in (model, *models_behind(model))):
+        kind = f"model `{model.name}` is a {model.kind}"
+        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
     if model.kind in ("System", "Flow"):
         options |= _times(model, t_max, at)
     elif t_max is not None or at is not None:
@@ -144,7 +154,7 @@ def _settings(
     for point in (point for chain in chains[:64] for point in chain[:1]):
         try:
             names = {axis.name for axis in axes}
-            settings = bind(model, {**fixed, **point.settings}).settings()
+            settings = bind_routed(model, {**fixed, **point.settings}).settings()
             return {name: value for name, value in settings.items() if name not in names}
         except ParameterError as error:
             problem = problem or error

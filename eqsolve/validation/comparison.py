@@ -1,11 +1,14 @@
-"""`Comparison` and `Validation`: theory beside finite-size draws, z-scores and verdicts.
+"""`Comparison` and `Validation`: theory beside finite-size draws, z-scores, power and verdicts.
 
 For every observable both sides have: theory ± its error, and a mean over independent draws ± its standard error s. A
 second set of draws at half the size estimates the bias of finite size, b = (value(d/2) − value(d))/(2^a − 1) for a bias
-of order d^{−a}; what of it exceeds its own noise counts as a systematic error. The difference in units of
-√(s² + error² + (b² − noise²)₊) follows Student's law for so many draws; z is the standard normal value of the same
-probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many comparisons
-reach once in a hundred validations; "not enough data" in between, or when the errors are too large.
+of order d^{−a}. It counts as a systematic error B, together with half of what exceeds its noise at other times, as a bias
+that passes through zero has a next order that does not. Both sets give s: the variance falls at least like 1/d.
+The difference in units of √(s² + error² + B²) follows Student's law for so many draws; z is the
+standard normal value of the same probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z|
+beyond what so many comparisons reach once in a hundred validations; "not enough data" in between, or when the errors are too
+large. The power of the comparison stands beside the verdict: the smallest deviation of the theory that would have been called
+"disagrees" nine times in ten, as a fraction of the observable.
 """
 
 from __future__ import annotations
@@ -19,17 +22,22 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 
-__all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare"]
+__all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare", "percent"]
 
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
 _WITHIN = 3.0
 _ALARM = 0.01
 _TELLING = 0.1
+_MISSED = 0.1
+_NEXT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One observable on both sides; arrays over the times, or of length one."""
+    """One observable on both sides; arrays over the times, or of length one.
+
+    ``detectable`` is the smallest deviation that would have been seen (nine times in ten), as a fraction of the theory.
+    """
 
     theory: Array
     theory_error: Array
@@ -38,7 +46,29 @@ class Comparison:
     bias: Array
     bias_error: Array
     z: Array
+    detectable: Array
     verdict: str
+
+    @property
+    def relative_bias(self) -> float:
+        """The largest bias beyond its noise, as a fraction of the theory."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.sqrt(np.maximum(self.bias**2 - self.bias_error**2, 0.0)) / np.abs(self.theory)
+        return float(np.max(found, where=np.isfinite(found), initial=0.0))
+
+    @property
+    def keenest(self) -> int:
+        """The place in time at which the smallest deviation could have been seen."""
+        return int(np.argmin(np.nan_to_num(self.detectable, nan=np.inf)))
+
+    @property
+    def blind(self) -> Array:
+        """Where the comparison would have missed a deviation by a tenth of the observable.
+
+        Values below a hundredth of the largest are left out: a fraction of almost nothing is no measure.
+        """
+        size = np.abs(self.theory)
+        return np.asarray(~(self.detectable <= _TELLING) & (size >= 0.01 * size.max(initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +88,9 @@ class Validation:
         For a fixed point: the theory's law, and the empirical one of the largest size, all draws together.
     result
         The theory's result.
+
+    ``power`` holds the smallest deviation that each observable's comparison could have seen, ``warnings`` what it
+    was blind to.
     """
 
     model: str
@@ -77,26 +110,57 @@ class Validation:
     spread: dict[str, Array] = field(default_factory=dict)
     laws: tuple[Distribution, Distribution] | None = None
 
+    @property
+    def power(self) -> dict[str, float]:
+        """The smallest deviation that could have been seen at any of the times, as a fraction of each observable."""
+        return {name: float(item.detectable[item.keenest]) for name, item in self.observables.items()}
+
+    @property
+    def low_power(self) -> bool:
+        """Whether there is an observable of which a deviation by a tenth would have been missed at all times."""
+        best = [item.detectable[item.keenest] for item in self.observables.values()]
+        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in best)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What agreement does not mean: the observables, and times, at which a deviation by a tenth would have been missed."""
+        blind = {name: item.blind for name, item in self.observables.items() if item.blind.any()}
+        if self.verdict == DISAGREES or not blind:
+            return ()
+        parts = []
+        for name, missed in blind.items():
+            needed = self.observables[name].detectable[missed]
+            least = f" (it takes {percent(float(needed.max()))})" if np.isfinite(needed).all() else ""
+            times = "" if self.t is None else " at t = " + ", ".join(f"{t:g}" for t in self.t[missed])
+            parts.append(f"`{name}`{times}{least}")
+        word = "low power" if self.low_power else "power"
+        return (
+            f"{word}: a deviation by a tenth would have been missed in {', '.join(parts)}; take more draws (seeds), a "
+            "larger d, or a smaller rtol where the theory's own error is the larger",
+        )
+
     def json_object(self) -> dict[str, Any]:
         """Return everything as plain numbers and texts."""
         made: dict[str, Any] = {"model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params}
         made |= {"d": self.d, "n": self.n, "seeds": self.seeds, "data": self.data}
         if self.t is not None:
             made["t"] = self.t.tolist()
-        names = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z")
+        names = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
         made["observables"] = {
             key: {"verdict": item.verdict, **{name: self._plain(getattr(item, name)) for name in names}}
             for key, item in self.observables.items()
         }
+        made["power"] = {name: value if np.isfinite(value) else None for name, value in self.power.items()}
         if self.wasserstein is not None:
             made["wasserstein"] = self.wasserstein
-        made |= {"notes": list(self.notes), "stats": self.stats}
+        made |= {"warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats}
         if self.result is not None:
             made["provenance"] = self.result.provenance
         return made
 
     def _plain(self, values: Array) -> Any:
-        return values.tolist() if self.t is not None else float(values[0])
+        plain = [value if np.isfinite(value) else None for value in values.tolist()]
+        return plain if self.t is not None else plain[0]
 
     def plot(self, *names: str) -> Any:
         """Draw theory and simulation; return the matplotlib figure."""
@@ -106,37 +170,73 @@ class Validation:
 
     def __repr__(self) -> str:
         worst = max((float(np.abs(item.z).max()) for item in self.observables.values()), default=0.0)
-        return f"<Validation of {self.model!r}: {self.verdict}, d={self.d}, {self.seeds} seeds, largest |z| = {worst:.2g}>"
+        words = f"{self.verdict}{' (low power)' if self.low_power else ''}, d={self.d}, {self.seeds} seeds"
+        return f"<Validation of {self.model!r}: {words}, largest |z| = {worst:.2g}>"
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction in percent, to two digits."""
+    return f"{100 * fraction:.2g}%" if fraction < 0.995 else f"{100 * fraction:.0f}%"
 
 
 def compare(
-    theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0
+    theory: Array, error: Array, runs: Array, half: Array | None, *, count: int, order: float = 1.0, usual: float = 0.0
 ) -> Comparison:
-    """Return both sides of one observable with z-scores and the verdict; ``runs`` is (draw, time)."""
-    from scipy.special import ndtri, stdtr
+    """Return both sides of one observable, z-scores and verdict; ``runs`` is (draw, time), ``half`` that at half the size.
 
-    draws = len(runs)
-    mean, spread = runs.mean(axis=0), runs.std(axis=0, ddof=1) / draws**0.5
+    ``count`` is the number of comparisons of the validation, ``order`` the power of 1/d that a bias goes with, ``usual`` the
+    relative bias of other observables.
+    """
+    from scipy.special import ndtr, ndtri, stdtr
+
+    draws, freedom = len(runs), len(runs) - 1
+    mean, square = runs.mean(axis=0), runs.var(axis=0, ddof=1)
+    if half is not None:
+        more = len(half) - 1
+        square = (freedom * square + more * half.var(axis=0, ddof=1) / 2) / (freedom + more)
+        freedom += more
+    spread = np.sqrt(square / draws)
     if half is None:
         bias = noise = np.zeros_like(mean)
     else:
         scale = 2.0**order - 1
         bias = (half.mean(axis=0) - mean) / scale
         noise = np.hypot(spread, half.std(axis=0, ddof=1) / len(half) ** 0.5) / scale
-    extra = np.maximum(bias**2 - noise**2, 0.0)
-    whole = np.sqrt(spread**2 + error**2 + extra)
+    sure = np.sqrt(np.maximum(bias**2 - noise**2, 0.0))
+    extra = np.hypot(bias, _NEXT * np.maximum(_usual(sure, np.abs(theory)), usual * np.abs(theory)))
+    whole = np.sqrt(spread**2 + error**2 + extra**2)
+    certain = np.sqrt(spread**2 + error**2 + sure**2)
     difference = mean - theory
     floor = 1e-12 * max(float(np.abs(theory).max()), 1e-300)
     ratio = np.abs(difference) / np.maximum(whole, floor)
-    z = -np.sign(difference) * ndtri(np.maximum(stdtr(draws - 1, -ratio), 1e-300))
+    z = -np.sign(difference) * ndtri(np.maximum(stdtr(freedom, -ratio), 1e-300))
     z = np.where(np.abs(difference) <= floor, 0.0, z)
     limit = max(_WITHIN, float(-ndtri(_ALARM / (2 * max(count, 1)))))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        detectable = np.maximum(whole, floor) * _seen(freedom, float(ndtr(-limit))) / np.abs(theory)
     size = float(np.abs(theory).max())
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
         verdict = DISAGREES
-    elif largest <= _WITHIN and float(whole.max()) <= _TELLING * max(size, 1e-300):
+    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * max(size, 1e-300):
         verdict = AGREES
     else:
         verdict = UNDECIDED
-    return Comparison(theory, error, mean, spread, bias, noise, z, verdict)
+    return Comparison(theory, error, mean, spread, bias, noise, z, detectable, verdict)
+
+
+def _usual(bias: Array, size: Array) -> Array:
+    """Return the bias that is usual for a curve: the smaller of the largest one and the largest relative one.
+
+    A bias is known to its leading order only, and nothing says that the next one passes through zero with it.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.nan_to_num(bias / size, nan=0.0, posinf=np.inf).max() * size
+    return np.asarray(np.fmin(bias.max(), relative))
+
+
+def _seen(freedom: int, tail: float) -> float:
+    """Return the deviation, in standard errors, that a two-sided test by Student's law finds with probability 1 − _MISSED."""
+    from scipy.special import nctdtrinc, stdtrit
+
+    return float(nctdtrinc(freedom, _MISSED, -stdtrit(freedom, tail)))

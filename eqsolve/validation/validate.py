@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,20 +10,32 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import UsageError
 from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.draws import HOW
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
+from eqsolve.routing import bind_routed, check_routed, settable
 from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
+from eqsolve.validation.wasserstein import distances, distances_at_rest
 
 __all__ = ["Comparison", "Validation", "validate"]
 
+logger = logging.getLogger("eqsolve")
 
+
+@checked(
+    model=read_model, d=whole(2), seeds=whole(1), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
+    observables=names, workers=whole(1), progress=callback, params=table,
+)  # fmt: skip
 def validate(
     model: Model | str,
     *,
@@ -33,9 +46,10 @@ def validate(
     t_max: float | None = None,
     rtol: float = 1e-3,
     data: Any = "gaussian",
-    constants: str = "exact",
+    constants: str | None = None,
     step: float | None = None,
     flow: Flow | str | None = None,
+    region: tuple[float, float] | None = None,
     observables: Iterable[str] | None = None,
     workers: int | None = None,
     progress: Any = None,
@@ -50,25 +64,27 @@ def validate(
         A ``System`` or ``FixedPoint`` that names its flow, a ``Singularity`` whose law comes from one, or a ``Flow``, whose
         derived mean-field equations are then put to the test.
     d, seeds
-        Size (2000 by default; 400 for rates) and number of draws; as many are run at half the size.
+        Size (2000 by default; 400 for rates) and number of draws; as many are run at half the size, twice as many in time.
     at, t_max
         Times to compare at; for a fixed point, ``t_max`` is the length of the runs.
     rtol
         Tolerance of the theory's solve.
-    data, constants, step, workers
+    data, step, workers
         As in ``simulate``.
+    constants
+        ``"balanced"`` (for Gaussian features, by default), ``"exact"`` (for others) or ``"sampled"``, as in ``simulate``: the
+        less the draws scatter, the smaller the deviations that are seen.
     flow
         The microscopic model, instead of the one that ``model`` names.
+    region
+        Where the transform of a ``Singularity`` is searched, as in ``solve``.
     observables
         Compare these only; all that both sides have by default.
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
-    from eqsolve.language.loading import load
-
     started = time.perf_counter()
-    if isinstance(model, str):
-        model = load(model)
+    assert isinstance(model, Model)
     settings = {**(params or {}), **parameters}
     if isinstance(model, Cases):
         from eqsolve.passes.forms.cases import select_case
@@ -77,13 +93,20 @@ def validate(
         model, settings = chosen.model, dict(chosen.settings)
     if seeds < 2:
         raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
+    if region is not None and not isinstance(model, Singularity):
+        kind = f"model `{model.name}` is a {model.kind}"
+        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
     wanted = None if observables is None else tuple(observables)
     estimator = (
         isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None
-        and data == "gaussian" and set(settings) <= set(model.names)
+        and data == "gaussian" and set(settings) <= settable(model)
     )  # fmt: skip
+    if constants is None:
+        from eqsolve.microscopic.data import read_data
+
+        constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
-    task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted)
+    task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted, region)
     if isinstance(model, System | Flow):
         made = task.dynamics(at, t_max)
     elif isinstance(model, FixedPoint):
@@ -91,26 +114,27 @@ def validate(
     else:
         made = task.rate()
     made.stats["seconds"] = time.perf_counter() - started
+    for warning in made.warnings:
+        logger.warning("%s: %s", model.name, warning)
     return made
 
 
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
-    from eqsolve.language.loading import load
+    from eqsolve.solvers.singularity.law import bind_singularity
 
     if given is None and isinstance(model, Flow):
         return model
-    name: Any = given or getattr(model, "flow", None)
+    name: Any = given if given is not None else getattr(model, "flow", None)
     if name is None and isinstance(model, Singularity):
-        values = bind(model, {key: value for key, value in settings.items() if key in model.names}).values
-        for condition, source in model.law_of:
-            if condition.subs(values) == True:  # noqa: E712
-                name = getattr(load(source), "flow", None)
+        known = settable(model)
+        law = bind_singularity(model, {key: value for key, value in settings.items() if key in known}).law
+        name = getattr(law.model, "flow", None) if law is not None else None
     if name is None:
         raise UsageError(
             f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
             "or give flow= (--flow)"
         )
-    found = load(name) if isinstance(name, str) else name
+    found = read_model(name, "flow")
     if not isinstance(found, Flow):
         raise UsageError(f"model `{model.name}` names `{found.name}` as its flow, which is a {found.kind}; expected a Flow")
     return found
@@ -131,17 +155,22 @@ class _Task:
     workers: int | None
     progress: Any
     wanted: tuple[str, ...] | None
+    region: tuple[float, float] | None = None
 
     def _shared(self) -> dict[str, Any]:
         """Return the settings of the flow: what the theory is solved with, so that defaults cannot differ."""
         if self.model is self.flow:
             return self.settings
-        odd = [name for name in self.settings if name not in self.flow.names and name not in self.model.names]
+        takes = settable(self.model)
+        odd = [name for name in self.settings if name not in self.flow.names and name not in takes]
         if odd:
-            bind(self.model, {odd[0]: self.settings[odd[0]]})  # raises with the nearest name
-        binding = bind(self.model, {key: value for key, value in self.settings.items() if key in self.model.names})
-        known: dict[str, Any] = {item.name: value for item, value in binding.values.items()}
-        known |= {item.name: law for item, law in binding.laws.items()}
+            check_routed(self.model, {odd[0]: self.settings[odd[0]]})  # raises with the nearest name
+        binding = bind_routed(self.model, self._own())
+        known: dict[str, Any] = {}
+        for part in (getattr(binding, "law", None), binding):  # the model behind a rate, then the model itself
+            if part is not None:
+                known |= {item.name: value for item, value in part.values.items()}
+                known |= {item.name: law for item, law in part.laws.items()}
         randoms = {item.name for item in self.flow.randoms}
         parameters = {item.name for item in self.flow.parameters}
         return {
@@ -150,7 +179,9 @@ class _Task:
         }
 
     def _own(self) -> dict[str, Any]:
-        return {key: value for key, value in self.settings.items() if key in self.model.names}
+        """Return the settings of the theory, those of the model its law comes from included."""
+        takes = settable(self.model)
+        return {key: value for key, value in self.settings.items() if key in takes}
 
     def _names(self, theory: Iterable[str]) -> list[str]:
         known = set(theory)
@@ -164,7 +195,7 @@ class _Task:
             raise UsageError(f"model `{self.model.name}` and flow `{self.flow.name}` have no observable of the same name")
         return both
 
-    def _simulate(self, d: int | None, at: list[float], share: tuple[float, float], keep: bool) -> Any:
+    def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
         from eqsolve.microscopic.simulate import simulate
 
         def report(done: float, total: float, text: str) -> None:
@@ -173,27 +204,27 @@ class _Task:
                 self.progress(low + (high - low) * done / max(total, 1e-300), 1.0, f"finite size, d = {d}")
 
         return simulate(
-            self.flow, d=d, seeds=self.seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
+            self.flow, d=d, seeds=seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
             workers=self.workers, keep=keep, progress=report, params=self._shared(),
         )  # fmt: skip
 
-    def _two_sizes(self, at: list[float], keep: bool) -> tuple[Any, Any]:
+    def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
+        """Return runs at size d, and ``more`` times as many at half of it."""
         from eqsolve.microscopic.data import read_data
 
         fixed = read_data(self.data).shape
         size = self.d or (None if fixed else 2000)
-        large = self._simulate(size, at, (0.1, 0.8), keep)
-        half = None if fixed else self._simulate(max(2, large.d // 2), at, (0.8, 1.0), keep)
+        large = self._simulate(size, self.seeds, at, (0.1, 0.7), keep)
+        half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
         return large, half
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
         from eqsolve.solving import solve
-        from eqsolve.validation.wasserstein import distances
 
         times = _times(at, t_max, self.step)
         theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own())
         keep = bool(_lawful(theory, self.flow))
-        large, half = self._two_sizes(times, keep)
+        large, half = self._two_sizes(times, keep, more=2)
         sampled = theory.at(large.t)
         compared = {}
         names = self._names(str(name) for name in sampled.data_vars)
@@ -233,8 +264,6 @@ class _Task:
 
     def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
         """Return a validation with the law of a variable on both sides; the largest size comes last."""
-        from eqsolve.validation.wasserstein import distances_at_rest
-
         law: Any = theory.law(runs[0].names[0])
         return replace(made, wasserstein=distances_at_rest(law, runs, self.seeds), laws=(law, runs[-1]))
 
@@ -245,7 +274,7 @@ class _Task:
 
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
-        d, exact = self.d or 2000, self.constants == "exact"
+        d, exact = self.d or 2000, self.constants != "sampled"
         large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
         names = self.wanted or tuple(large.values)
         missing = [name for name in names if name not in large.values]
@@ -269,7 +298,7 @@ class _Task:
         from eqsolve.microscopic.rest import decay_rates
         from eqsolve.solving import solve
 
-        theory = solve(self.model, params=self._own())
+        theory = solve(self.model, region=self.region, params=self._own())
         name = (self.wanted or ("gamma",))[0]
         if name not in theory.names:
             raise UsageError(f"model `{self.model.name}` has no observable `{name}`, the decay rate to compare")
@@ -288,6 +317,9 @@ class _Task:
     ) -> Validation:  # fmt: skip
         count = sum(values[0].size for values in compared.values())
         made = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
+        if times is None:  # no other times to say how large a bias is usual: other observables do
+            usual = max((item.relative_bias for item in made.values()), default=0.0)
+            made = {name: compare(*values, count=count, order=order, usual=usual) for name, values in compared.items()}
         verdicts = [item.verdict for item in made.values()]
         verdict = next((word for word in (DISAGREES, UNDECIDED) if word in verdicts), AGREES)
         spread = {name: values[2] for name, values in compared.items()}
@@ -307,6 +339,8 @@ class _Size:
 
 
 def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:
+    if step is not None and step <= 0:
+        raise UsageError(f"step= takes a positive number, got {step:g}")
     if at is None:
         last = 10.0 if t_max is None else float(t_max)
         times = [0.03 * last, 0.1 * last, 0.3 * last, last]
@@ -316,10 +350,17 @@ def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:
 
 
 def _lawful(theory: Result, flow: Flow) -> tuple[str, ...]:
-    """Return the variable, and the constants, whose joint law both sides have."""
-    if "weight" not in theory.dataset.coords:
-        return ()
+    """Return the variable, and the constants, whose joint law both sides have: those of the same paths.
+
+    Samples have paths, weights and constants of their own, which are those of no coordinate.
+    """
+    from eqsolve.microscopic.lowered import sides
+
+    data = theory.dataset
     moving = [name for name in (*flow.variables, *(item.name for item in flow.state)) if name in theory.names]
-    moving = [name for name in moving if theory.dataset[name].dims == ("path", "t")]
-    constants = [item.name for item in flow.randoms if item.name in theory.dataset.coords]
-    return (moving[0], *constants) if moving else ()
+    for name in moving:
+        if data[name].ndim == 2 and data[name].dims[1] == "t":
+            paths = data[name].dims[:1]
+            constants = [item.name for item in sides(flow)[0] if item.name in data.coords]
+            return (name, *(key for key in constants if data[key].dims == paths))
+    return ()

@@ -25,24 +25,22 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
     With constants of few values the joint law is compared: quantiles of the variable given the constants. Otherwise it is
     the law of the variable alone.
     """
-    paths = theory.at(large.t)
-    weights = np.asarray(theory.dataset["weight"].values)
-    constants = np.array([theory.dataset[name].values for name in names[1:]]).reshape(len(names) - 1, -1)
-    keys = np.unique(constants, axis=1) if len(constants) else np.zeros((0, 1))
-    joint = 0 < keys.shape[1] <= _ATOMS and len(constants) > 0
-    if not joint:
-        constants = constants[:0]
+    laws = [theory.law(names[0], float(moment)) for moment in large.t]
+    given = np.array([laws[0][name] for name in names[1:]]).reshape(len(names) - 1, -1)
+    joint = len(given) > 0 and np.unique(given, axis=1).shape[1] <= _ATOMS and all(
+        _few_values(row, large.coordinates(name, float(large.t[0]))) for name, row in zip(names[1:], given, strict=True)
+    )
+    constants = given if joint else given[:0]
     sizes = [run for run in (half, large) if run is not None]
     table = []
     for run in sizes:
         row = []
-        for place, moment in enumerate(run.t):
-            values = paths[names[0]].values[:, place]
+        for law, moment in zip(laws, run.t, strict=True):
             samples = run.coordinates(names[0], float(moment))
             shape = (0, run.seeds, 0)
             labels = np.array([run.coordinates(name, float(moment)) for name in names[1:]]) if joint else np.empty(shape)
             row.append(float(np.mean([
-                distance(values, weights, constants, samples[draw], labels[:, draw])
+                distance(law[names[0]], law.weights, constants, samples[draw], labels[:, draw])
                 for draw in range(run.seeds)
             ])))  # fmt: skip
         table.append(row)
@@ -50,6 +48,12 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
         "variables": list(names) if joint else [names[0]], "d": [run.d for run in sizes], "values": table,
         "falls_by": [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)],
     }  # fmt: skip
+
+
+def _few_values(known: Array, seen: Array) -> bool:
+    """Whether a constant takes few values, the same on both sides; the nodes of a law with a density are few, too."""
+    keys, values = np.unique(known), np.unique(seen)
+    return len(values) <= len(keys) and bool(np.isclose(values[:, None], keys).any(axis=1).all())
 
 
 def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def test_files_are_written_whole(folder, capsys, contents):
         (["--out", "x.txt"], "--out: expected a file name *.nc, got 'x.txt'"),
         (["--out", "nowhere/x.nc"], "there is no folder 'nowhere'"),
         (["--plot", "x.pgn"], "did you mean `.png`?"),
-        (["--set", "k"], "--set takes NAME=VALUE such as alpha=0.3, got 'k'; did you mean k=...?"),
+        (["--set", "k"], "without blanks around the =, got 'k'; did you mean k=...?"),
         (["--set", "k=1", "k=2"], "--set gives `k` twice: '1' and '2'"),
         (["--set", "k=0"], "must be positive"),
     ],
@@ -237,3 +237,42 @@ def test_checkpoints_that_cannot_be(arguments, said, folder, capsys, contents):
     assert out == ""
     assert said in err
     assert contents() == before
+
+
+DELAYED = '''
+from sympy import exp
+from eqsolve import Eq, Singularity, param, unknown
+p, R = unknown("p R")
+a = param("a")
+model = Singularity("delayed", transform=Eq(R, 1 / (p + a * exp(-p))), variable=p, unknown=R, defaults={a: 1},
+                    observables={"gamma": -p})
+'''
+
+
+def test_the_region_of_a_singularity_is_an_option(folder, capsys):
+    (folder / "models" / "delayed.py").write_text(DELAYED)
+    for words in (["--region", "-3,20"], ["--region=-3,20"]):  # a minus does not make it an option of its own
+        assert main(["solve", "delayed", *words, "--json"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        assert made["values"]["gamma"] == pytest.approx(0.31813150520476413, abs=1e-13)  # −Re W(−1)
+    assert main(["solve", "delayed", "--region", "2,1"]) == 1
+    assert "--region LOW,HEIGHT" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--region", "-3"], "--region: cannot read '-3'; expected LOW,HEIGHT such as -3,20"),
+        (["--region", "-3,-1"], "--region: HEIGHT must be positive, got -1"),
+        (["--region", "-3,x"], "--region: cannot read 'x' as a number"),
+    ],
+)
+def test_a_region_that_is_none(folder, capsys, words, said):
+    (folder / "models" / "delayed.py").write_text(DELAYED)
+    assert main(["solve", "delayed", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_region_without_a_singularity(folder, capsys):
+    assert main(["solve", "decay", "--region", "-3,20"]) == 2
+    assert "region= is where a Singularity is searched, and model `decay` is a System" in capsys.readouterr().err

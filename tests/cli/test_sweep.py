@@ -112,3 +112,13 @@ def test_a_terminal_sees_a_bar_and_can_interrupt(folder):
     assert b"Traceback" not in seen
     kept = (folder / "s.nc.journal").read_bytes().count(b'"status": "ok"')
     assert 0 < kept < 400
+
+
+def test_settings_and_axes_of_the_model_a_law_comes_from(folder, capsys):
+    assert main(["sweep", "dln_rate", "--grid", "alpha=0.1,1", "delta=2", "--set", "sigma2=0.1", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["values"]["gamma"][0] == pytest.approx([0.0036017735285996558], rel=1e-12)
+    assert main(["sweep", "dln_rate", "--grid", "sigma2=0.1", "--set", "alpha=0.1", "delta=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["values"]["gamma"] == pytest.approx([0.0036017735285996558], rel=1e-12)
+    assert main(["sweep", "dln_rate", "--grid", "alpha=0.1", "--set", "sigma3=0.1", "--json"]) == 2
+    assert "`dln_rate` has no parameter `sigma3`; did you mean `sigma2`?" in capsys.readouterr().err

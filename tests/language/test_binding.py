@@ -29,7 +29,7 @@ MODEL = System(
 
 # fmt: off
 WRONG = {
-    "missing": ({}, "parameter `n` of model `decay` has no value and no default; set n=..."),
+    "missing": ({}, "parameter `n` of model `decay` has no value and no default; give it one: n=... (--set n=...)"),
     "unknown": ({"n": 3, "gamma": 1}, "`decay` has no parameter `gamma`", "(it has: n, rate, share, x)"),
     "misspelt": ({"n": 3, "shares": 1}, "has no parameter `shares`; did you mean `share`?"),
     "not an integer": ({"n": 2.5}, "parameter `n` of model `decay` must be an integer, got 2.5"),
@@ -37,7 +37,7 @@ WRONG = {
     "above its domain": ({"n": 3, "share": "3/2"}, "`share` of model `decay` must be at most 1, got 1.5"),
     "infinite": ({"n": 3, "rate": "inf"}, "`rate` of model `decay` must be finite, got inf"),
     "not a number": ({"n": 3, "rate": float("nan")}, "parameter `rate` takes a number, got nan"),
-    "a list": ({"n": [3, 4]}, "parameter `n` takes a number, got [3, 4]"),
+    "a list": ({"n": [3, 4]}, "`n` of model `decay` takes one value, got [3, 4]"),
     "a truth value": ({"n": True}, "parameter `n` takes a number, got True"),
     "a symbol": ({"n": sympy.Symbol("k")}, "parameter `n` takes a real number, got `k`"),
     "a complex number": ({"n": sympy.I}, "parameter `n` takes a real number, got `I`"),

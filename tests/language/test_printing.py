@@ -1,6 +1,7 @@
 """What is printed: brackets where they are needed only, numbers as the user typed them."""
 
 import eqsolve
+import eqsolve.language.binding
 from eqsolve import field, gradient
 from eqsolve.language.printing import decimal_text, expression_latex
 from eqsolve.laws import Bernoulli, Discrete
@@ -12,6 +13,13 @@ def test_symbols_stand_without_brackets() -> None:
     assert expression_latex(-2 * g) == "- 2 g"
     assert expression_latex(g**2 * (g + 1)) == r"g^{2} \left(g + 1\right)"
     assert r"\left(g\right)" not in eqsolve.load("dln_flow").show().latex()
+
+
+def test_a_term_that_vanishes_is_not_printed_for_ever() -> None:
+    t, y = eqsolve.times("t"), eqsolve.function("y")
+    inner, nothing = y(t) - 1, 0
+    model = eqsolve.System("m", [eqsolve.Eq(y(t).diff(t), inner + nothing)], init={y: 1})
+    assert "y(t) - 1" in model.show().text() or "-1 + y(t)" in model.show().text()
 
 
 def test_rates_and_starts_of_a_flow_are_typeset() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sympy import exp, sqrt
 
 import eqsolve
 from eqsolve import Eq, Int, UsageError
@@ -73,13 +74,83 @@ def test_what_is_reported_is_plain_and_drawn(tmp_path: Path) -> None:
     assert made["verdict"] in ("agrees", "disagrees", "not enough data")
     assert made["t"] == AT
     entry = made["observables"]["E_test"]
-    assert {len(entry[key]) for key in ("theory", "theory_error", "simulation", "standard_error", "bias", "z")} == {3}
+    names = ("theory", "theory_error", "simulation", "standard_error", "bias", "z", "detectable")
+    assert {len(entry[key]) for key in names} == {3}
     figure = found.plot()
     figure.savefig(tmp_path / "v.png")
     assert (tmp_path / "v.png").stat().st_size > 5000
     with pytest.raises(UsageError, match="did you mean `E_test`"):
         found.plot("E_tst")
     assert "largest |z|" in repr(found)
+
+
+def decaying(wrong: bool = False):
+    """A diagonal network whose weight decay falls as λe^{−t}; with ``wrong``, α⁴ in its drift decays by λte^{−t}."""
+    base, flow = eqsolve.load("dln"), eqsolve.load("dln_flow")
+    t, w, g, lam, alpha = base.symbols("t w g lam alpha")
+    decay = {lam: lam * exp(-t)}
+    total = lam * exp(-t) * t if wrong else lam * (1 - exp(-t))
+    below = flow.replace(
+        "decaying_flow", drift={item: expr.xreplace(decay) for item, expr in flow.drift.items()}, observables={"loss": None}
+    )
+    drift = -sqrt(w(t) ** 2 + alpha**4 * exp(-2 * total)) * g(t) - lam * exp(-t) * w(t)
+    return base.replace(
+        "decaying", eqs=[Eq(w(t).diff(t), drift)], substitute={w: None}, observables={"loss": None}, flow=below
+    )
+
+
+def test_a_drift_that_is_wrong_by_a_few_percent_is_seen_with_few_draws() -> None:
+    settings = {"d": 300, "seeds": 6, "at": [1.0, 3.0, 10.0], "lam": 0.3}
+    right, wrong = eqsolve.validate(decaying(), **settings), eqsolve.validate(decaying(wrong=True), **settings)
+    away = wrong.observables["E_train"].theory / right.observables["E_train"].theory - 1
+    assert np.all(np.abs(away) < 0.2)  # 1%, 7% and 17%, where the runs themselves scatter by 10% to 20%
+    assert right.verdict == "agrees"
+    assert wrong.verdict == "disagrees"
+    assert wrong.warnings == ()
+
+
+def test_what_could_not_have_been_seen_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Features that are not Gaussian scatter: a few draws of a small system agree with many wrong theories."""
+    found = eqsolve.validate("linear_regression", d=300, seeds=6, at=AT, data="binary")
+    assert found.low_power
+    assert "low power" in repr(found)
+    assert "low power: a deviation by a tenth would have been missed in `E_train` at t = 0.3, 1, 3" in caplog.text
+    assert found.json_object()["warnings"] == list(found.warnings)
+    assert found.power["E_train"] > 0.1
+    keen = eqsolve.validate("linear_regression", d=300, seeds=6, at=AT)
+    assert keen.warnings == ()
+    assert not keen.low_power
+    made = json.loads(json.dumps(keen.json_object()))
+    for name, item in keen.observables.items():
+        assert made["power"][name] == min(made["observables"][name]["detectable"]) == item.detectable.min()
+        assert item.detectable.max() < 0.02
+    assert "could see" in keen.plot().axes[0].get_title()
+
+
+def test_a_deviation_of_the_size_stated_is_seen_nine_times_in_ten() -> None:
+    rng = np.random.default_rng(5)
+    scatter, draws, trials = 0.01, 6, 400
+    stated, seen = [], []
+    for _ in range(trials):
+        noise = scatter * rng.standard_normal((draws, 1))
+        stated.append(compare(np.ones(1), np.zeros(1), 1 + noise, None, count=1).detectable[0])
+    # a standard deviation of few draws has mean c σ: c = √(2/5) Γ(3)/Γ(5/2) = 0.9515
+    away = np.mean(stated) / 0.9515
+    for _ in range(trials):
+        noise = scatter * rng.standard_normal((draws, 1))
+        seen.append(compare(np.ones(1), np.zeros(1), 1 + away + noise, None, count=1).verdict == "disagrees")
+    assert np.mean(seen) == pytest.approx(0.9, abs=0.06)  # 3 standard errors, those of the mean stated included
+
+
+@pytest.mark.slow
+def test_right_theories_are_rarely_said_to_disagree() -> None:
+    """Of 40 validations, each with draws of its own, one in a hundred may end so."""
+    seen = [
+        eqsolve.validate("linear_regression", d=200, seeds=6, seed=place, at=AT, rtol=1e-4, lam=lam).verdict
+        for place in range(20) for lam in (0, 0.5)
+    ]  # fmt: skip
+    assert seen.count("disagrees") <= 2  # three or more of 40 at 1% have a probability of 0.7%
+    assert seen.count("agrees") >= 36
 
 
 @pytest.mark.slow

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sympy import Basic, Derivative, Expr, Integral, S, Symbol
+from sympy import Basic, Derivative, Expr, Integral, Pow, S, Symbol
 from sympy.core.function import AppliedUndef
 
 from eqsolve.errors import did_you_mean
+from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.functions import why_not_computed
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import (
@@ -46,6 +48,8 @@ class Scope:
         Whether an expectation or a response is already open.
     bound
         Variables bound by an inverse function or a sum around.
+    any_time
+        Whether every time may stand here, because what would say which is wrong itself.
     """
 
     label: str
@@ -55,6 +59,7 @@ class Scope:
     expected: bool = False
     responding: bool = False
     bound: frozenset[Basic] = frozenset()
+    any_time: bool = False
 
     def precedes(self, first: Expr, second: Expr) -> bool:
         """Whether ``first`` is known not to be later than ``second``."""
@@ -95,6 +100,8 @@ class ExpressionCheck:
             self.defined = {head.name: head for head in model.unknowns}
             self.noises = model.noises
         self.problems: dict[str, None] = {}
+        self.meant: frozenset[str] = frozenset()  # unknowns of equations whose left-hand sides are reported already
+        self._undefined_at: dict[str, tuple[str, list[str]]] = {}  # first report of a name, and the further places
         self._bare: set[tuple[str, Head]] = set()  # processes already reported, by place
 
     def report(self, scope: Scope, text: str) -> None:
@@ -145,9 +152,19 @@ class ExpressionCheck:
                 self.report(scope, f"uses `{expr.name}` without its times; write `{expr.name}({shape})`")
             case Symbol():
                 self._symbol(expr, scope)
+            case S.ImaginaryUnit if not isinstance(self.model, Singularity):
+                self.report(
+                    scope,
+                    "contains the imaginary unit `I`, but a model is real; does it take a root or a logarithm of a "
+                    "negative number?",
+                )
+            case Pow() if expr.is_number and expr.is_real is False and not isinstance(self.model, Singularity):
+                self.report(scope, f"contains `{expr}`, which is not real; write the real root, -cbrt(8) for cbrt(-8)")
             case S.NaN | S.ComplexInfinity:
                 self.report(scope, f"contains `{expr}`, which is not a number; does it divide by zero?")
             case _:
+                if reason := why_not_computed(expr):
+                    self.report(scope, f"uses `{type(expr).__name__}` in `{expr}`, {reason}")
                 inner = getattr(expr, "bound_symbols", ())
                 scope = replace(scope, bound=scope.bound | set(inner)) if inner else scope
                 for arg in expr.args:
@@ -208,15 +225,33 @@ class ExpressionCheck:
                 f"({first} < {second}); did you mean `{head.name}({second}, {first})`?",
             )
 
+    def is_reported(self, head: Head) -> bool:
+        """Whether it is said already, at its cause, that nothing defines a function."""
+        return head.name in self.meant or head.name in self._undefined_at
+
+    def gathered(self) -> list[str]:
+        """Return the problems; a name that nothing defines is one problem, however many places use it."""
+        elsewhere = {text: places for text, places in self._undefined_at.values() if places}
+        return [text + (_several(elsewhere[text]) if text in elsewhere else "") for text in self.problems]
+
     def _undefined(self, value: Value, scope: Scope) -> None:
         head = value.head
+        if head.name in self.meant:
+            return
+        if head.name in self._undefined_at:
+            first, places = self._undefined_at[head.name]
+            if not first.startswith(f"{scope.label} ") and scope.label not in places:
+                places.append(scope.label)
+            return
         same = [name for name, other in self.defined.items() if other.arity == head.arity]
         near = did_you_mean(head.name, same) or did_you_mean(head.name, self.defined)
         shape = ", ".join(("t", "t'")[: head.arity])
         fix = f"add an equation for it, Eq({head.name}({shape}), ...)"
         if isinstance(head, Process):
             fix += f", or a law if it drives the system, laws={{{head.name}: GP(...)}}"
-        self.report(scope, f"uses `{value}`, which nothing defines{near or '; ' + fix}")
+        text = f"uses `{value}`, which nothing defines{near or '; ' + fix}"
+        self.report(scope, text)
+        self._undefined_at[head.name] = (f"{scope.label} {text}", [])
 
     def _moment(self, moment: Expr, value: Value, scope: Scope) -> None:
         if isinstance(moment, Time):
@@ -243,7 +278,7 @@ class ExpressionCheck:
         return ", ".join(f"`{item}`" for item in (*scope.times, self.start))
 
     def _known_time(self, item: Time, scope: Scope) -> None:
-        if item not in scope.times:
+        if item not in scope.times and not scope.any_time:
             self.report(
                 scope,
                 f"uses the time `{item}`, which is neither on its left-hand side nor integrated over; "
@@ -326,3 +361,10 @@ class ExpressionCheck:
         inner = replace(scope, random=True, responding=True)
         self.visit(output, inner)
         self.visit(noise, inner)
+
+
+def _several(places: list[str], most: int = 3) -> str:
+    """Return further places in words, the first few by name."""
+    named = places if len(places) <= most else [*places[:most], f"{len(places) - most} more"]
+    listed = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+    return f" (so do {listed})" if len(named) > 1 else f" (so does {listed})"

@@ -37,12 +37,12 @@ def _count(model: FixedPoint) -> Iterator[str]:
     used = set().union(
         *(_symbols(side) for equation in model.equations for side in (equation.lhs, equation.rhs))
     )
-    for item in model.unknowns:
-        if item not in used:
-            yield f"{here} has the unknown `{item}`, which appears in no equation; add one, or use param()"
-    equations, unknowns = len(model.equations), len(model.unknowns)
+    idle = [item for item in model.unknowns if item not in used]
+    for item in idle:
+        yield f"{here} has the unknown `{item}`, which appears in no equation; add one, or use param()"
+    equations, unknowns = len(model.equations), len(model.unknowns) - len(idle)  # those are said already
     if equations != unknowns:
-        names = ", ".join(f"`{item}`" for item in model.unknowns) or "none"
+        names = ", ".join(f"`{item}`" for item in model.unknowns if item not in idle) or "none"
         lines = ", ".join(str(equation.location) for equation in model.equations if equation.location)
         yield (
             f"{here} has {equations} equation{'s' if equations != 1 else ''} ({lines}) for {unknowns} "

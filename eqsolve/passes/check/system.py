@@ -36,22 +36,25 @@ __all__ = ["system_problems"]
 def system_problems(system: System) -> list[str]:
     """Return everything that is wrong with a system, equations first."""
     check = ExpressionCheck(system, (Parameter, Random, Time), system.start)
-    lefts = [problem for equation in system.equations for problem in _left_hand_side(equation, system)]
+    wrong = {equation: tuple(_left_hand_side(equation, system)) for equation in system.equations}
+    lefts = [problem for problems in wrong.values() for problem in problems]
     check.problems.update(dict.fromkeys(lefts))
+    check.meant = frozenset(name for equation in system.equations if wrong[equation] for name in _meant(equation, check))
     for equation in system.equations:
         if equation.head is not None:
-            check.visit(equation.rhs, _scope(equation))
-            _symmetry(check, equation)
+            check.visit(equation.rhs, replace(_scope(equation), any_time=bool(wrong[equation])))
+            if not wrong[equation]:
+                _symmetry(check, equation)
     _laws(check, system)
-    _starts(check, system)
     _observables(check, system)
+    _starts(check, system)
     for problem in (*_running_times(system), *_start_time(system)):
         check.problems[problem] = None
     _constraints(check, system)
     if not lefts:
         for problem in (*_cycles(system), *_substitutions(check, system), *_multipliers(check, system)):
             check.problems[problem] = None
-    return list(check.problems)
+    return check.gathered()
 
 
 # --- equations ----------------------------------------------------------------------------------------------
@@ -66,7 +69,7 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
         else:
             yield (
                 f"{equation.label} names no unknown: the left-hand side must be a function at its times, "
-                f"such as `w(t)`, or its derivative, such as `w(t).diff(t)`; got `{lhs}`"
+                f"such as `w(t)`, or its derivative, such as `w(t).diff(t)`; got `{lhs}`{_solved_for(equation, system)}"
             )
         return
     odd = [moment for moment in target.moments if not isinstance(moment, Time)]
@@ -91,6 +94,31 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
             f"{equation.label} defines `{target.head.name}`, which also has a law in laws=; "
             "a process has either an equation or a law: remove one of them"
         )
+
+
+def _meant(equation: Equation, check: ExpressionCheck) -> set[str]:
+    """Return the unknowns that an equation with a wrong left-hand side was probably to define."""
+    if equation.head is not None:
+        return {equation.head.name}
+    for side in (equation.lhs, equation.rhs):
+        found = {value.head.name for value in side.atoms(Value)} - set(check.defined)
+        if found:
+            return found
+    return set()
+
+
+def _solved_for(equation: Equation, system: System) -> str:
+    """Return how to write an equation whose left-hand side is a balance, where that can be told."""
+    inner = equation.rhs.expr if isinstance(equation.rhs, Derivative) else equation.rhs
+    if isinstance(inner, Value) and inner.head not in system.unknowns:
+        return "; exchange its two sides"
+    found = sorted(equation.lhs.atoms(Derivative), key=str) or sorted(equation.lhs.atoms(Value), key=str)
+    if len(found) == 1:
+        shown = found[0]
+        if isinstance(shown, Derivative):
+            shown = f"{shown.expr}.diff({shown.variables[0]})"
+        return f"; solve it for `{shown}` and write Eq({shown}, ...)"
+    return ""
 
 
 def _scope(equation: Equation) -> Scope:
@@ -241,6 +269,8 @@ def _starts(check: ExpressionCheck, system: System) -> None:
         scope = Scope(f"the initial value of `{key}` ({system.location})", random=isinstance(head, Process))
         given.setdefault(head.name, []).append(key)
         equation = equations.get(head.name)
+        if check.is_reported(head):
+            continue
         if equation is None and head.name not in fresh and head not in system.constraints:
             check.report(scope, f"belongs to no equation{did_you_mean(head.name, equations)}")
         elif equation is not None and not equation.is_differential:
@@ -254,7 +284,7 @@ def _starts(check: ExpressionCheck, system: System) -> None:
         if not isinstance(value, Law):
             check.visit(value, scope)
     for name, equation in equations.items():
-        if equation.is_differential:
+        if equation.is_differential and name not in check.meant:
             _missing_start(check, equation, given.get(name, []), system)
 
 

@@ -23,7 +23,7 @@ from eqsolve.passes.forms.tangents import derive_tangents
 from eqsolve.passes.rewrite.constraints import reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
-__all__ = ["Explanation", "Reads", "explain"]
+__all__ = ["Chosen", "Explanation", "Reads", "explain"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,15 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """The solver that ``solve`` runs and why, and what speaks against each of the others; no name where it refuses."""
+
+    name: str
+    reason: str
+    others: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What each stage made of a model. Parts that do not apply to the model's kind are empty.
 
@@ -99,6 +108,10 @@ class Explanation:
         What else the model declares, as lines under a title: laws, starts, observables, conditions.
     signature
         Hash of the content.
+    mean_field
+        Of a flow, the same for the equations that are derived from it; these are what is solved.
+    solver
+        What ``solve`` will run.
     """
 
     name: str
@@ -115,6 +128,8 @@ class Explanation:
     settings: tuple[Setting, ...]
     statements: tuple[tuple[str, tuple[str, ...]], ...]
     signature: str
+    mean_field: Explanation | None = None
+    solver: Chosen | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain dictionaries, lists and texts."""
@@ -122,6 +137,13 @@ class Explanation:
         made = {"model": made.pop("name"), **made}
         made["unknowns"] = {kind: list(names) for kind, names in self.unknowns}
         made["statements"] = {title: list(lines) for title, lines in self.statements}
+        del made["mean_field"], made["solver"]
+        if self.mean_field is not None:
+            made["mean_field"] = self.mean_field.to_dict()
+        if self.solver is not None:
+            made["solver"] = {
+                "name": self.solver.name, "reason": self.solver.reason, "others": dict(self.solver.others),
+            }  # fmt: skip
         return made
 
     def sections(self) -> list[tuple[str, list[str]]]:
@@ -141,6 +163,9 @@ class Explanation:
             *((title, list(lines)) for title, lines in self.statements),
             ("parameters", _columns((item.name, _setting(item)) for item in self.settings)),
             ("signature", [self.signature]),
+            ("mean-field equations (derived; these are solved)", _lines(self.mean_field)),
+            ("solver", [f"{self.solver.name}: {self.solver.reason}".removeprefix(": ")] if self.solver else []),
+            ("other solvers", _columns(self.solver.others) if self.solver else []),
         ]
         return [(title, lines) for title, lines in made if lines]
 
@@ -153,7 +178,7 @@ class Explanation:
         where = f", {self.file}" if self.file else ""
         out = [f"{self.name} ({self.kind}{where})"]
         for title, lines in self.sections():
-            out += ["", title, *(f"  {line}" for line in lines)]
+            out += ["", title, *(f"  {line}".rstrip() for line in lines)]
         return "\n".join(out)
 
     def __repr__(self) -> str:
@@ -163,7 +188,7 @@ class Explanation:
 def explain(model: Model) -> Explanation:
     """Return what the engine makes of a model; nothing is solved."""
     (_, equations), *others = model.show().sections()
-    system = model if isinstance(model, System) else None
+    system = model if isinstance(model, System) and all(eq.head is not None for eq in model.equations) else None
     multipliers, reduced = _multipliers(system) if system is not None else ((), None)
     causality = analyse_causality(reduced) if reduced is not None else None
     return Explanation(
@@ -191,7 +216,15 @@ def explain(model: Model) -> Explanation:
         )
         + (describe_reduction(model) if isinstance(model, FixedPoint) else ()),
         signature=sign(model),
+        mean_field=_mean_field(model) if isinstance(model, Flow) else None,
     )
+
+
+def _mean_field(flow: Flow) -> Explanation | None:
+    try:
+        return explain(flow.dmft())
+    except ModelError:  # a flow with problems, or without a mean field, is explained as far as it goes
+        return None
 
 
 def _unknowns(model: Model) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -300,6 +333,10 @@ def describe_domain(item: Parameter) -> str:
     elif item.is_nonnegative and low is None:
         words.append(">= 0")
     return " ".join(words)
+
+
+def _lines(inner: Explanation | None) -> list[str]:
+    return [] if inner is None else inner.text().split("\n")
 
 
 def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:

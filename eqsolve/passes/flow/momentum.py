@@ -6,14 +6,14 @@ from typing import Any
 
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Table
-from eqsolve.language.symbols import State, as_expression
+from eqsolve.language.symbols import State, as_scalar
 
 __all__ = ["add_momentum"]
 
 
 def add_momentum(flow: Flow, friction: Any) -> Flow:
     """Return θ' = v, v' = −friction v + p_t(g, θ), starting at rest."""
-    rate = as_expression(friction, "friction")
+    rate = as_scalar(friction, "friction")
     taken = set(flow.names) | set(flow.observables) | set(flow.variables)
     velocities = {}
     for item in flow.state:

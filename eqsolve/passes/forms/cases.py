@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsolve.errors import ParameterError, did_you_mean
-from eqsolve.language.binding import read_value
+from eqsolve.language.binding import read_value, refuse_several
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
@@ -53,6 +53,7 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
 
 def _value(model: Cases, item: Parameter, settings: Mapping[str, Any]) -> Any:
     given = settings.get(item.name, model.defaults.get(item, item.default))
+    refuse_several(model, item.name, given)
     return None if given is None else read_value(given, what=f"parameter `{item.name}`")
 
 

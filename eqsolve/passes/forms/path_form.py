@@ -27,7 +27,7 @@ from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written
 
 __all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
 
@@ -313,7 +313,7 @@ class _Means:
         terms = Add.make_args(expand(argument.xreplace(marks)))  # without changing what a response is of
         if len(responses) != 1 or len(terms) != 1:
             raise ModelError(
-                f"{label}: an expectation holds one response; write the sum of expectations instead of `{node}`"
+                f"{label}: an expectation holds one response; write the sum of expectations instead of `{as_written(node)}`"
             )
         (inner,) = responses
         if inner.output.free_symbols & {COLUMN} or inner.noise.moments[0] != COLUMN:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sympy import Basic, Expr, Piecewise, S
@@ -15,7 +15,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random, Unknown
 
-__all__ = ["Reduced", "branch_key", "reduce_fixed_point"]
+__all__ = ["Reduced", "branch_key", "hold", "reduce_fixed_point"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,16 @@ def reduce_fixed_point(
     gone = {item for item, _ in eliminated}
     left = tuple(item for item in model.unknowns if item not in gone)
     return Reduced(left, tuple(equations), tuple(eliminated), observables, variables, gaussians, mapping)
+
+
+def hold(reduced: Reduced, held: tuple[Unknown, ...], dropped: tuple[int, ...]) -> Reduced:
+    """Return a system in which some unknowns are given numbers, without as many of its equations."""
+    return replace(
+        reduced,
+        unknowns=tuple(item for item in reduced.unknowns if item not in held),
+        equations=tuple(eq for place, eq in enumerate(reduced.equations) if place not in dropped),
+        eliminated=(*reduced.eliminated, *((item, item) for item in held)),
+    )
 
 
 def _explicit(equations: list[Equation]) -> tuple[int, Unknown, Expr] | None:

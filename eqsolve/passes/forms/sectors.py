@@ -35,6 +35,11 @@ __all__ = ["COLUMN", "MIDDLE", "ROW", "Contraction", "SectorEquation", "TwoTimeP
 ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
 
 
+def as_written(expr: Basic) -> Basic:
+    """Return an expression with the times that messages know: t and t' instead of rows and columns."""
+    return expr.xreplace({ROW: Time("t"), COLUMN: Time("t'"), MIDDLE: Time("s")})
+
+
 @dataclass(frozen=True)
 class Contraction:
     """One integral over the middle time.
@@ -209,7 +214,7 @@ class _Splitter:
         inner = node.integrand.xreplace({node.variable: MIDDLE})
         if inner.has(Int):
             raise ModelError(
-                f"{self.label}: an integral inside an integral; give the inner one a name of its own: `{node}`"
+                f"{self.label}: an integral inside an integral; give the inner one a name of its own: `{as_written(node)}`"
             )
         ends = (node.low, node.high)
         total = S.Zero

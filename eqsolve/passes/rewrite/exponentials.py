@@ -41,7 +41,7 @@ def cancel_exponentials(expr: Expr) -> Expr:
     plain = expr.xreplace(opaque)
     plain = plain.replace(lambda node: isinstance(node, HyperbolicFunction), lambda node: node.rewrite(exp))
     symbols = _exponentials(plain)
-    bare = plain.replace(lambda node: isinstance(node, exp), lambda node: _power(node, symbols))
+    bare = _without_exponentials(plain, symbols)
     bare = bare.replace(_is_root, lambda node: Pow(factor(together(node.base)), node.exp))
     try:
         result = cancel(together(bare))
@@ -71,10 +71,26 @@ def _terms(node: Expr) -> list[tuple[Rational, Expr]]:
     return [term.as_coeff_Mul(rational=True) for term in expand(node.exp).as_ordered_terms()]
 
 
+def _outer_exponentials(expr: Expr) -> set[Expr]:
+    """Return the exponentials that stand in no exponent of another one."""
+    if isinstance(expr, exp):
+        return {expr}
+    return set().union(*(_outer_exponentials(arg) for arg in expr.args))
+
+
+def _without_exponentials(expr: Expr, symbols: dict[Expr, tuple[Dummy, Rational]]) -> Expr:
+    """Exchange the outer exponentials for powers of their symbols; what stands in an exponent stays as it is."""
+    if isinstance(expr, exp):
+        return _power(expr, symbols)
+    if not expr.args:
+        return expr
+    return expr.func(*(_without_exponentials(arg, symbols) for arg in expr.args))
+
+
 def _exponentials(expr: Expr) -> dict[Expr, tuple[Dummy, Rational]]:
     """Return, for each monomial m in an exponent, a symbol and the unit with symbol = exp(unit m)."""
     multiples: dict[Expr, list[Rational]] = {}
-    for node in sorted(expr.atoms(exp), key=str):
+    for node in sorted(_outer_exponentials(expr), key=str):
         for number, monomial in _terms(node):
             multiples.setdefault(monomial, []).append(number)
     units = {

@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sympy import Basic, Expr, Mul, S, sympify
+from sympy import Basic, Expr, Mul, S
 from sympy.core.function import Derivative
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Named, Parameter, Time, Value
+from eqsolve.language.symbols import Named, Parameter, Time, Value, as_scalar
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.limits import take_limit
 
@@ -70,6 +70,8 @@ def shift_time(system: System, by: Any, name: str | None = None) -> System:
 
 def rescale_unknown(system: System, factors: Mapping[Any, Any], name: str | None = None) -> System:
     """Return the system for x/factor in place of each unknown x named: ``{w: alpha**2}`` makes w stand for w/α²."""
+    if not isinstance(factors, Mapping):
+        raise ModelError(f"rescale_unknown takes factors by unknown, such as {{w: alpha**2}}; got {factors!r}")
     scales = {head: _constant(system, value) for head, value in factors.items()}
     for head in scales:
         if head not in system.unknowns:
@@ -103,7 +105,10 @@ def leading_order(system: System, parameter: Any, to: Any, name: str | None = No
     Unknowns that vanish are taken out of the others. Limits are taken inside expectations and integrals. Observables that have
     no limit are left out, which is logged.
     """
-    item = system.names[parameter] if isinstance(parameter, str) else parameter
+    item = system.symbols(parameter) if isinstance(parameter, str) else parameter
+    if not isinstance(item, Parameter):
+        raise ModelError(f"leading_order takes a limit in a parameter of `{system.name}`, got `{item}`")
+    to = as_scalar(to, "leading_order")
     for random in system.randoms:
         if random.law is not None and random.law.has(item):
             raise ModelError(f"the law of `{random}` depends on `{item}`: {random.law}; no limit is taken of a law")
@@ -147,7 +152,7 @@ def _head(key: Any) -> Any:
 
 def _constant(system: System, value: Any) -> Expr:
     """Return a factor, with names bound to the model's own parameters."""
-    expr = sympify(value)
+    expr = as_scalar(value, "a change of scale")
     expr = expr.xreplace({s: system.names[s.name] for s in expr.free_symbols if getattr(s, "name", None) in system.names})
     odd = [s for s in expr.free_symbols if not isinstance(s, Parameter)]
     if odd or expr.is_zero:

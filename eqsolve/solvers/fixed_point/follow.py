@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, list_of, table, text
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import bind, read_value
-from eqsolve.language.fixed_point import Cases, FixedPoint
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
+from eqsolve.language.law import Law
 from eqsolve.language.model import Model
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
@@ -17,19 +20,20 @@ from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
 __all__ = ["follow"]
 
 
+@checked(model=read_model, parameter=text, values=list_of, params=table)
 def follow(
     model: Model | str, parameter: str, values: Iterable[Any], *, params: Mapping[str, Any] | None = None, **parameters: Any
 ) -> Result:
-    """Solve a fixed point along a path of one parameter, in one call.
+    """Solve a fixed point, or the rate of a `Singularity`, along a path of one parameter, in one call.
 
     Parameters
     ----------
     model
-        A ``FixedPoint`` (or ``Cases``), its name, or its file.
+        A ``FixedPoint``, a ``Singularity`` (or ``Cases`` of them), its name, or its file.
     parameter, values
         The parameter that varies, and its values in the order in which they are to be followed.
     params, **parameters
-        The other parameters and laws.
+        The other parameters and laws, as in ``solve``.
 
     Returns
     -------
@@ -38,12 +42,11 @@ def follow(
     """
     import time
 
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
     from eqsolve.results.provenance import describe
 
     began = time.perf_counter()
-    model = load(model) if isinstance(model, str) else model
+    assert isinstance(model, Model)
     check(model)
     fixed = {**(params or {}), **parameters}
     path = [read_value(value, what=f"parameter `{parameter}`") for value in values]
@@ -51,10 +54,17 @@ def follow(
         raise UsageError("follow needs at least one value to go through")
     if parameter in fixed:
         raise UsageError(f"`{parameter}` varies along the path and cannot be fixed too")
+    if law := next((value for value in path if isinstance(value, Law)), None):
+        raise UsageError(f"follow goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
+    if isinstance(_target(model, {**fixed, parameter: path[0]})[0], Singularity):
+        return _follow_rate(model, parameter, path, fixed, began)
     solutions: list[Solution] = []
     searches, floats = 0, [float(value) for value in path]
     for value in path:
         target, given = _target(model, {**fixed, parameter: value})
+        if not isinstance(target, FixedPoint):
+            raise UsageError(f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {float(value):.6g} "
+                             f"model `{model.name}` is the {target.kind} `{target.name}`")
         binding = bind(target, given)
         start = _ahead(solutions, floats, target)
         try:
@@ -68,14 +78,33 @@ def follow(
     return made.with_provenance(stats, describe(model, 0))
 
 
-def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint, dict[str, Any]]:
+def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str, Any], began: float) -> Result:
+    """Return the curve of a rate as a result."""
+    import time
+
+    import xarray as xr
+
+    from eqsolve.curves.rates import rate_curve
+    from eqsolve.results.provenance import describe
+    from eqsolve.routing import bind_routed
+
+    curve = rate_curve(model, parameter, path, params=fixed)
+    data: dict[str, Any] = {name: ((parameter,), column) for name, column in curve.values.items()}
+    data |= {f"{name}_error": ((parameter,), column) for name, column in curve.errors.items()}
+    dataset = xr.Dataset(data, coords={parameter: curve.at})
+    params = {k: v for k, v in bind_routed(model, {**fixed, parameter: path[0]}).settings().items() if k != parameter}
+    stats = {"solver": "singularity", "seconds": time.perf_counter() - began, "points": len(path)}
+    return Result(dataset, model=model.name, kind="sweep", params=params).with_provenance(stats, describe(model, 0))
+
+
+def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singularity, dict[str, Any]]:
     if isinstance(model, Cases):
         from eqsolve.passes.forms.cases import select_case
 
         chosen = select_case(model, given)
         model, given = chosen.model, chosen.settings
-    if not isinstance(model, FixedPoint):
-        raise UsageError(f"follow takes a FixedPoint, and model `{model.name}` is a {model.kind}")
+    if not isinstance(model, FixedPoint | Singularity):
+        raise UsageError(f"follow takes a FixedPoint or a Singularity, and model `{model.name}` is a {model.kind}")
     return model, dict(given)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, number, table, whole
+from eqsolve.arguments import model as read_model
 from eqsolve.errors import UsageError
 from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import FixedPoint
@@ -20,6 +22,7 @@ from eqsolve.solvers.fixed_point.solve import settings
 __all__ = ["iterate"]
 
 
+@checked(model=read_model, steps=whole(0), start=table, params=table)
 def iterate(
     model: Model | str,
     steps: int,
@@ -48,10 +51,9 @@ def iterate(
     Result
         Every unknown and observable over ``step``, the start first.
     """
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
 
-    model = load(model) if isinstance(model, str) else model
+    assert isinstance(model, Model)
     if not isinstance(model, FixedPoint):
         raise UsageError(f"iterate takes a FixedPoint, and model `{model.name}` is a {model.kind}")
     check(model)
@@ -67,7 +69,7 @@ def iterate(
     place = {item: k for k, item in enumerate(plan.unknowns)}
     targets = [place[equation.lhs] for equation in plan.reduced.equations]
     averaged = [bool(right.free_symbols & set(plan.means)) for _, right in plan.sides]
-    values = np.array([float(start[item.name]) for item in plan.unknowns])
+    values = np.array([number(start[item.name], f"start of `{item.name}`") for item in plan.unknowns])
     rows: list[dict[str, float]] = []
     for count in range(steps + 1):
         means = expectations(problem.lines(values), problem.adapted(values))[:, 0]

@@ -97,6 +97,12 @@ class FixedPointLaw(Distribution):
         with np.errstate(all="ignore"):
             return stacked(self.solution.problem.plan.variable_values(self.names)(*full), len(x))
 
+    def source(self, names: tuple[str, ...]) -> Any:
+        """Return the law of some variables as the expectations of a transform take it: with its tails, not as points."""
+        from eqsolve.solvers.singularity.law import SolutionSource
+
+        return SolutionSource(self.solution, names)
+
     @functools.cached_property
     def _lines(self) -> Lines:
         problem = self.solution.problem

@@ -12,15 +12,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sympy import Basic
+from sympy import Basic, Expr
 
 from eqsolve.compile.fixed_point import Plan
+from eqsolve.language.symbols import Unknown
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt, gradients
 from eqsolve.numerics.quadrature_laws import Branch
 from eqsolve.numerics.quadrature_rows import make_rows
 
-__all__ = ["Linearised", "Point", "Problem", "interval_of", "linearise", "newton", "polish", "residuals", "sign_of"]
+__all__ = [
+    "Linearised",
+    "Point",
+    "Problem",
+    "interval_of",
+    "linearise",
+    "newton",
+    "polish",
+    "residuals",
+    "sign_of",
+    "value_of",
+]
 
 _OUTER = 96
 _FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
@@ -36,6 +48,8 @@ class Problem:
     parameters: tuple[float, ...]
     parts: tuple[Branch, ...]
     outer: int = _OUTER
+    held: tuple[tuple[Unknown, Expr], ...] = ()  # unknowns on the edges of their domains; the last parameters
+    dropped: tuple[int, ...] = ()  # the equations that these fulfil
 
     def lines(self, unknowns: Array) -> Lines:
         table = unknowns if unknowns.ndim == 2 else unknowns[:, None]
@@ -45,7 +59,7 @@ class Problem:
         """Return unknowns from the variables searched in."""
         if not self.plan.unknowns:
             return np.asarray(points)
-        return np.stack([_value(item, row) for item, row in zip(self.plan.unknowns, points, strict=True)])
+        return np.stack([value_of(item, row) for item, row in zip(self.plan.unknowns, points, strict=True)])
 
     def points(self, values: Sequence[float]) -> Array:
         """Return the variables searched in from unknowns."""
@@ -94,7 +108,7 @@ def interval_of(item: Basic) -> tuple[float, float] | None:
     return None if low is None or high is None else (float(low), float(high))
 
 
-def _value(item: Basic, point: Array) -> Array:
+def value_of(item: Basic, point: Array) -> Array:
     """Return an unknown from its search variable: a logistic map onto an interval, an exponential, or itself."""
     interval, sign = interval_of(item), sign_of(item)
     with np.errstate(over="ignore"):

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sympy import Basic, Expr, lambdify
+from sympy import Basic, Expr
 
+from eqsolve.compile.lowering import as_function
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt
@@ -164,6 +165,7 @@ class _Evaluator:
             values = solution.binding.values
             self.parameters = [mpf(str(values[item].evalf(digits))) for item in self.plan.model.parameters]
             self.parameters += [mpf(value) for value in more]
+            self.parameters += [mpf(str(end.evalf(digits))) for _, end in self.problem.held]
             self.rows = self._rows(solution)
         self._functions: dict[Any, Callable[..., Any]] = {}
 
@@ -192,7 +194,7 @@ class _Evaluator:
 
     def function(self, key: Any, make: Callable[[], Sequence[Expr]], arguments: Sequence[Basic]) -> Callable[..., Any]:
         if key not in self._functions:
-            self._functions[key] = lambdify(list(arguments), list(make()), modules="mpmath", cse=True)
+            self._functions[key] = as_function(list(arguments), list(make()), "mpmath")
         return self._functions[key]
 
     def point(self, row: int, x: Any, unknowns: Sequence[Any], signs: Sequence[int], near: Sequence[float]) -> list[Any]:

@@ -9,7 +9,7 @@ from sympy import Expr
 from eqsolve.compile.fixed_point import Plan, compile_fixed_point
 from eqsolve.language.binding import Binding
 from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.symbols import Parameter
+from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.numerics.laws import Law
 from eqsolve.numerics.quadrature_laws import branches, demand_second_moment
 from eqsolve.solvers.fixed_point.newton import Problem
@@ -25,8 +25,13 @@ def make_problem(
     symbols: Mapping[Parameter, float] | None = None,
     *,
     eliminate: bool = True,
+    held: tuple[tuple[Unknown, Expr], ...] = (),
+    dropped: tuple[int, ...] = (),
 ) -> Problem:
-    """Return a bound model in compiled form, with the numbers it is to be solved at."""
+    """Return a bound model in compiled form, with the numbers it is to be solved at.
+
+    Unknowns that are ``held`` have the numbers given, and the equations ``dropped`` are left out.
+    """
     model = binding.model
     assert isinstance(model, FixedPoint)
     given = frozenset(
@@ -35,13 +40,17 @@ def make_problem(
         if item.law is None or (law != item.law and law != item.law.xreplace(dict(binding.values)))
     )
     more = dict(symbols or {})
-    plan = compile_fixed_point(model, binding.values, given, extra, tuple(more), eliminate=eliminate)
+    plan = compile_fixed_point(
+        model, binding.values, given, extra, tuple(more), eliminate=eliminate,
+        held=tuple(item for item, _ in held), dropped=dropped,
+    )  # fmt: skip
     laws = constant_laws(binding, plan)
     for name, law in laws.items():
         demand_second_moment(name, law)
     parameters = tuple(float(binding.values[item]) for item in model.parameters)
     parameters += tuple(float(value) for value in more.values())
-    return Problem(plan, parameters, tuple(branches(tuple(laws), laws, RULE)))
+    parameters += tuple(float(end) for _, end in held)
+    return Problem(plan, parameters, tuple(branches(tuple(laws), laws, RULE)), held=held, dropped=dropped)
 
 
 def constant_laws(binding: Binding, plan: Plan, digits: int | None = None) -> dict[str, Law]:

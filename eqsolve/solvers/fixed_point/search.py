@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -14,7 +15,7 @@ from eqsolve.numerics.quadrature import Mesh, coarse_mesh, expectations
 from eqsolve.numerics.quadrature_rows import make_rows
 from eqsolve.solvers.fixed_point.newton import Point, Problem, interval_of, newton, polish, residuals, sign_of
 
-__all__ = ["Near", "find_solutions", "searched"]
+__all__ = ["Near", "crossing", "find_solutions", "scan_axes", "searched"]
 
 _SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a positive unknown, one after the other
 _POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
@@ -42,8 +43,8 @@ def find_solutions(problem: Problem) -> list[Near]:
     if dims == 0:
         return [Near(np.zeros(0))]
     doubtful: list[tuple[float, tuple[float, ...], list[tuple[float, float]]]] = []
-    for level, decades in enumerate(_SCANS):
-        axes = [_axis(item, decades, dims, level) for item in plan.unknowns]
+    for level in range(len(_SCANS)):
+        axes = scan_axes(plan.unknowns, level)
         cell = np.array([axis[1] - axis[0] for axis in axes])
         box = [(axis[0] - 1.5 * width, axis[-1] + 1.5 * width) for axis, width in zip(axes, cell, strict=True)]
         ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
@@ -137,6 +138,11 @@ def _real_decades(level: int) -> float:
     return (3.0, 6.0, 12.0)[level]
 
 
+def scan_axes(unknowns: Sequence[Basic], level: int) -> list[Array]:
+    """Return the search variables at which a scan looks, a column of them per unknown."""
+    return [_axis(item, _SCANS[level], len(unknowns), level) for item in unknowns]
+
+
 def _axis(item: Basic, decades: tuple[float, float], dims: int, level: int) -> Array:
     count = _POINTS.get(dims, (5, 7, 9))[level]
     if interval_of(item) is not None:
@@ -157,7 +163,7 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
     shape = tuple(len(axis) for axis in axes)
     grid = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")])
     table = _scan_all(problem, grid).reshape(dims, *shape)
-    cells = np.argwhere(_crossing(table))
+    cells = np.argwhere(crossing(table))
     widths = np.array([[axis[k + 1] - axis[k] for axis, k in zip(axes, cell, strict=True)] for cell in cells])
     lows = np.array([[axis[k] for axis, k in zip(axes, cell, strict=True)] for cell in cells])
     near: list[tuple[float, tuple[float, ...]]] = []
@@ -167,7 +173,7 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
         fine = _scan_all(problem, inner).reshape(dims, len(cells), *(_CUTS + 1,) * dims)
         blocks, corners, steps = [], [], []
         for low, width, part in zip(lows, widths / _CUTS, fine.swapaxes(0, 1), strict=True):
-            for cell in np.argwhere(_crossing(part)):
+            for cell in np.argwhere(crossing(part)):
                 blocks.append(part[(slice(None), *(slice(k, k + 2) for k in cell))])
                 corners.append(low + width * (cell + 0.5))
                 steps.append(width)
@@ -185,7 +191,7 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
     return starts
 
 
-def _crossing(table: Array) -> Array:
+def crossing(table: Array) -> Array:
     """Return the cells of a table on whose corners every residual takes both signs."""
     dims, shape = len(table), table.shape[1:]
     corners = np.stack([

@@ -93,7 +93,7 @@ def extended(solution: Solution, what: Any, values: Mapping[str, float]) -> Prob
     gone = dict(reduced.eliminated)
     whole = {item: value for item, value in solution.binding.values.items() if item.is_integer}
     made = expr.subs(mapping, simultaneous=True).subs(gone).subs(whole)
-    return make_problem(solution.binding, (made,), extra)
+    return make_problem(solution.binding, (made,), extra, held=solution.problem.held, dropped=solution.problem.dropped)
 
 
 def _parameter(problem: Problem, name: str) -> Parameter:

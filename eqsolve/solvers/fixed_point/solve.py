@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Mesh, expectations
 from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.results.result import Result
-from eqsolve.solvers.fixed_point.newton import Point, Problem, polish, residuals
+from eqsolve.solvers.fixed_point.edges import edge_solutions
+from eqsolve.solvers.fixed_point.newton import Point, Problem, interval_of, polish, residuals
 from eqsolve.solvers.fixed_point.problem import RULE, constant_laws, make_problem
 from eqsolve.solvers.fixed_point.search import find_solutions, searched
 from eqsolve.solvers.options import Options
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["Solution", "solve_fixed_point", "solve_problem"]
 
 logger = logging.getLogger("eqsolve")
+
+_ROUNDING = 1e-12  # by which an unknown may leave its interval, in lengths of it
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -97,37 +101,55 @@ def solve_problem(
     """
     problem = make_problem(binding)
     plan = problem.plan
-    points: list[Point] = []
+    points: list[tuple[Problem, Point]] = []
     if start is not None and neighbour is not None:
         quick = _beside(binding, problem, start, neighbour)
         if quick is not None:
             return quick
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
+        points = edge_solutions(problem, partial(make_problem, binding), start)
         point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
-        points = [point] if point.converged else []
+        points += [(problem, point)] if point.converged and not points else []
     if not points:
         for near in find_solutions(problem):
             point = polish(problem, near.values, like=near.mesh)
-            if point.converged and not any(_close(problem, point, other) for other in points):
-                points.append(point)
+            if point.converged and not any(_close(problem, point, other) for _, other in points):
+                points.append((problem, point))
+        points += edge_solutions(problem, partial(make_problem, binding))
     if not points:
         raise SolverError(
             f"model `{plan.model.name}` ({plan.model.location}): no solution found; searched {searched(plan)}. "
-            f"The equations may have none for {_said(binding, plan)}"
+            f"The equations may have none{_said(binding, plan)}"
         )
-    tables = [_table(binding, problem, point) for point in points]
+    points, tables = _apart(problem, points, [_table(binding, *found) for found in points])
     chosen = next((k for k, (values, _) in enumerate(tables) if _allowed(plan.model, values)), None)
     if chosen is None:
         found = ", ".join(f"{name} = {value:.6g}" for name, value in tables[0][0].items())
         raise SolverError(
             f"model `{plan.model.name}` ({plan.model.location}): the equations hold only for {found}, which lies "
-            f"outside the domains declared for the unknowns; searched {searched(plan)} for {_said(binding, plan)}"
+            f"outside the domains declared for the unknowns; searched {searched(plan)}{_said(binding, plan)}"
         )
     values, errors = tables[chosen]
     others = tuple(table for k, (table, _) in enumerate(tables) if k != chosen and _allowed(plan.model, table))
     if others:
-        logger.warning("%s: %d further solutions; see stats['other_solutions']", plan.model.name, len(others))
-    return Solution(binding, problem, points[chosen], values, errors, others)
+        names = [item.name for item in plan.model.unknowns]
+        listed = "; ".join(", ".join(f"{name} = {other[name]:.6g}" for name in names) for other in others)
+        logger.warning("%s: further solutions, in stats['other_solutions']: %s", plan.model.name, listed)
+    return Solution(binding, *points[chosen], values, errors, others)
+
+
+def _apart(
+    problem: Problem, points: list[tuple[Problem, Point]], tables: list[tuple[dict[str, float], dict[str, float]]]
+) -> tuple[list[tuple[Problem, Point]], list[tuple[dict[str, float], dict[str, float]]]]:
+    """Return solutions without those inside a domain that are one on its edge, to within their errors."""
+    names = [item.name for item in problem.plan.unknowns]
+    on_edges = [values for (values, _), (found, _) in zip(tables, points, strict=True) if found is not problem]
+
+    def same(values: Mapping[str, float], errors: Mapping[str, float]) -> bool:
+        return any(all(abs(values[n] - edge[n]) <= 3 * errors[n] for n in names) for edge in on_edges)
+
+    kept = [k for k, (found, _) in enumerate(points) if found is not problem or not same(*tables[k])]
+    return [points[k] for k in kept], [tables[k] for k in kept]
 
 
 def _beside(binding: Binding, problem: Problem, start: Mapping[str, float], neighbour: Solution) -> Solution | None:
@@ -150,7 +172,8 @@ def _close(problem: Problem, one: Point, other: Point) -> bool:
 
 
 def _said(binding: Binding, plan: Plan) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings(binding, plan).items())
+    given = ", ".join(f"{name}={value}" for name, value in settings(binding, plan).items())
+    return f" for {given}" if given else ""
 
 
 def settings(binding: Binding, plan: Plan) -> dict[str, float | str]:
@@ -164,6 +187,11 @@ def _allowed(model: FixedPoint, values: Mapping[str, float]) -> bool:
         value = values[item.name]
         if not np.isfinite(value) or (item.is_nonnegative and value < 0) or (item.is_nonpositive and value > 0):
             return False
+        interval = interval_of(item)
+        if interval is not None:
+            room = _ROUNDING * (interval[1] - interval[0])
+            if not interval[0] - room <= value <= interval[1] + room:
+                return False
     return True
 
 
@@ -208,7 +236,7 @@ def _finer(binding: Binding, problem: Problem, point: Point) -> tuple[Problem, M
     plan = problem.plan
     laws = constant_laws(binding, plan)
     parts = tuple(branches(tuple(laws), laws, RULE * 3 // 2))
-    finer = Problem(plan, problem.parameters, parts, problem.outer * 3 // 2)
+    finer = replace(problem, parts=parts, outer=problem.outer * 3 // 2)
     return finer, finer.adapted(point.values)
 
 

@@ -15,9 +15,12 @@ import numpy as np
 
 from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import SolverError
+from eqsolve.language.functions import not_everywhere
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import Paths
+from eqsolve.numerics.memory import memory
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.pace import Pace
 
 __all__ = ["Integrator", "Run", "StoppedError"]
 
@@ -26,6 +29,10 @@ logger = logging.getLogger("eqsolve")
 _CALLS = 15_000  # of the explicit method, before it is asked whether stiffness makes them so many
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
 
+
+_PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls after which the pace is looked at, and that are too many for the rest
+_MOST_STEPS = 5_000_000
+_KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 _SMALLEST = 1e-200  # of a state's size; what is smaller leaves the range of numbers when a tolerance is applied to it
 
@@ -89,6 +96,8 @@ class Integrator:
         solver = kind(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = [self.begin], []
         next_look = _CALLS
+        pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
+        most = min(_MOST_STEPS, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
             if finer_than is not None:
                 solver.max_step = finer_than.longest(solver.t, by)
@@ -101,6 +110,10 @@ class Integrator:
             ends.append(solver.t)
             pieces.append(solver.dense_output())
             self.options.report(solver.t, f"{paths.count} paths")
+            if little := pace.stalled(solver.t, slope.calls):
+                raise slope.stopped(solver.t, f"the last {_PATIENCE} evaluations {little}")
+            if len(pieces) > most:
+                raise slope.stopped(solver.t, f"{len(pieces)} steps were needed to get there, more are not kept")
             if self.method == "DOP853" and finer_than is None and slope.calls > next_look:
                 if solver.step_size * slope.fastest_decay(solver.t, solver.y) > _STIFF:
                     raise _StiffError
@@ -159,11 +172,11 @@ class _Slope:
     def _describe(self, moment: float, slope: Array) -> str:
         bad = ~np.isfinite(slope.reshape(len(slope), -1))
         row = int(np.argmax(bad.any(axis=1)))
-        label = self.program.states[row // self.paths.count].label
+        equation = self.program.states[row // self.paths.count]
         value = slope.reshape(len(slope), -1)[row][bad[row]][0]
         return (
-            f"the {label} gives {value} at t = {moment:.6g}; "
-            "a function in it is not defined there, or the solution blows up"
+            f"the {equation.label} gives {value} at t = {moment:.6g}; "
+            f"a function in it{not_everywhere(equation.rhs)} is not defined there, or the solution blows up"
         )
 
     def stopped(self, moment: float, reason: str | None) -> StoppedError:
@@ -173,7 +186,7 @@ class _Slope:
         labels = ", ".join(equation.label for equation in self.program.states)
         return StoppedError(
             f"the solution of the {labels} cannot be continued past t = {moment:.6g} "
-            f"({(reason or '').rstrip('.').lower()}); it may blow up there, so end before it",
+            f"({(reason or '').rstrip('.').lower()}); it may blow up, or meet a pole or a jump; end before it",
             moment,
         )
 

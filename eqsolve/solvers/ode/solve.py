@@ -44,6 +44,7 @@ _RATIO = 10.0  # between the tolerances of two rounds
 _ROUNDS = 12
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
 _ROUNDING = 1e-13
+_SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
 _MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
 _PROBES = np.array([0.03, 0.5, 0.92])  # places on a panel where its interpolant is tried
 
@@ -58,11 +59,13 @@ def solve_ode(binding: Binding, options: Options) -> Result:
         return _solve(program, begin, options)
     except StoppedError as stopped:
         error = SolverError(str(stopped))
-        with contextlib.suppress(SolverError):
-            end = begin + (1 - 1e-3) * (stopped.time - begin)
-            if end > begin:
-                partial = _solve(program, begin, replace(options, t_max=end, at=()))
-                error.partial = partial.stopped(f"stopped at t = {end:.8g}", str(stopped))  # type: ignore[attr-defined]
+        for short in _SHORT_OF:
+            end = begin + (1 - short) * (stopped.time - begin)
+            if begin < end < stopped.time:
+                with contextlib.suppress(SolverError):
+                    partial = _solve(program, begin, replace(options, t_max=end, at=()))
+                    error.partial = partial.stopped(f"stopped at t = {end:.8g}", str(stopped))  # type: ignore[attr-defined]
+                    break
         raise error from None
 
 

@@ -13,6 +13,7 @@ through compositions; kernels themselves, or pointwise nonlinear ones, need the 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.tolerance import allowance, excess
 
 __all__ = ["OperatorsSolver"]
@@ -61,9 +63,8 @@ class _Sweeps:
                 return state
             if not math.isfinite(change):
                 break
-        raise SolverError(
-            f"the kernels do not settle (last change {change:.2g}); try the two-time solver: solver='two_time'"
-        )
+        what = f"do not settle (last change {change:.2g})" if math.isfinite(change) else "grow beyond all numbers"
+        raise SolverError(f"the unknowns {what}; they may blow up{_else(grid.panels is None)}")
 
     def curves(self, state: Kernels) -> dict[str, Array]:
         """Return every function of one time."""
@@ -84,6 +85,8 @@ def _unknowns(state: Kernels) -> dict[str, Array]:
 
 
 def _change(after: Array, before: Array) -> float:
+    if not np.isfinite(after).all():
+        return math.inf
     return float(np.abs(after - before).max()) / max(float(np.abs(after).max()), 1e-30)
 
 
@@ -108,13 +111,34 @@ class OperatorsSolver(Solver):
         program: OperatorsProgram = at(plan.program("operators"), values.numbers)
         begin = float(program.begin()[0])
         options.demand_after(begin)
-        return _solve(_Sweeps(program), begin, options, plan.name, values)
+        sweeps = _Sweeps(program)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if options.step is not None:
+                return _discrete(sweeps, begin, options, plan.name, values)
+            try:
+                return _continuous(sweeps, begin, options, plan.name, values)
+            except SolverError as error:
+                raise stop_early(
+                    error, begin, options.t_max,
+                    lambda end: _first(sweeps, begin, replace(options, t_max=end)),
+                    lambda end: _continuous(sweeps, begin, replace(options, t_max=end, at=()), plan.name, values),
+                ) from None  # fmt: skip
 
 
-def _solve(sweeps: _Sweeps, begin: float, options: Options, name: str, values: Values) -> Result:
-    if options.step is not None:
-        return _discrete(sweeps, begin, options, name, values)
-    order = options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
+def _order(options: Options) -> int:
+    return options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
+
+
+def _first(sweeps: _Sweeps, begin: float, options: Options) -> Kernels:
+    """Return the solution on the first panels."""
+    span = options.t_max - begin
+    grid = OperatorGrid.from_panels(_geometric(begin, span, min(0.2, span / 4), _GROWTH, _order(options)))
+    return sweeps.solve(grid, max(3e-5 * options.rtol, 1e-13))
+
+
+def _continuous(sweeps: _Sweeps, begin: float, options: Options, name: str, values: Values) -> Result:
+    """Solve on denser and denser panels."""
+    order = _order(options)
     tolerance = max(3e-5 * options.rtol, 1e-13)
     span = options.t_max - begin
     step = min(0.2, span / 4)
@@ -159,6 +183,11 @@ def _geometric(begin: float, span: float, step: float, growth: float, order: int
     return PanelGrid(begin + edges * (span / edges[-1]), order)
 
 
+def _else(is_discrete: bool) -> str:
+    """Return what else can be tried; the other solver knows no discrete time."""
+    return "" if is_discrete else "; the two-time solver may do better: solver='two_time' (--solver two_time)"
+
+
 def _error(values: Array, rough: Array, ratio: float, order: int, left: float) -> Array:
     change = np.abs(values - rough)
     blocks = np.repeat(change[1:].reshape(-1, order).max(axis=1), order)
@@ -171,8 +200,7 @@ def _not_met(grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array]
     name = max(ratios, key=lambda key: float(ratios[key].max()))
     return (
         f"the error estimate of `{name}` at t = {grid.nodes[ratios[name].argmax()]:.6g} is {worst:.3g} times the tolerance "
-        f"rtol={options.rtol:g} on {grid.panels} panels; raise rtol, give an atol, or use the two-time solver: "
-        "solver='two_time'"
+        f"rtol={options.rtol:g} on {grid.panels} panels; raise rtol, or give an atol{_else(options.step is not None)}"
     )
 
 

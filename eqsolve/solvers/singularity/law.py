@@ -23,10 +23,11 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 
-__all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_source"]
+__all__ = ["SingularityBinding", "SolutionSource", "bind_singularity", "law_models", "law_source"]
 
 _OUTER = 64  # nodes across, for transforms of several variables
 _LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
+_OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 _MOST = 300  # panels at once: next to a singularity rounding is all that is left to resolve
 _ROUGHLY = 1e-9  # relative tolerance of the points to begin with
 _CLOSER = 7  # how often the neighbourhood of an extreme is looked at again, thirty times closer each time
@@ -54,7 +55,7 @@ def _moves(model: Model, item: Any) -> bool:
 def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:
     """Return a singularity with its own settings bound and the others routed to the model that gives its laws."""
     own = {item.name for item in (*model.parameters, *model.randoms)}
-    sources = [(condition, _load(model, name)) for condition, name in model.law_of]
+    sources = law_models(model)
     known = own.union(*({item.name for item in (*m.parameters, *m.randoms)} for _, m in sources)) if sources else own
     for name in settings:
         if name not in known:
@@ -75,6 +76,11 @@ def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> Singula
     wanted = {item.name for item in (*chosen.parameters, *chosen.randoms)}
     routed = {key: value for key, value in {**shared, **settings}.items() if key in wanted}
     return SingularityBinding(model, binding.values, binding.laws, bind(chosen, routed))
+
+
+def law_models(model: Singularity) -> list[tuple[Any, Model]]:
+    """Return the models that may give the laws, each with its condition."""
+    return [(condition, _load(model, name)) for condition, name in model.law_of]
 
 
 def _load(model: Singularity, name: str) -> Model:
@@ -189,6 +195,22 @@ class SolutionSource:
                     centre, width = float(near[int(np.nanargmin(sign * tried[k]))]), width / 30
                 found.append(look(row, np.array([centre]))[1][0])
         return {self.names[0]: np.unique(found)}
+
+    def ladders(self) -> list[dict[str, Array]]:
+        """Return values of the variables that go out along every Gaussian direction, as far as they can be computed."""
+        law, rows = self._law, self._law.rows(self.names, None if len(self.names) == 1 else 2)
+        going, size = np.flatnonzero(~rows.is_point), len(_OUTWARDS)
+        if not len(going):
+            return []
+        x = np.tile(np.concatenate([_OUTWARDS, -_OUTWARDS]), len(going))
+        columns = law.at(_ProbeLines(law, _general), rows, np.repeat(going, 2 * size), x, None)
+        made = []
+        for begin in range(0, len(x), size):
+            part = columns[:, begin : begin + size]
+            good = np.isfinite(part).all(axis=0)
+            if good.sum() > size // 2:
+                made.append({name: part[law.names.index(name)][good] for name in self.names})
+        return made
 
     @functools.cached_property
     def _law(self) -> FixedPointLaw:

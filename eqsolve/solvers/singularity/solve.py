@@ -79,8 +79,9 @@ class SingularitySolution:
         """
         model, point = self.binding.model, self.point
         assert isinstance(model, Singularity)
-        if point.kind != "branch point":
-            raise UsageError(f"derivatives are known at a branch point, and this singularity is a {point.kind}")
+        if point.kind != "branch point" or self.compiled.transform.is_linear or not np.isfinite(complex(point.R)):
+            what = point.kind if point.kind != "branch point" else "branch point of the equation's own coefficients"
+            raise UsageError(f"derivatives are known where h = 0 and dh/dR = 0, and this singularity is a {what}")
         symbol = next((item for item in self.compiled.transform.parameters if item.name == parameter), None)
         if symbol is None and fixed_law is False and self._law_has(parameter):
             symbol = Parameter(parameter)  # a parameter of the fixed point only
@@ -149,7 +150,7 @@ class SingularitySolution:
 
 def solve_singularity(binding: SingularityBinding, options: Options, certify: bool = True) -> Result:
     """Find the rightmost singularity of a bound model and report its observables with their errors."""
-    return to_result(find(binding, options.precision, certify, options.start), options.precision)
+    return to_result(find(binding, options.precision, certify, options.start, region=options.region), options.precision)
 
 
 def find(
@@ -158,20 +159,24 @@ def find(
     certify: bool = True,
     start: Mapping[str, float] | None = None,
     near: SingularPoint | None = None,
+    region: tuple[float, float] | None = None,
 ) -> SingularitySolution:
     """Return the singular point of a bound model.
 
-    ``start`` are values of the fixed point's unknowns nearby, ``near`` the singular point of a neighbouring problem.
+    ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the right, ``near`` the singular
+    point of a neighbouring problem, ``region`` where to search.
     """
     model = binding.model
     assert isinstance(model, Singularity)
     whole = tuple((item, value) for item, value in binding.values.items() if item.is_integer)
     compiled = compile_singularity(model, whole)
     names = tuple(item.name for item in compiled.transform.randoms)
-    source, fixed_point = law_source(binding, names, precision, start)
+    given = dict(start or {})
+    guess = given.pop(model.unknown.name, None)
+    source, fixed_point = law_source(binding, names, precision, given or None)
     prepared = compiled.transform.prepare(source, binding.values)
     try:
-        point = find_singularity(prepared, precision=precision, certify=certify, near=near)
+        point = find_singularity(prepared, region=region, start=guess, precision=precision, certify=certify, near=near)
     except SolverError as error:
         raise SolverError(f"model `{model.name}`: {model.equations[0].label}: {error}") from None
     values, errors = _observables(compiled, prepared, point, fixed_point, precision)

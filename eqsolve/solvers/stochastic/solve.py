@@ -12,6 +12,7 @@ m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × p
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ import numpy as np
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
-from eqsolve.errors import SolverError
+from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level
 from eqsolve.numerics.grids import PanelGrid
@@ -32,6 +33,7 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.iterate import Solved, improve, iterate, pack, start, unpack, weigh
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge
 from eqsolve.solvers.stochastic.means import Averages, average_single
@@ -128,9 +130,28 @@ class StochasticSolver(Solver):
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers) for name, law in program.laws}}
-        engine = Engine(program, laws, Work(checkpoint=options.checkpoint), control.paths_to * control.stop * options.rtol)
+        accuracy = control.paths_to * control.stop * options.rtol
+
+        def part(asked: Options) -> _Solve:
+            engine = Engine(program, laws, Work(checkpoint=asked.checkpoint), accuracy)
+            return _Solve(engine, asked, control, begin, values.settings)
+
+        def until(end: float) -> _Solve:
+            return part(replace(options, t_max=end, at=(), checkpoint=None))
+
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return _Solve(engine, options, control, begin, values.settings).run()
+            whole = part(options)
+            try:
+                return whole.run()
+            except MemoryLimitError:
+                raise
+            except SolverError as error:
+                if whole.best is not None:
+                    with contextlib.suppress(SolverError):  # the sample of paths may not go on either
+                        error.partial = whole.so_far("stopped", str(error))  # type: ignore[attr-defined]
+                    raise
+                end = options.t_max
+                raise stop_early(error, begin, end, lambda t: until(t).begin_window(), lambda t: until(t).run()) from None
 
 
 class _Solve:
@@ -154,25 +175,34 @@ class _Solve:
         except (KeyboardInterrupt, MemoryError) as reason:
             if self.best is None:
                 raise
-            solved, errors, stage = self.best
-            result = self._package(solved, errors, self._sample(solved, 1))
             what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
-            return result.stopped(what, f"{what} {stage}; the errors are those of what was done by then")
+            return self.so_far(what, what)
 
-    def _run(self) -> Result:
-        options, engine = self.options, self.engine
-        rough = make_level(1e-2, options.seed)
-        wanted = make_level(min(1e-2, 10 * options.rtol), options.seed)
-        few = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
+    def so_far(self, what: str, why: str) -> Result:
+        """Return the best solution there is, and why there is no better one."""
+        assert self.best is not None
+        solved, errors, stage = self.best
+        result = self._package(solved, errors, self._sample(solved, 1))
+        return result.stopped(what, f"{why} {stage}; the errors are those of what was done by then")
+
+    def begin_window(self) -> Solved:
+        """Return a rough solution over the whole time."""
+        options, rough = self.options, make_level(1e-2, self.options.seed)
         if options.step is not None:
             grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
         else:
             grid = OperatorGrid.from_panels(self._first_panels(rough))
-        begun = self._start(grid, rough)
+        return self._start(grid, rough)
+
+    def _run(self) -> Result:
+        options, engine = self.options, self.engine
+        wanted = make_level(min(1e-2, 10 * options.rtol), options.seed)
+        few = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
+        begun = self.begin_window()
         self._keep(begun, None, "after the start")
         self.stage = "panels"
         shapes = variation(engine, begun.averages)
-        solved = iterate(engine, grid, begun.means, Design(few, None, shapes), self.tolerance)
+        solved = iterate(engine, begun.grid, begun.means, Design(few, None, shapes), self.tolerance)
         by_panels = self.judge.nothing(solved)
         if options.step is None:
             solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))

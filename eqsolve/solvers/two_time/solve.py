@@ -24,6 +24,7 @@ from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.pace import Pace
 from eqsolve.solvers.two_time.errors import Accuracy, Solution, blame, compare
 from eqsolve.solvers.two_time.march import March, NoConvergenceError, NotFiniteError
 
@@ -37,6 +38,7 @@ _DOUBTS = 3  # how often an early end is doubted
 _FIRST_STEP = 0.05  # of the whole time
 _LARGEST_GROWTH = 2.5  # of the step, from panel to panel
 _LOOK = 100  # panels after which the memory needed is estimated again
+_PATIENCE, _MOST_TRIES = 200, 100_000  # panels tried after which the pace is looked at, and too many for the rest
 _MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
 
 
@@ -117,11 +119,14 @@ def _adaptive(
         raise SolverError(_not_finite(failure)) from None
     span = options.t_max - begin
     step, smallest = _FIRST_STEP * span, 1e-13 * max(span, abs(options.t_max))
-    reason = ""
+    reason, tries, pace = "", 0, Pace(begin, options.t_max, _PATIENCE, _MOST_TRIES)
     while (left := options.t_max - march.end) > smallest:
         step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
         if step < smallest * 10:
             return march, Stop(march.end, _blow_up(march, reason))
+        tries += 1
+        if little := pace.stalled(march.end, tries):
+            return march, Stop(march.end, _blow_up(march, f"the last {_PATIENCE} panels tried {little}"))
         try:
             indicator = march.add_panel(step) / accuracy.resolution
         except NoConvergenceError:
@@ -144,8 +149,9 @@ def _adaptive(
 
 
 def _not_finite(failure: NotFiniteError) -> str:
+    parts = failure.equation.doubtful
     return (
-        f"the {failure.equation.label} is not finite at t = {failure.time:.6g}; a function in it is not defined there "
+        f"the {failure.equation.label} is not finite at t = {failure.time:.6g}; a function in it{parts} is not defined there "
         "or the solution blows up"
     )
 
@@ -203,8 +209,11 @@ def _fixed(
     pending = list(edges[:0:-1])
     smallest = 1e-8 * (edges[-1] - edges[0])
     reason = otherwise = "the iteration on a panel does not converge"
+    tries, pace = 0, Pace(edges[0], edges[-1], _PATIENCE, _MOST_TRIES)
     while pending:
-        now = march.end
+        now, tries = march.end, tries + 1
+        if little := pace.stalled(now, tries):
+            return march, Stop(now, _blow_up(march, f"the last {_PATIENCE} panels tried {little}"))
         try:
             march.add_panel(pending[-1] - now)
         except (NoConvergenceError, NotFiniteError) as failure:

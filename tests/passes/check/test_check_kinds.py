@@ -183,5 +183,5 @@ def test_an_unknown_in_no_equation_is_named():
     model = fixed_point(observables={"twice": 2 * m})
     with pytest.raises(ModelError) as caught:
         eqsolve.check(model)
-    assert "has the unknown `m`, which appears in no equation" in caught.value.problems[0]
-    assert "has 2 equations" in caught.value.problems[1]
+    (problem,) = caught.value.problems  # and not a second one, that there are fewer equations than unknowns
+    assert "has the unknown `m`, which appears in no equation" in problem

@@ -99,10 +99,6 @@ def test_every_model_can_be_explained(name):
         assert len(made.substitutions) == len(model.substitute)
 
 
-def test_it_is_public():
-    assert eqsolve.explain is explain
-
-
 def test_the_operator_form_of_a_closed_system() -> None:
     forms = {form.text: form.solved for form in eqsolve.explain(eqsolve.load("dln_lazy")).operators}
     assert forms["∂C_w = -C_w + C_f∘R_wᵀ + R_f∘C_w"] == ""

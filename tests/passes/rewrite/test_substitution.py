@@ -40,6 +40,19 @@ def test_the_diagonal_network():
     assert change.equation == Eq(Derivative(new(now), now), -drive(now))
 
 
+def test_an_exponential_inside_an_exponential_passes_the_proof():
+    """Weight decay λe^{−t}: w = α² exp(−λ(1 − e^{−t})) sinh θ turns the drift into θ' = −g again."""
+    model = eqsolve.load("dln")
+    old, drive, now, decay, scale = model.symbols("w g t lam alpha")
+    shrink = decay * (1 - exp(-now))
+    drift = -sqrt(old(now) ** 2 + scale**4 * exp(-2 * shrink)) * drive(now) - decay * exp(-now) * old(now)
+    change = {old: scale**2 * exp(-shrink) * sinh(process("theta")(now))}
+    variant = model.replace("decaying", eqs=[Eq(old(now).diff(now), drift)], substitute=change)
+    assert eqsolve.check(variant) is None
+    (found,) = derive_substitutions(variant)
+    assert found.equation == Eq(Derivative(process("theta")(now), now), -drive(now))
+
+
 def test_the_changed_system():
     model = eqsolve.load("dln")
     changed = apply_substitutions(model)
@@ -196,6 +209,10 @@ def test_two_substitutions_do_not_share_a_variable():
         tanh(theta(t)) - sinh(theta(t)) / cosh(theta(t)),
         sqrt(exp(2 * theta(t)) + 2 * exp(theta(t)) + 1) - exp(theta(t)) - 1,
         2 * sinh(theta(t) / 2) * cosh(theta(t) / 2) - sinh(theta(t)),
+        exp(-2 * lam * (1 - exp(-t))) - exp(-2 * lam) * exp(lam * exp(-t)) ** 2,
+        sinh(exp(t)) ** 2 + 1 - cosh(exp(t)) ** 2,
+        exp(c * sinh(t)) - exp(c * exp(t) / 2) / exp(c * exp(-t) / 2),
+        exp(exp(exp(t)) + exp(t)) - exp(exp(t)) * exp(exp(exp(t))),
     ],
 )
 def test_identities_between_exponentials_vanish(identity):

@@ -8,6 +8,8 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.special import lambertw
+from sympy import Rational, exp, sqrt
 
 import eqsolve
 from eqsolve import E, Eq, ModelError, ParameterError, Singularity, UsageError, param, random, unknown
@@ -93,8 +95,6 @@ def test_settings_reach_the_fixed_point_behind() -> None:
     assert found.stats["law_of"] == "dln_fixed_point_ridgeless"
     # σ² and the target enter through one Gaussian of variance 1 + σ²/(δ − 1)
     w, R, p = random("w"), *unknown("R p")
-    from sympy import Rational, sqrt
-
     from eqsolve.laplace import rightmost_singularity
 
     x = sqrt(w**2 + Rational(3, 10) ** 4)
@@ -205,3 +205,89 @@ def test_rates_increase_with_alpha_over_laws_sizes_and_noise() -> None:
         edges += 1
         assert float(eqsolve.solve(model, alpha=1.001 * alpha, **settings)["gamma"]) > 1.0001 * float(found["gamma"])
     assert edges == 2  # w* = 1 with noise at δ = 10: α = 1e-3 and 0.3
+
+
+def delayed(form: str) -> Singularity:
+    p, R = unknown("p R")
+    a, tau, b = param("a tau b")
+    below = p + b + a * exp(-p * tau)
+    equation = Eq(R, 1 / below) if form == "explicit" else Eq(R * below, 1)
+    return Singularity(
+        "dde", transform=equation, variable=p, unknown=R, defaults={a: 1.2, tau: 0.8, b: 0.3}, observables={"gamma": -p}
+    )
+
+
+@pytest.mark.parametrize("form", ["explicit", "implicit"])
+@pytest.mark.parametrize("a", [1.2, 3])
+def test_a_declared_transform_may_be_explicit(form, a) -> None:
+    exact = complex(lambertw(-a * 0.8 * math.exp(0.3 * 0.8))) / 0.8 - 0.3
+    found = eqsolve.solve(delayed(form), a=a)
+    assert float(found["gamma"]) == pytest.approx(-exact.real, abs=1e-13)
+    assert found.stats["p"] == pytest.approx([exact.real, exact.imag], abs=1e-13)
+    assert found.stats["certified"]
+
+
+def test_a_region_is_searched_as_the_message_advises() -> None:
+    p, R = unknown("p R")
+    far = Singularity(
+        "far", transform=Eq(R, 1 / (p + 1) + 1 / ((p + Rational(1, 2)) ** 2 + 10**8)), variable=p, unknown=R,
+        observables={"gamma": -p},
+    )  # fmt: skip
+    near = eqsolve.solve(far, region=(-3, 5))
+    assert float(near["gamma"]) == pytest.approx(1, abs=1e-12)
+    wide = eqsolve.solve(far, region=(-3, 2e4))
+    assert abs(complex(*wide.stats["p"]) - (-0.5 + 1e4j)) <= 3 * float(wide.error["gamma"]) < 1e-6
+    with pytest.raises(eqsolve.SolverError, match=r"region=\(LOW, HEIGHT\), on the command line --region LOW,HEIGHT"):
+        eqsolve.solve(far, region=(-0.3, 5))
+    curve = eqsolve.rate_curve(delayed("implicit"), "a", [1.2, 3], region=(-2, 5))
+    assert curve["gamma"] == pytest.approx([0.5232582380551527, -0.29917331374294437], abs=1e-12)
+    swept = eqsolve.sweep(delayed("implicit"), {"a": [1.2, 3]}, region=(-2, 5))
+    assert swept["gamma"].values == pytest.approx([0.5232582380551527, -0.29917331374294437], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("region", "words"),
+    [
+        (3, r"region takes two numbers \(LOW, HEIGHT\)"),
+        ((-3, 0), "HEIGHT must be positive, got 0"),
+        ((-3, "high"), "HEIGHT of region must be a number"),
+        ((float("-inf"), 1), "LOW of region must be a finite number"),
+    ],
+)
+def test_a_region_that_is_none_is_refused(region, words) -> None:
+    with pytest.raises(UsageError, match=words):
+        eqsolve.solve(delayed("explicit"), region=region)
+
+
+def test_a_region_is_for_a_singularity() -> None:
+    for call in (eqsolve.solve, eqsolve.validate, lambda model, **given: eqsolve.sweep(model, {"delta": [2]}, **given)):
+        with pytest.raises(UsageError, match="region= is where a Singularity is searched, and model `lasso` is a FixedPoint"):
+            call("lasso", region=(-1, 1))
+
+
+def test_the_branch_of_the_transform_is_chosen_as_the_message_advises() -> None:
+    p, R = unknown("p R")
+    model = Singularity("two", transform=Eq(R**2 - R, -1 / p), variable=p, unknown=R, observables={"gamma": -p})
+    for start, side in ((0, -1), (1, 1)):  # R = (1 ± √(1 − 4/p))/2, with the decay −c/(2√π) of R ≈ ½ + c √(p − 4)
+        point = eqsolve.solve(model, start={"R": start}).source.point
+        assert (point.p, point.amplitude) == pytest.approx((4, -side / (8 * math.sqrt(math.pi))), rel=1e-9)
+    with pytest.raises(eqsolve.SolverError, match=r'solve\(\.\.\., start={"R": value}\)'):
+        eqsolve.solve(Singularity("grows", transform=Eq(R, p**2), variable=p, unknown=R, observables={"gamma": -p}))
+
+
+def test_an_unbounded_law_of_a_solved_fixed_point_has_no_finite_rate() -> None:
+    p, R = unknown("p R")
+    w = random("w")
+    h = Eq(R, E(1 / (p + w - R / 4)))
+    model = Singularity("unbounded", transform=h, variable=p, unknown=R, law_of="dln_fixed_point_min_norm",
+                        observables={"gamma": -p})  # fmt: skip
+    with pytest.raises(eqsolve.SolverError, match=r"`unbounded`: equation for `R` .*no finite rate: over the support of `w`"):
+        eqsolve.solve(model)
+    from eqsolve.laplace import rightmost_singularity
+
+    law = eqsolve.solve("dln_fixed_point_min_norm", sigma2=0.1).law("w")
+    with pytest.raises(eqsolve.SolverError, match="no finite rate"):
+        rightmost_singularity(h, variable=p, unknown=R, laws=law)
+    x = sqrt(w**2 + Rational(1, 10) ** 4)
+    same = rightmost_singularity(Eq(R, 2 * (p + R) * E(x / (p + R + x))), variable=p, unknown=R, laws=law)
+    assert same.rate == pytest.approx(float(eqsolve.solve("dln_rate", sigma2=0.1)["gamma"]), rel=1e-11)

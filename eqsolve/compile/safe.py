@@ -1,0 +1,386 @@
+"""Write expressions so that they neither overflow, nor underflow, nor cancel on the way to a number of ordinary size.
+
+Called once on everything that is lowered, after all derivatives have been taken; the cost is that of a walk through the
+expression. What is not in danger stays as it is. Products and quotients of things that grow or decay exponentially are
+written v e^s, with v of ordinary size and the exponents s added up symbolically: e^{−2x²}/erfc(x)² is 1/erfcx(x)² for
+x > 0. Differences are written by the identity that removes the cancellation (`safe_sums`). Out of reach are differences of
+values that are near each other for no reason that stands in the expression, such as two roots of nearly equal equations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import (
+    Abs,
+    Add,
+    Basic,
+    Expr,
+    Mul,
+    Piecewise,
+    Pow,
+    S,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    besseli,
+    besselk,
+    cos,
+    cosh,
+    coth,
+    csch,
+    erf,
+    erfc,
+    erfi,
+    exp,
+    expand,
+    factorial,
+    gamma,
+    log,
+    pi,
+    sech,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+)  # fmt: skip
+
+from eqsolve.compile import safe_functions as to
+from eqsolve.compile.safe_sums import without, write_sum
+
+__all__ = ["safe"]
+
+_WATCHED = (
+    exp, log, cosh, sinh, tanh, coth, sech, csch, erf, erfc, erfi, besseli, besselk, gamma, factorial, cos, sin, tan,
+    asin, atan, asinh, acosh, atanh,
+)  # fmt: skip
+_SLOPE_ONE = (sin, sinh, tan, tanh, asin, atan, asinh, atanh)  # f(x) ~ x at 0
+_GROWING = (
+    exp, erfc, erfi, cosh, sinh, sech, csch, besseli, besselk, gamma, factorial, to.expm1, to.expit, to.sech2,
+    to.plain_erfc,
+)  # fmt: skip
+_CASES = 3  # sides of conditions told apart in one exponent
+_TERMS = 5  # different exponentials in a sum of which the largest is put in front
+_LONG = 200  # operations in an exponent beyond which no shorter form is looked for
+_LARGE = 20  # arguments of the gamma function whose logarithm is used
+
+
+def safe(expr: Expr, *, real: bool = True) -> Expr:
+    """Return an equal expression that can be evaluated safely, in the functions of `safe_functions` where needed.
+
+    With ``real=False`` only rewritings are made that hold for complex values, on any branch.
+    """
+    if not expr.has(*_WATCHED) and not any(not node.exp.is_Integer or node.exp.is_negative for node in expr.atoms(Pow)):
+        return expr
+    return Writer(real).write(expr)
+
+
+class Writer:
+    """Rewrites one expression, each part once."""
+
+    def __init__(self, real: bool) -> None:
+        self.real = real
+        self._known: dict[Basic, Any] = {}
+        self._pairs: dict[Basic, tuple[Expr, Expr]] = {}
+
+    def write(self, expr: Any) -> Any:
+        if not expr.args:
+            return expr
+        if expr not in self._known:
+            self._known[expr] = self._write(expr)
+        return self._known[expr]
+
+    def _write(self, expr: Any) -> Any:
+        match expr:
+            case coth():
+                return 1 / self.write(tanh(expr.args[0]))
+            case sech() | csch():
+                return self.write(1 / (cosh if isinstance(expr, sech) else sinh)(expr.args[0]))
+            case factorial():
+                return self.write(gamma(expr.args[0] + 1))
+            case Mul() | Pow():
+                return self._product(expr)
+            case Add():
+                return write_sum(self, expr)
+            case log() if self.real:
+                return self._logarithm(expr.args[0])
+            case Piecewise():
+                return Piecewise(*((self.write(value), condition) for value, condition in expr.args), evaluate=False)
+        return self._rebuilt(expr)
+
+    def _rebuilt(self, expr: Any) -> Any:
+        made = [self.write(arg) for arg in expr.args]
+        return expr if all(new is old for new, old in zip(made, expr.args, strict=True)) else expr.func(*made)
+
+    # --- products ---------------------------------------------------------------------------------------------------
+    def _product(self, expr: Expr) -> Expr:
+        factors = list(Mul.make_args(expr))
+        taken, factors = self._vanishing(factors)
+        pieces = [self.pair(factor) for factor in factors]
+        if sum(exponent != 0 for _, exponent in pieces) < 2:
+            pieces = [
+                piece if piece[1] != 0 and _falls(factor) else (self._plain(factor), S.Zero)
+                for factor, piece in zip(factors, pieces, strict=True)
+            ]
+        return Mul(*taken) * self.join(pieces)
+
+    def _plain(self, factor: Expr) -> Expr:
+        """Return one factor by itself."""
+        if not isinstance(factor, Pow):
+            return self.write(factor) if not factor.is_Mul else self._rebuilt(factor)
+        base, power = factor.as_base_exp()
+        if self.real and (found := _logistic(base)) is not None and power.is_negative:
+            size, argument = found
+            return Mul(self.write(size) ** power, to.expit(-self.write(argument)) ** -power)
+        return self._rebuilt(factor)
+
+    def join(self, pieces: list[tuple[Expr, Expr]]) -> Expr:
+        """Return the product of things written as (v, s), v e^s each."""
+        exponent = gathered(Add(*(exponent for _, exponent in pieces)))
+        return Mul(*(value for value, _ in pieces), *([exp(exponent)] if exponent != 0 else []))
+
+    def pair(self, expr: Expr) -> tuple[Expr, Expr]:
+        """Return v and s with v e^s equal to an expression; s = 0 for what neither grows nor decays exponentially."""
+        if expr not in self._pairs:
+            self._pairs[expr] = self._pair(expr)
+        return self._pairs[expr]
+
+    def _pair(self, expr: Expr) -> tuple[Expr, Expr]:
+        if isinstance(expr, Mul):
+            pairs = [self.pair(factor) for factor in expr.args]
+            return Mul(*(value for value, _ in pairs)), Add(*(exponent for _, exponent in pairs))
+        if isinstance(expr, Pow) and not isinstance(expr, exp):
+            value, exponent = self.pair(expr.base)
+            if exponent != 0 and (self.real or expr.exp.is_Integer):
+                power = self.write(expr.exp)
+                return value**power, power * exponent
+            return self._rebuilt(expr), S.Zero
+        if isinstance(expr, Abs) and self.real:
+            value, exponent = self.pair(expr.args[0])
+            return (Abs(value), exponent) if exponent != 0 else (self._rebuilt(expr), exponent)
+        if isinstance(expr, Add):
+            written = self.write(expr)
+            return self._grown_sum(written) if isinstance(written, Add) else self.pair(written)
+        return self._grown(expr) or (self.write(expr), S.Zero)
+
+    def _grown(self, expr: Expr) -> tuple[Expr, Expr] | None:
+        if not isinstance(expr, _GROWING):
+            return None
+        x = self.write(expr.args[-1])
+        size = to.choose(x, x, -x)
+        match expr:
+            case exp():
+                return S.One, x
+            case to.expm1() if _below_zero(x) is None:
+                return to.choose(x, S.NegativeOne, S.One) * to.expm1(-size), to.choose(x, x, S.Zero)
+            case to.expit():
+                return to.expit(size), to.choose(x, S.Zero, x)
+            case to.sech2():
+                return 4 / (1 + exp(-2 * size)) ** 2, -2 * size
+            case erfc() | to.plain_erfc():
+                return to.scaled_erfc(x), to.choose(x, -(x**2), S.Zero)
+            case cosh():
+                return (1 + exp(-2 * size)) / 2, size
+            case sinh():
+                return -to.choose(x, S.One, S.NegativeOne) * to.expm1(-2 * size) / 2, size
+            case sech() | csch():
+                return self.pair(1 / (cosh if isinstance(expr, sech) else sinh)(expr.args[0]))
+            case _ if not self.real:
+                return None
+            case erfi():
+                return 2 / sqrt(pi) * to.dawson(x), x**2
+            case besseli():
+                return to.scaled_besseli(self.write(expr.args[0]), x), size
+            case besselk():
+                return to.scaled_besselk(self.write(expr.args[0]), x), -x
+            case gamma():
+                return to.choose(x - _LARGE, S.One, gamma(x)), to.choose(x - _LARGE, to.log_gamma(x), S.Zero)
+            case factorial():
+                return self._grown(gamma(x + 1))
+        return None
+
+    def _grown_sum(self, expr: Add) -> tuple[Expr, Expr]:
+        """Return a sum with its largest exponential in front."""
+        together: dict[Expr, Expr] = {}
+        for value, exponent in map(self.pair, expr.args):
+            together[exponent] = together.get(exponent, S.Zero) + value
+        exponents = list(together)
+        if len(exponents) > _TERMS or _conditions(Add(*exponents)) > _CASES:
+            return expr, S.Zero
+        if len(together) == 1:
+            return (expr if exponents[0] == 0 else together[exponents[0]]), exponents[0]
+        largest = exponents[0]
+        for exponent in exponents[1:]:
+            largest = to.choose(gathered(largest - exponent), largest, exponent)
+        if len(together) == 2:
+            (first, one), (second, two) = together.items()
+            gap = gathered(first - second)
+            below = to.choose(gap, -gap, gap)
+            if one == two:
+                return one * (1 + exp(below)), largest
+            if one == -two:
+                return two * to.choose(gap, S.One, S.NegativeOne) * to.expm1(below), largest
+        return Add(*(value * exp(gathered(exponent - largest)) for exponent, value in together.items())), largest
+
+    def _vanishing(self, factors: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+        """Return factors f(x)/x and x log x with their limits at 0, and the other factors."""
+        if not self.real or len(factors) < 2:
+            return [], factors
+        taken: list[Expr] = []
+        rest = list(factors)
+        for factor in factors:
+            if isinstance(factor, log):
+                base = next((other for other in rest if _power_of(other, factor.args[0]) > 0), None)
+                if base is not None:
+                    rest = [other for other in rest if other not in (factor, base)]
+                    taken.append(to.xlogy(self.write(base), self.write(factor.args[0])))
+                    continue
+            over = isinstance(factor, Pow) and factor.exp == -1
+            found = _small_argument(factor.base if over else factor)
+            if found is None or found[0].is_number:
+                continue
+            argument, slope = found
+            parts = [part for part in Mul.make_args(argument) if not part.is_number]
+            side = 1 if over else -1  # x/f(x) or f(x)/x
+            present = [part for part in parts if any(_power_of(other, part) == side for other in rest)]
+            if not present:
+                continue
+            rest.remove(factor)
+            for part in present:
+                index = next(k for k, other in enumerate(rest) if _power_of(other, part) == side)
+                rest[index] = rest[index] * part**-side
+            rest += [part**-side for part in parts if part not in present]
+            number = Mul(*(part for part in Mul.make_args(argument) if part.is_number))
+            node = to.ratio(self.write(factor**-side), self.write(argument), slope)
+            taken.append(node**-side * number**-side)
+        return taken, [factor for factor in rest if factor != 1]
+
+    # --- logarithms -------------------------------------------------------------------------------------------------
+    def _logarithm(self, inside: Expr) -> Expr:
+        if isinstance(inside, Add) and (found := _one_minus_exponential(inside)) is not None:
+            size, argument = found
+            written = self.write(argument)
+            return self._logarithm(size) + to.log1mexp(written) if size != 1 else to.log1mexp(written)
+        if isinstance(inside, Add) and not isinstance(written := self.write(inside), Add):
+            inside = written
+        factors = Mul.make_args(inside)
+        growing = [factor for factor in factors if self.pair(factor)[1] != 0]
+        if len(growing) == 1:
+            base, power = growing[0].as_base_exp()
+            base = self.write(base)
+            kind = {cosh: to.log_cosh, erfc: to.log_erfc, to.plain_erfc: to.log_erfc, to.sech2: to.log_cosh}.get(type(base))
+            if kind is not None:
+                rest = Mul(*(factor for factor in factors if factor is not growing[0]))
+                times = self.write(power) * (-2 if isinstance(base, to.sech2) else 1)
+                if kind is to.log_erfc and rest == 2**-power:
+                    return times * to.log_half_erfc(base.args[0])
+                return times * kind(base.args[0]) + (self._logarithm(rest) if rest != 1 else 0)
+        value, exponent = self.pair(inside)
+        if exponent == 0:
+            value = self.write(inside)
+        return gathered(exponent) + self._plain_log(value)
+
+    def _plain_log(self, value: Expr) -> Expr:
+        if value.is_Mul:
+            numbers = [factor for factor in value.args if factor.is_positive and factor.is_number]
+            rest = Mul(*(factor for factor in value.args if factor not in numbers))
+            if numbers and rest.is_Add and S.One in rest.args:
+                return log(Mul(*numbers)) + self._plain_log(rest)
+        if value.is_Add and S.One in value.args:
+            return to.log1p(value - 1)
+        return log(value)
+
+
+def gathered(exponent: Expr) -> Expr:
+    """Return an exponent with its cases on the outside, so that in each what cancels is gone."""
+    conditions = list(dict.fromkeys(node.args[0] for node in _cases(exponent)))
+    if not conditions:
+        return _shortened(exponent)
+    if _conditions(exponent) > _CASES:
+        return exponent
+    first = conditions[0]
+    sides = []
+    for side in (1, 2):
+        part = exponent
+        while swap := {node: node.args[side] for node in _cases(part) if node.args[0] == first}:
+            part = part.xreplace(swap)
+        sides.append(gathered(part))
+    return to.choose(first, *sides)
+
+
+def _conditions(expr: Expr) -> int:
+    return len({node.args[0] for node in expr.atoms(to.choose)})
+
+
+def _cases(expr: Basic) -> list[Any]:
+    """Return the choices that an exponent is a sum of products of, outermost ones only."""
+    if isinstance(expr, to.choose):
+        return [expr]
+    return [node for arg in expr.args for node in _cases(arg)] if isinstance(expr, Add | Mul) else []
+
+
+def _below_zero(x: Expr) -> Expr | None:
+    """Return x if it is written −|y|, or else nothing."""
+    return x if isinstance(x, to.choose) and x.args[1] == -x.args[2] and x.args[1] == -x.args[0] else None
+
+
+def _shortened(expr: Expr) -> Expr:
+    if not expr.is_Add or expr.count_ops() > _LONG:
+        return expr
+    opened = expand(expr)
+    return opened if opened.count_ops() < expr.count_ops() else expr
+
+
+def _falls(factor: Expr) -> bool:
+    """Whether a factor is one over something that overflows harmlessly, which is not to be heard of."""
+    if not isinstance(factor, Pow) or isinstance(factor, exp) or not factor.exp.is_negative:
+        return isinstance(factor, sech | csch)
+    return isinstance(factor.base, cosh | sinh)
+
+
+def _logistic(base: Expr) -> tuple[Expr, Expr] | None:
+    """Return k and x of k (1 + e^x)."""
+    if isinstance(base, Add) and len(base.args) == 2:
+        for one, other in (base.args, base.args[::-1]):
+            for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
+                if without(one, node) == other and not other.has(exp):
+                    return other, node.args[0]
+    return None
+
+
+def _one_minus_exponential(inside: Add) -> tuple[Expr, Expr] | None:
+    """Return k and x of k (1 − e^x) with a positive number k."""
+    if len(inside.args) == 2:
+        for one, other in (inside.args, inside.args[::-1]):
+            for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
+                if without(one, node) == -other and other.is_positive and other.is_number:
+                    return other, node.args[0]
+    return None
+
+
+def _power_of(factor: Expr, base: Expr) -> int:
+    """Return the sign of the power to which a factor is the base, 0 if it is not one."""
+    found, power = factor.as_base_exp()
+    if found != base:
+        return 0
+    return 1 if power.is_positive else -1 if power.is_negative and power.is_Integer else 0
+
+
+def _small_argument(factor: Expr) -> tuple[Expr, Expr] | None:
+    """Return x and f'(0) of a function f(x) that vanishes at 0."""
+    if isinstance(factor, _SLOPE_ONE):
+        return factor.args[0], S.One
+    if isinstance(factor, erf):
+        return factor.args[0], 2 / sqrt(pi)
+    if isinstance(factor, log) and factor.args[0].is_Add and S.One in factor.args[0].args:
+        return factor.args[0] - 1, S.One
+    if isinstance(factor, Add) and len(factor.args) == 2:
+        for one, other in (factor.args, factor.args[::-1]):
+            if isinstance(one, exp) and other == -1:
+                return one.args[0], S.One
+    return None
+
+

@@ -1,0 +1,325 @@
+"""The functions that safe expressions are written in: as nodes for sympy, on arrays of numbers, and in mpmath's numbers.
+
+Each is finite and accurate where the form that a user writes overflows, underflows or cancels. All take real arrays;
+those that a complex-valued model meets compare real parts.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from sympy import Function, S
+
+__all__ = [
+    "choose",
+    "conjugate_sum",
+    "dawson",
+    "erf_difference",
+    "expit",
+    "expm1",
+    "log1mexp",
+    "log1p",
+    "log_cosh",
+    "log_erfc",
+    "log_gamma",
+    "log_half_erfc",
+    "log_ratio",
+    "on_arrays",
+    "on_mpmath",
+    "plain_erfc",
+    "power_difference",
+    "ratio",
+    "scaled_besseli",
+    "scaled_besselk",
+    "scaled_erfc",
+    "sech2",
+    "xlogy",
+]
+
+
+class choose(Function):
+    """``choose(c, a, b)`` is a where c > 0, else b; used only where the two agree at c = 0."""
+
+    nargs = 3
+
+    @classmethod
+    def eval(cls, c: Any, a: Any, b: Any) -> Any:
+        if a == b:
+            return a
+        if c.is_positive:
+            return a
+        if c.is_nonpositive:
+            return b
+        if isinstance(c, cls):
+            sides = [_side(value, c.args[0] * sign) for value, sign in ((c.args[1], 1), (c.args[2], -1))]
+            if 0 not in sides:
+                return cls(c.args[0], *(a if side > 0 else b for side in sides))
+        plain = c.as_coeff_Mul()[1]
+        sized = [factor for factor in plain.args if not factor.is_positive] if plain.is_Mul else [plain]
+        size = plain.func(*sized) if plain.is_Mul else plain
+        flipped = bool(c.as_coeff_Mul()[0].is_negative)
+        if size.could_extract_minus_sign():
+            size, flipped = -size, not flipped
+        if size == c:
+            return None
+        return cls(size, b, a) if flipped else cls(size, a, b)
+
+
+def _side(value: Any, condition: Any) -> int:
+    """Return the sign of an expression where a condition is positive, -1 also if it vanishes there; 0 if not known."""
+    share = value / condition
+    if share.is_number and share.is_real:
+        return 1 if share.is_positive else -1
+    return 1 if value.is_nonnegative and value != 0 else -1 if value.is_nonpositive else 0
+
+
+class expm1(Function):
+    """e^x − 1."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        return S.Zero if x == 0 else None
+
+
+class log1p(Function):
+    """log(1 + x)."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        return S.Zero if x == 0 else None
+
+
+class log_cosh(Function):
+    """log cosh x."""
+
+    nargs = 1
+
+
+class log_erfc(Function):
+    """log erfc x."""
+
+    nargs = 1
+
+
+class log_half_erfc(Function):
+    """log(erfc(x)/2), the logarithm of a probability."""
+
+    nargs = 1
+
+
+class log1mexp(Function):
+    """log(1 − e^x) for x < 0."""
+
+    nargs = 1
+
+
+class expit(Function):
+    """1/(1 + e^{−x})."""
+
+    nargs = 1
+
+
+class sech2(Function):
+    """1/cosh² x = 1 − tanh² x."""
+
+    nargs = 1
+
+
+class plain_erfc(Function):
+    """erfc(x), which sympy would write 2 − erfc(−x) for some x."""
+
+    nargs = 1
+
+
+class scaled_erfc(Function):
+    """erfc(x) e^{x²} for x > 0, erfc(x) below."""
+
+    nargs = 1
+
+
+class dawson(Function):
+    """Dawson's integral, erfi(x) e^{−x²} √π/2."""
+
+    nargs = 1
+
+
+class erf_difference(Function):
+    """erf(x) − erf(y)."""
+
+    nargs = 2
+
+
+class scaled_besseli(Function):
+    """I_n(x) e^{−|x|}."""
+
+    nargs = 2
+
+
+class scaled_besselk(Function):
+    """K_n(x) e^x."""
+
+    nargs = 2
+
+
+class log_gamma(Function):
+    """log Γ(x) for x > 0."""
+
+    nargs = 1
+
+
+class conjugate_sum(Function):
+    """s + r, where s² − r² = d is known: d/(s − r) if s and r have opposite signs."""
+
+    nargs = 3
+
+
+class power_difference(Function):
+    """a^p − b^p, where a − b = d is known: b^p ((1 + d/b)^p − 1) if a and b are near each other."""
+
+    nargs = 4
+
+
+class log_ratio(Function):
+    """log(a) − log(b), where a − b = d is known."""
+
+    nargs = 3
+
+
+class ratio(Function):
+    """f/x, where f vanishes with x with a given slope."""
+
+    nargs = 3
+
+
+class xlogy(Function):
+    """x log y, zero where x is."""
+
+    nargs = 2
+
+
+@functools.cache
+def on_arrays() -> dict[str, Any]:
+    """Return the functions by name for numpy's numbers and arrays."""
+    from scipy import special
+
+    def choose_(c: Any, a: Any, b: Any) -> Any:
+        return np.where(np.real(c) > 0, a, b)
+
+    def log1mexp_(x: Any) -> Any:
+        near = np.asarray(x) > -0.6931
+        with np.errstate(all="ignore"):
+            return np.where(near, np.log(-np.expm1(x)), np.log1p(-np.exp(np.where(near, -1.0, x))))
+
+    def log_cosh_(x: Any) -> Any:
+        size = np.abs(x)
+        near = size < 1
+        below = np.log1p(2 * np.sinh(np.where(near, size, 0.0) / 2) ** 2)
+        return np.where(near, below, size + np.log1p(np.exp(-2 * size)) - np.log(2))
+
+    def log_erfc_(x: Any) -> Any:
+        right = np.asarray(x) > 0.5
+        far, near = np.where(right, x, 1.0), np.where(right, 0.0, x)
+        return np.where(right, np.log(special.erfcx(far)) - far**2, np.log1p(-special.erf(near)))
+
+    def sech2_(x: Any) -> Any:
+        small = np.exp(-2 * np.abs(x))
+        return 4 * small / (1 + small) ** 2
+
+    def scaled_erfc_(x: Any) -> Any:
+        right = np.real(x) > 0
+        return np.where(right, special.erfcx(np.where(right, x, 0)), special.erfc(np.where(right, 0, x)))
+
+    def erf_difference_(x: Any, y: Any) -> Any:
+        side = np.where(np.asarray(x) + y > 0, 1.0, -1.0)
+        return side * (special.erfc(side * y) - special.erfc(side * x))
+
+    def conjugate_sum_(s: Any, r: Any, d: Any) -> Any:
+        plain, other = s + r, s - r
+        opposite = np.abs(other) > np.abs(plain)
+        return np.where(opposite, d / np.where(opposite, other, 1.0), plain)
+
+    def power_difference_(a: Any, b: Any, d: Any, p: Any) -> Any:
+        near = np.abs(d) < 0.5 * np.maximum(np.abs(a), np.abs(b))
+        with np.errstate(all="ignore"):
+            small = np.where(near, d / b, 0.0)
+            return np.where(near, np.power(b, p) * np.expm1(p * np.log1p(small)), np.power(a, p) - np.power(b, p))
+
+    def log_ratio_(a: Any, b: Any, d: Any) -> Any:
+        with np.errstate(all="ignore"):
+            near = np.abs(d) < 0.5 * np.maximum(a, b)
+            return np.where(near, np.log1p(np.where(near, d / b, 0.0)), np.log(a) - np.log(b))
+
+    def ratio_(f: Any, x: Any, slope: Any) -> Any:
+        zero = np.asarray(x) == 0
+        return np.where(zero, slope, f / np.where(zero, 1.0, x))
+
+    return _named(
+        choose=choose_, expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special.expit, sech2=sech2_,
+        log_cosh=log_cosh_, log_erfc=log_erfc_,
+        log_half_erfc=lambda x: special.log_ndtr(-np.sqrt(2) * x),
+        plain_erfc=special.erfc, scaled_erfc=scaled_erfc_, dawson=special.dawsn, erf_difference=erf_difference_,
+        scaled_besseli=special.ive, scaled_besselk=special.kve, log_gamma=special.gammaln, conjugate_sum=conjugate_sum_,
+        power_difference=power_difference_, log_ratio=log_ratio_, ratio=ratio_, xlogy=special.xlogy,
+    )  # fmt: skip
+
+
+@functools.cache
+def on_mpmath() -> dict[str, Any]:
+    """Return the functions by name for mpmath's numbers, whose exponents are unlimited."""
+    import mpmath as mp
+
+    def guarded(function: Any) -> Any:
+        """Return a function computed with digits to spare, so that what its plain form loses is not missed."""
+
+        def inner(*values: Any) -> Any:
+            size = max((abs(value) for value in values), default=mp.mpf(0))
+            extra = 15 + (int(mp.mag(size)) if size > 0 and mp.isfinite(size) else 0) * 2
+            with mp.workdps(mp.mp.dps + max(extra, 15)):
+                made = function(*map(mp.mpmathify, values))
+            return +made
+
+        return inner
+
+    def right(x: Any) -> bool:
+        return bool(mp.re(x) > 0)
+
+    def conjugate_sum_(s: Any, r: Any, d: Any) -> Any:
+        return d / (s - r) if abs(s - r) > abs(s + r) else s + r
+
+    def power_difference_(a: Any, b: Any, d: Any, p: Any) -> Any:
+        near = abs(d) < max(abs(a), abs(b)) / 2
+        return b**p * mp.expm1(p * mp.log1p(d / b)) if near else a**p - b**p
+
+    return _named(
+        choose=lambda c, a, b: a if right(c) else b,
+        expm1=mp.expm1,
+        log1p=mp.log1p,
+        log1mexp=lambda x: mp.log(-mp.expm1(x)) if x > -0.7 else mp.log1p(-mp.exp(x)),
+        log_cosh=lambda x: mp.log1p(2 * mp.sinh(x / 2) ** 2),
+        log_erfc=lambda x: mp.log(mp.erfc(x)) if x > 0.5 else mp.log1p(-mp.erf(x)),
+        log_half_erfc=lambda x: mp.log(mp.erfc(x) / 2) if x > 0 else mp.log1p(-mp.erfc(-x) / 2),
+        expit=lambda x: 1 / (1 + mp.exp(-x)),
+        sech2=lambda x: mp.sech(x) ** 2,
+        plain_erfc=mp.erfc,
+        scaled_erfc=guarded(lambda x: mp.erfc(x) * mp.exp(x * x) if right(x) else mp.erfc(x)),
+        dawson=guarded(lambda x: mp.erfi(x) * mp.exp(-x * x) * mp.sqrt(mp.pi) / 2),
+        erf_difference=lambda x, y: mp.erfc(y) - mp.erfc(x) if x + y > 0 else mp.erfc(-x) - mp.erfc(-y),
+        scaled_besseli=guarded(lambda n, x: mp.besseli(n, x) * mp.exp(-abs(x))),
+        scaled_besselk=guarded(lambda n, x: mp.besselk(n, x) * mp.exp(x)),
+        log_gamma=mp.loggamma,
+        conjugate_sum=conjugate_sum_,
+        power_difference=power_difference_,
+        log_ratio=lambda a, b, d: mp.log1p(d / b) if abs(d) < max(a, b) / 2 else mp.log(a) - mp.log(b),
+        ratio=lambda f, x, slope: slope if x == 0 else f / x,
+        xlogy=lambda x, y: mp.mpf(0) if x == 0 else x * mp.log(y),
+    )  # fmt: skip
+
+
+def _named(**functions: Any) -> dict[str, Any]:
+    return functions

@@ -1,0 +1,84 @@
+"""`explain`: what the engine makes of a model, and what `solve` will do with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from eqsolve.arguments import checked, flag, number, text
+from eqsolve.arguments import model as read_model
+from eqsolve.errors import EqsolveError, ModelError
+from eqsolve.language.fixed_point import Cases
+from eqsolve.language.flow import Flow
+from eqsolve.language.model import Model
+from eqsolve.passes.check.check import check
+from eqsolve.passes.explain.explain import Chosen, Explanation
+from eqsolve.passes.explain.explain import explain as explain_equations
+from eqsolve.solving import SOLVERS, decide_solver, why_not
+
+__all__ = ["explain", "foresee"]
+
+
+@checked(model=read_model, kernels=flag, step=number, solver=text)
+def explain(
+    model: Model | str, *, kernels: bool | None = None, step: float | None = None, solver: str | None = None
+) -> Explanation:
+    """Return what the engine makes of a model and what ``solve`` will do; nothing is solved.
+
+    Parameters
+    ----------
+    model
+        A model, its name, or the path of its file.
+    kernels, step, solver
+        As ``solve`` takes them.
+    """
+    assert isinstance(model, Model)
+    return replace(explain_equations(model), solver=foresee(model, kernels, step, solver))
+
+
+def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver: str | None = None) -> Chosen:
+    """Return the choice that ``solve`` makes, with the reasons against the other solvers."""
+    if isinstance(model, Cases):
+        return _by_case(model, kernels, step, solver)
+    try:
+        check(model)
+        system = model.dmft() if isinstance(model, Flow) else model
+        step = getattr(system, "step", None) if step is None else step
+        choice = decide_solver(system, kernels=kernels, step=step, solver=solver)
+    except ModelError as error:
+        count = len(error.problems)
+        return Chosen("", f"solve refuses this: {error}" if count == 1 else f"solve refuses this: it has {count} problems")
+    except EqsolveError as error:
+        return Chosen("", f"solve refuses this: {error}")
+    derived = "the mean-field equations derived from the flow: " if system is not model else ""
+    others = tuple((name, _against(name, system, kernels, step)) for name in SOLVERS if name != choice.name)
+    return Chosen(choice.name, f"{derived}{choice.reason}", others)
+
+
+def _against(name: str, model: Model, kernels: bool | None, step: Any) -> str:
+    """Return why a solver is not the one chosen."""
+    if unfit := why_not(name, model):
+        return f"no: {unfit}"
+    try:
+        decide_solver(model, kernels=kernels, step=step, solver=name)
+    except EqsolveError:
+        return "no: it has no discrete step"
+    return f"possible too, by solver={name!r} (--solver {name})"
+
+
+def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | None) -> Chosen:
+    """Return the solvers of the models that the parameters choose among."""
+    from eqsolve.language.loading import load
+
+    found = {}
+    for condition, name in model.cases:
+        try:
+            found[name, str(condition)] = foresee(load(name), kernels, step, solver)
+        except EqsolveError as error:
+            found[name, str(condition)] = Chosen("", f"solve refuses this: {error}")
+    said = "; ".join(
+        f"{name} if {condition}, by {chosen.name}" if chosen.name else f"{name} if {condition}: {chosen.reason}"
+        for (name, condition), chosen in found.items()
+    )
+    names = dict.fromkeys(chosen.name for chosen in found.values() if chosen.name)
+    return Chosen(" or ".join(names), f"the first of its cases whose condition holds: {said}")

@@ -1,0 +1,247 @@
+"""What Python, numpy and sympy say to a mistake in a model file, told in the language of models, with the fix."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import linecache
+import re
+import textwrap
+from pathlib import Path
+from types import FrameType, ModuleType, TracebackType
+from typing import Any
+
+import sympy
+from sympy import Basic
+
+from eqsolve.errors import did_you_mean
+from eqsolve.language.symbols import Head
+
+__all__ = ["describe_exception"]
+
+_NUMERIC = ("numpy", "math", "cmath", "scipy", "mpmath", "builtins", "statistics", "torch", "jax")
+_NAMES = {
+    "arctan": "atan", "arcsin": "asin", "arccos": "acos", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "maximum": "Max", "fmax": "Max", "max": "Max", "minimum": "Min", "fmin": "Min", "min": "Min",
+    "absolute": "Abs", "fabs": "Abs", "abs": "Abs", "power": "Pow", "pow": "Pow", "heaviside": "Heaviside", "jv": "besselj",
+    "yv": "bessely", "iv": "besseli", "kv": "besselk", "lambertw": "LambertW", "gammaln": "loggamma", "lgamma": "loggamma",
+    "psi": "digamma", "ceil": "ceiling", "j0": "besselj", "i0": "besseli",
+}  # fmt: skip
+_FORMULAS = {
+    "log1p": "{s}log(1 + {x})", "expm1": "{s}exp({x}) - 1", "log2": "{s}log({x}, 2)", "log10": "{s}log({x}, 10)",
+    "exp2": "2**({x})", "cbrt": "{s}cbrt({x})", "expit": "1/(1 + {s}exp(-({x})))", "square": "({x})**2",
+    "logit": "{s}log({x}) - {s}log(1 - {x})", "ndtr": "(1 + {s}erf(({x})/{s}sqrt(2)))/2",
+    "_norm_cdf": "(1 + {s}erf(({x})/{s}sqrt(2)))/2", "_norm_pdf": "{s}exp(-({x})**2/2)/{s}sqrt(2*{s}pi)",
+    "erfcx": "{s}exp(({x})**2)*{s}erfc({x})", "where": "{s}Piecewise((a, condition), (b, True))",
+    "clip": "{s}Min({s}Max({x}, low), high)", "j0": "{s}besselj(0, {x})", "i0": "{s}besseli(0, {x})",
+    "hypot": "{s}sqrt(a**2 + b**2)", "float": "{x}", "interp": "{s}Piecewise((a, condition), (b, True))",
+    "reciprocal": "1/({x})", "sigmoid": "1/(1 + {s}exp(-({x})))",
+}  # fmt: skip
+_OF_EXPRESSIONS = re.compile(r"ufunc|truth value|[Cc]annot (convert|create|round)|has no len|not iterable|no attribute")
+
+
+def describe_exception(path: Path, error: BaseException) -> str:
+    """Describe an exception at the innermost line of the user's file, not at ours."""
+    place = error.__traceback__
+    found: TracebackType | None = None
+    while place is not None:
+        if place.tb_frame.f_code.co_filename == str(path):
+            found = place
+        place = place.tb_next
+    if found is None:
+        return f"{path.name}: {type(error).__name__}: {error}"
+    linecache.checkcache(str(path))
+    line = linecache.getline(str(path), found.tb_lineno).strip()
+    said = _explained(found, error) or f"{type(error).__name__}: {error}"
+    return f"{path.name}:{found.tb_lineno}: {said}" + (f"\n    {line}" if line else "")
+
+
+def _explained(place: TracebackType, error: BaseException) -> str | None:
+    frame = place.tb_frame
+    node = _node(frame, place.tb_lasti)
+    if isinstance(error, NameError):
+        return _unknown_name(getattr(error, "name", None), frame)
+    if isinstance(error, ImportError):
+        return _bad_import(error)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
+        return f"`^` is no power in Python; write `{ast.unparse(ast.BinOp(node.left, ast.Pow(), node.right))}`"
+    if isinstance(node, ast.Subscript) and isinstance(head := _value(node.value, frame), Head):
+        return _without_times(head)
+    if isinstance(node, ast.Call):
+        return _bad_call(node, frame, error)
+    return _no_truth(error, frame) or _no_number(error)
+
+
+def _no_number(error: BaseException) -> str | None:
+    if isinstance(error, TypeError) and re.search(r"[Cc]annot (convert|create)|loop of ufunc|ufunc '", str(error)):
+        return "an expression stands where a number is needed; write functions of expressions with sympy's, such as sympy.tanh"
+    return None
+
+
+def _node(frame: FrameType, instruction: int) -> ast.expr | None:
+    """Return the expression that was being computed."""
+    try:
+        line, end_line, column, end_column = list(frame.f_code.co_positions())[instruction // 2]
+        raw = [text.encode() for text in linecache.getlines(frame.f_code.co_filename)[(line or 1) - 1 : end_line]]
+        raw[-1] = raw[-1][:end_column]
+        raw[0] = raw[0][column:]
+        return ast.parse(textwrap.dedent(f"({b''.join(raw).decode()})"), mode="eval").body
+    except (SyntaxError, IndexError, ValueError, UnicodeDecodeError):
+        return None
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """Return what a name, or a name with dots, stands for in the user's file; nothing is called."""
+    if isinstance(node, ast.Name):
+        builtin = getattr(__import__("builtins"), node.id, None)
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id, builtin))
+    if isinstance(node, ast.Attribute):
+        return getattr(_value(node.value, frame), node.attr, None)
+    return None
+
+
+def _home(function: Any) -> str:
+    """Return the library a function comes from."""
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, ModuleType):  # a method, such as norm.cdf
+        return type(owner).__module__.split(".")[0]
+    known = getattr(function, "__module__", None) or getattr(owner, "__name__", None)
+    if known is None and type(function).__name__ == "ufunc":
+        known = "scipy" if function.__name__ in _scipy_names() else "numpy"
+    return str(known or type(function).__module__).split(".")[0]
+
+
+def _scipy_names() -> list[str]:
+    import numpy
+
+    return [name for name in (*_FORMULAS, *_NAMES, "erf", "erfc", "erfinv", "gamma", "zeta") if not hasattr(numpy, name)]
+
+
+def _bad_call(node: ast.Call, frame: FrameType, error: BaseException) -> str | None:
+    function, written = _value(node.func, frame), ast.unparse(node.func)
+    for argument in node.args:
+        if isinstance(head := _value(argument, frame), Head):
+            return _without_times(head)
+    home = _home(function) if function is not None else ""
+    if home == "eqsolve" and isinstance(error, TypeError):
+        return _bad_signature(function, written, str(error))
+    if home in _NUMERIC and isinstance(error, TypeError | AttributeError) and _OF_EXPRESSIONS.search(str(error)):
+        library = "Python" if home == "builtins" else home
+        fix = _written_with_sympy(node, function, frame)
+        if fix is not None:
+            return f"`{written}` is {library}'s and takes numbers, not expressions; write {fix}"
+    return _no_truth(error, frame) or _no_number(error)
+
+
+def _written_with_sympy(node: ast.Call, function: Any, frame: FrameType) -> str | None:
+    alias = next((name for name, value in frame.f_globals.items() if value is sympy), None)
+    prefix, after = f"{alias or 'sympy'}.", "" if alias else ", after `import sympy`"
+    own, called = str(getattr(function, "__name__", "")), ast.unparse(node.func).rpartition(".")[2]
+    name = own if own in _FORMULAS or own in _NAMES or hasattr(sympy, own) else called
+    owner = getattr(function, "__self__", None)
+    if name in ("pdf", "cdf") and "norm" in type(owner).__name__:
+        name = f"_norm_{name}"
+    arguments = [ast.unparse(item) for item in node.args]
+    if name == "where" and len(arguments) == 3:
+        condition, one, other = arguments
+        return f"`{prefix}Piecewise(({one}, {condition}), ({other}, True))`{after}"
+    if name == "clip" and len(arguments) == 3:
+        return f"`{prefix}Min({prefix}Max({arguments[0]}, {arguments[1]}), {arguments[2]})`{after}"
+    if name in _FORMULAS:
+        return f"`{_FORMULAS[name].format(s=prefix, x=arguments[0] if arguments else 'x')}`{after}"
+    name = _NAMES.get(name, name)
+    found = getattr(sympy, name, None)
+    if (isinstance(found, type) and issubclass(found, Basic)) or name in ("sqrt", "cbrt", "Pow"):
+        return f"`{prefix}{name}({', '.join(arguments)})`{after}"
+    symbolic = any(isinstance(_value(item, frame), Basic) or isinstance(item, ast.Call | ast.BinOp) for item in node.args)
+    return f"it with sympy's functions, such as {prefix}tanh, {prefix}Max or {prefix}Piecewise{after}" if symbolic else None
+
+
+def _no_truth(error: BaseException, frame: FrameType) -> str | None:
+    if "truth value" not in str(error) or not isinstance(error, TypeError):
+        return None
+    condition = str(error).partition(": ")[2] or "a condition"
+    alias = next((name for name, value in frame.f_globals.items() if value is sympy), "sympy")
+    return (
+        f"`{condition}` is an expression, neither true nor false while a model is written; in place of if, and, or, max "
+        f"write `{alias}.Piecewise((a, {condition}), (b, True))` or `{alias}.Max(a, b)`"
+    )
+
+
+def _without_times(head: Head) -> str:
+    shape = ", ".join(("t", "t'")[: head.arity])
+    return f"the {head.kind_name} `{head.name}` stands without its times; write `{head.name}({shape})`"
+
+
+def _bad_signature(function: Any, written: str, message: str) -> str | None:
+    """Tell of an argument that a function of eqsolve does not take, or lacks."""
+    try:
+        taken = [name for name in inspect.signature(function).parameters if name != "self"]
+    except (TypeError, ValueError):
+        return None
+    strange = re.search(r"unexpected keyword argument '(\w+)'", message)
+    if strange:
+        near = did_you_mean(strange[1], taken)
+        return f"{written} takes no `{strange[1]}=`{near} (it takes: {', '.join(taken)})"
+    lacking = re.findall(r"'(\w+)'", message) if "missing" in message else []
+    if lacking:
+        return f"{written} needs {', '.join(f'{name}=...' for name in lacking)} (it takes: {', '.join(taken)})"
+    if "positional argument" in message:
+        return f"{written}: {message.partition('() ')[2]}; the others are given by name, such as {taken[-1]}=..."
+    return None
+
+
+def _unknown_name(name: str | None, frame: FrameType) -> str | None:
+    if name is None:
+        return None
+    said = f"the name `{name}` is not defined"
+    if home := _home_of_name(name):
+        return f"{said}; write `from {home} import {name}`"
+    declared = [item for item, value in {**frame.f_globals, **frame.f_locals}.items() if isinstance(value, Basic)]
+    if near := did_you_mean(name, declared):
+        return said + near
+    common = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sign", "Abs", "Max", "Min", "erf", "pi")
+    known = {word.lower(): word for word in (*_words(), *common)}
+    if close := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8):
+        word = known[close[0]]
+        return f"{said}; did you mean `{word}`? (`from {_home_of_name(word)} import {word}`)"
+    return f"{said}; declare it, for example by param({name!r})"
+
+
+def _public() -> list[str]:
+    import eqsolve
+
+    return list(eqsolve.__all__)
+
+
+def _words() -> list[str]:
+    """Return the public names that models are written with."""
+    import eqsolve
+
+    return [name for name, module in eqsolve._WHERE.items() if module.startswith("eqsolve.language")]
+
+
+def _home_of_name(name: str) -> str | None:
+    import eqsolve.laws
+
+    if name in _public():
+        return "eqsolve"
+    if name in eqsolve.laws.__all__:
+        return "eqsolve.laws"
+    found = getattr(sympy, name, None)
+    return "sympy" if isinstance(found, Basic | type) or name in ("sqrt", "cbrt") else None
+
+
+def _bad_import(error: ImportError) -> str | None:
+    if isinstance(error, ModuleNotFoundError):
+        return f"there is no module `{error.name}` here; a model file imports eqsolve and sympy only"
+    found = re.search(r"cannot import name '(\w+)'", str(error))
+    if found is None:
+        return None
+    name, module = found[1], error.name or "?"
+    home = _home_of_name(name)
+    if home is not None and home != module:
+        return f"`{module}` has no `{name}`; write `from {home} import {name}`"
+    known = _public() if module == "eqsolve" else dir(__import__("sys").modules.get(module, sympy))
+    return f"`{module}` has no `{name}`{did_you_mean(name, known)}"

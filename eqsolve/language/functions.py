@@ -1,0 +1,80 @@
+"""Which of sympy's functions a model may use: those with real values that something here can compute.
+
+The names are sympy's. ``PLAIN`` ones are elementary, and are written out as numpy's or scipy's functions of the same
+meaning; the others are computed by ``eqsolve.compile.special``, by scipy where it knows them and by mpmath elsewhere.
+"""
+
+from __future__ import annotations
+
+from sympy import Basic, Function, Pow
+from sympy.core.function import AppliedUndef
+
+from eqsolve.language.symbols import Value
+
+__all__ = ["MPMATH", "PLAIN", "SPECIAL", "not_everywhere", "why_not_computed"]
+
+PLAIN = frozenset({
+    "Abs", "arg", "sign", "floor", "ceiling", "frac", "Mod", "re", "im", "conjugate", "Heaviside", "Piecewise",
+    "exp", "log", "expm1", "log1p", "log2", "log10", "exp2", "Sqrt", "Cbrt", "hypot", "fma", "logaddexp",
+    "logaddexp2", "sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot", "asec", "acsc",
+    "atan2", "sinc", "cosm1", "powm1", "sinh", "cosh", "tanh", "coth", "sech", "csch", "asinh", "acosh", "atanh",
+    "acoth", "asech", "acsch", "erf", "erfc", "gamma",
+})  # fmt: skip
+
+SPECIAL = frozenset({
+    "LambertW", "besselj", "bessely", "besseli", "besselk", "jn", "yn", "airyai", "airyaiprime", "airybi",
+    "airybiprime", "marcumq", "beta", "betainc", "betainc_regularized", "elliptic_k", "elliptic_f", "elliptic_e",
+    "elliptic_pi", "Ei", "E1", "expint", "li", "Li", "Si", "Ci", "Shi", "Chi", "erfi", "erf2", "erfinv", "erfcinv",
+    "erf2inv", "fresnels", "fresnelc", "loggamma", "digamma", "trigamma", "polygamma", "lowergamma", "uppergamma",
+    "hyper", "meijerg", "appellf1", "zeta", "polylog", "lerchphi", "dirichlet_eta", "stieltjes", "riemann_xi",
+    "legendre", "assoc_legendre", "chebyshevt", "chebyshevu", "hermite", "hermite_prob", "laguerre",
+    "assoc_laguerre", "gegenbauer", "jacobi", "factorial", "factorial2", "binomial", "RisingFactorial",
+    "FallingFactorial", "harmonic", "bernoulli", "euler", "catalan", "fibonacci",
+})  # fmt: skip
+
+# sympy's name where mpmath's is another one
+MPMATH = {
+    "LambertW": "lambertw", "elliptic_k": "ellipk", "elliptic_f": "ellipf", "elliptic_e": "ellipe", "elliptic_pi": "ellippi",
+    "Ei": "ei", "E1": "e1", "Si": "si", "Ci": "ci", "Shi": "shi", "Chi": "chi", "chebyshevt": "chebyt", "chebyshevu": "chebyu",
+    "assoc_legendre": "legenp", "assoc_laguerre": "laguerre", "polygamma": "psi", "RisingFactorial": "rf",
+    "FallingFactorial": "ff", "factorial2": "fac2", "bernoulli": "bernpoly", "euler": "eulerpoly",
+}  # fmt: skip
+
+_COMPLEX = frozenset({
+    "hankel1", "hankel2", "hn1", "hn2", "Ynm", "exp_polar", "polar_lift", "principal_branch", "periodic_argument",
+})  # fmt: skip
+
+_EVERYWHERE = frozenset({
+    "airyai", "airyaiprime", "airybi", "airybiprime", "erfi", "erf2", "fresnels", "fresnelc", "Si", "Shi", "jn", "hermite",
+    "hermite_prob", "laguerre", "assoc_laguerre", "bernoulli", "euler",
+})  # fmt: skip
+_ON_A_PART = (SPECIAL - _EVERYWHERE) | {
+    "log", "log1p", "log2", "log10", "asin", "acos", "acosh", "atanh", "acoth", "asech", "asec", "acsc", "tan", "cot", "sec",
+    "csc", "coth", "csch", "acsch", "gamma",
+}  # fmt: skip
+
+
+def not_everywhere(expr: Basic) -> str:
+    """Name the parts of an expression that are defined, and real, at some arguments only; for a message, in brackets."""
+    parts = [
+        node
+        for node in expr.atoms(Function, Pow)
+        if not node.is_number
+        and (type(node).__name__ in _ON_A_PART or (isinstance(node, Pow) and not (node.exp.is_Integer and node.exp > 0)))
+    ]
+    names = sorted({str(node) for node in parts}, key=lambda text: (len(text), text))[:3]
+    return f" ({', '.join(f'`{name}`' for name in names)})" if names else ""
+
+
+def why_not_computed(node: Basic) -> str:
+    """Return why a model cannot use an applied function; nothing if it can, or if it is no function of sympy's."""
+    if not isinstance(node, Function) or isinstance(node, AppliedUndef):
+        return ""
+    name = type(node).__name__
+    if name in _COMPLEX:
+        return "whose values are complex; a model is written in real functions"
+    if name == "LambertW" and len(node.args) == 2 and node.args[1] not in (0, -1):
+        return "a branch without real values; the real ones are LambertW(x) and LambertW(x, -1)"
+    if name in PLAIN or name in SPECIAL or (name == "DiracDelta" and not node.atoms(Value)):  # white noise, of times
+        return ""
+    return "which has no numerical evaluator in scipy.special or mpmath; write it by functions that have one"

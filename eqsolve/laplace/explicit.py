@@ -1,0 +1,285 @@
+"""A transform that is given explicitly, R(p) = −b(p)/a(p), on circles: is it analytic inside, and if not, what is there?
+
+Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R is analytic inside. A
+pole shows as finitely many of them about its own place, whatever a numerator cancels; a branch point as a value that does
+not come back. Roots and logarithms are continued around the circle from its rightmost point, so that the cuts of their
+principal values, which mean nothing, are not seen. Poles of several orders, or several of them, are told apart by the ranks
+of Hankel matrices of the coefficients (P. Kravanja, M. Van Barel, Computing the Zeros of Analytic Functions, 2000).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Dummy, Expr, Pow, lambdify, log
+from sympy import exp as sym_exp
+
+from eqsolve.language.nodes import E
+from eqsolve.laplace.bundle import Bundle
+from eqsolve.laplace.implicit import Prepared
+from eqsolve.numerics.arrays import Array
+
+__all__ = ["Circles", "Explicit", "Pole", "branch_power", "poles_inside", "refine_pole"]
+
+POINTS = 64
+_ANGLES = -np.pi + (np.arange(POINTS) + 0.5) * 2 * np.pi / POINTS
+_UNIT = np.exp(1j * _ANGLES)
+_MODES = np.exp(1j * np.arange(1, POINTS // 2)[:, None] * _ANGLES) / POINTS  # of negative index
+_TURN = np.exp(1e-7j)
+_BACK = _TURN ** np.arange(1, POINTS // 2)
+_START = POINTS // 2  # the rightmost point
+_VISIBLE = 1e-9  # a coefficient of negative index that is seen, relative to the largest value on the circle
+_SHAKE, _NOISE = 1e-15, 30  # relative change of p that shows the rounding of R, and how much more than seen is allowed for
+_TAKEN = 1e-11  # relative accuracy with which poles are taken out
+_RANK, _HANKEL = 1e-7, 5
+_HIGHEST = 6  # order of a pole
+_DEEPER = 25  # how often the circle around a pole is halved to see that it is one
+_CLOSER = 12  # how often a way around a branch point is made four times smaller
+
+
+@dataclass(frozen=True)
+class Pole:
+    """Where, and the coefficients of 1/(p − p_c), 1/(p − p_c)², …"""
+
+    p: complex
+    parts: tuple[complex, ...]
+    error: float
+
+    def __call__(self, p: Array) -> Array:
+        inverse = 1 / (p - self.p)
+        total = np.zeros_like(inverse)
+        for part in reversed(self.parts):
+            total = (total + part) * inverse
+        return total
+
+
+@dataclass(frozen=True)
+class Circles:
+    """Values around circles, coefficients of negative index, and which circles have a singularity inside, or close by."""
+
+    values: Array
+    modes: Array
+    singular: Array
+    noise: Array
+
+
+class Explicit:
+    """R(p) = −b(p)/a(p) of an equation that is linear in R, with its logarithms and roots as continuous functions."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        transform = prepared.transform
+        R, p = transform.unknown, transform.variable
+        first, rest = transform.expression.diff(R), transform.expression.subs(R, 0)
+        means = sorted(first.atoms(E) | rest.atoms(E), key=str)
+        self._means = Bundle(means, (R, p), transform.parameters) if means else None
+        self._weights, self._floats = prepared.rule.weights, prepared.floats
+        known = dict(zip(transform._bundle.statics, prepared.statics, strict=True))  # of points that may be merged
+        self._statics: list[Array] = []
+        if self._means is not None:
+            parts = self._means.statics
+            have = all(part in known for part in parts)
+            rule = prepared.rule
+            self._statics = [known[k] for k in parts] if have else self._means.static_values(rule, prepared.named, "numpy")
+        names = [Dummy(f"m{index}") for index in range(len(means))]
+        swaps: dict[Basic, Basic] = dict(zip(means, names, strict=True))
+        self._logs: dict[Expr, Dummy] = {}
+        bodies = [self._continuous(part.xreplace(swaps), p) for part in (first, rest)]
+        arguments = [p, *transform.parameters, *names]
+        modules = ["scipy", "numpy"]
+        self._inner = []
+        for index, inside in enumerate(self._logs):
+            earlier = list(self._logs.values())[:index]
+            self._inner.append(lambdify([*arguments, *earlier], inside, modules, cse=True))
+        self._outer = lambdify([*arguments, *self._logs.values()], bodies, modules, cse=True)
+
+    def _continuous(self, expr: Expr, p: Basic) -> Expr:
+        """Give the logarithm of everything under a root or a logarithm a name, the innermost first."""
+        if not expr.args or p not in expr.free_symbols:
+            return expr
+        args = [self._continuous(arg, p) for arg in expr.args]
+        if isinstance(expr, Pow) and not expr.exp.is_Integer and p in expr.base.free_symbols:
+            return sym_exp(args[1] * self._log(args[0]))
+        if isinstance(expr, log):
+            return self._log(args[0])
+        return expr.func(*args)
+
+    def _log(self, inside: Expr) -> Dummy:
+        return self._logs.setdefault(inside, Dummy(f"l{len(self._logs)}"))
+
+    @property
+    def points(self) -> int:
+        """How many points of a law every value takes."""
+        return len(self._weights) if self._means is not None else 0
+
+    @property
+    def roots(self) -> int:
+        """How many different expressions stand under roots and logarithms."""
+        return len(self._inner)
+
+    @np.errstate(all="ignore")
+    def __call__(self, p: Array, insides: bool = False) -> Array:
+        """Return R at rows of points, each a way along which roots and logarithms are continuous, principal at its middle."""
+        p = np.asarray(p, dtype=complex)
+        flat = p.reshape(-1)
+        given: list[Any] = list(self._floats)
+        if self._means is not None:
+            made = self._means.evaluate(np.zeros_like(flat), flat, self._floats, self._statics, self._weights)
+            given += [np.broadcast_to(mean, flat.shape).reshape(p.shape) for mean in made]
+        found = []
+        for function in self._inner:
+            inside = np.broadcast_to(np.asarray(function(p, *given), dtype=complex), p.shape)
+            found.append(inside)
+            angle = np.angle(inside)
+            if p.shape[-1] == POINTS:
+                along = np.unwrap(angle, axis=-1)
+                angle = along - (along - angle)[..., _START, None]
+            given.append(np.log(np.abs(inside)) + 1j * angle)
+        if insides:
+            return np.array(found)
+        a, b = self._outer(p, *given)
+        return np.broadcast_to(np.asarray(-b / a, dtype=complex), p.shape)
+
+    @np.errstate(all="ignore")
+    def around(self, centres: Array, radii: Array, without: list[Pole]) -> Circles:
+        """Return what circles show, with poles that are known already taken out."""
+        middle, arm = np.asarray(centres, dtype=complex)[:, None], np.asarray(radii)[:, None] * _UNIT
+        values, known = self._without(middle + arm, without)
+        turned, _ = self._without(middle + arm * _TURN, without)  # the same coefficients, but for rounding
+        modes = values @ _MODES.T
+        noise = np.abs(turned @ (_MODES * _BACK[:, None]).T - modes).max(axis=1)
+        size = np.abs(values).max(axis=1)
+        clean = np.abs(modes).max(axis=1) <= _VISIBLE * size + _NOISE * noise + _TAKEN * np.abs(known).max(axis=1)
+        return Circles(values, modes, ~(clean & np.isfinite(size)), noise / (size + 1e-300))
+
+    @np.errstate(all="ignore")
+    def reach(self, far: float) -> float:
+        """Return the point of the real axis from which on, to the right, R is a power of p; where it is lost in rounding, or
+        underflows, nothing is said."""
+        p = far / 8.0 ** np.arange(40)
+        p = p[p > 1e-12]
+        here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + _SHAKE)))
+        power = (np.log(twice / here) / np.log(2)).real
+        known = np.isfinite(power) & (here != 0) & (np.abs(shaken - here) <= 1e-5 * np.abs(here))
+        places = np.flatnonzero(known)
+        for before, after in pairwise(places):
+            if abs(power[before] - power[after]) > 1e-2:
+                return float(p[before])
+        return float(p[places[-1]]) if len(places) else float(far)
+
+    def _without(self, p: Array, poles: list[Pole]) -> tuple[Array, Array]:
+        """Return R with some poles taken out, and what was taken."""
+        known = np.zeros(p.shape, dtype=complex)
+        for pole in poles:
+            known += pole(p) + np.conj(pole(np.conj(p))) * (pole.p.imag != 0)
+        return self(p) - known, known
+
+    def zero_inside(self, index: int, p: complex, reach: float) -> complex | None:
+        """Return where the expression under a root or logarithm vanishes or diverges, near a point."""
+        for sign in (1, -1):
+            before, here = p + 0.1 * reach, p
+            value = self._inside(index, before, sign)
+            for _ in range(60):
+                new = self._inside(index, here, sign)
+                step = new * (here - before) / (new - value) if new != value else 0.0
+                before, value, here = here, new, here - step
+                if not np.isfinite(here) or abs(here - p) > 4 * reach:
+                    break
+                if abs(step) <= 4e-16 * abs(here) + 1e-18 * reach:
+                    if abs(new) <= 1e-6 * abs(self._inside(index, p + reach, sign)):
+                        return complex(here)
+                    break
+        return None
+
+    def _inside(self, index: int, p: complex, sign: int) -> complex:
+        value = complex(self(np.array([p]), insides=True)[index][0])
+        return value if sign > 0 else 1 / value if value != 0 else complex(np.inf)
+
+
+def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]:
+    """Return the poles inside a circle by the ranks of Hankel matrices of its coefficients; none if there are too many."""
+    modes = circle / np.abs(circle).max() if np.abs(circle).max() > 0 else circle
+    if not np.isfinite(modes).all():
+        return []
+    places = np.add.outer(np.arange(_HANKEL), np.arange(_HANKEL))
+    left, sizes, right = np.linalg.svd(modes[places])
+    rank = int((sizes > _RANK * sizes[0]).sum()) if sizes[0] > 0 else 0
+    if not 0 < rank < _HANKEL:
+        return []
+    small = left[:, :rank].conj().T @ modes[places + 1] @ right[:rank].conj().T / sizes[:rank]
+    return [centre + radius * complex(x) for x in np.linalg.eigvals(small) if abs(x) < 1]
+
+
+def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]) -> Pole | None:
+    """Return the pole near a point, alone within a radius, with its order and coefficients; None if it is none."""
+    found = []
+    for halving in range(_DEEPER):  # poles that are close to each other look like one from afar
+        r = radius / 2**halving
+        for _ in range(6 if halving < 3 else 2):
+            circle = function.around(np.array([p]), np.array([r]), known)
+            modes = circle.modes[0]
+            sizes = np.abs(modes)
+            if not np.isfinite(sizes).all() or not circle.singular[0]:
+                return None
+            if halving >= 3 and circle.noise[0] > 1e-4:
+                break
+            seen = np.flatnonzero(sizes > 1e-3 * sizes.max())
+            order = 1 + int(seen[-1])
+            if order > _HIGHEST:
+                return None
+            step = complex(r * modes[order] / (order * modes[order - 1]))
+            if abs(step) > r:
+                return None
+            p = p + step
+            if abs(step) <= 1e-14 * abs(p) + 1e-16 * r:
+                break
+        if halving >= 3 and circle.noise[0] > 1e-4:
+            break
+        if np.abs(modes[order + 1 :]).max() > 1e-6 * sizes.max() + _NOISE * circle.noise[0] * np.abs(circle.values).max():
+            return None
+        found.append((p, order, [complex(modes[k] * r ** (k + 1)) for k in range(order)]))
+        if halving >= 3 and r <= 1e-5 * abs(p):
+            break
+    place, order, parts = found[1]
+    if any(item[1] != order for item in found):
+        return None
+    error = 4 * abs(found[1][0] - found[0][0]) + abs(found[2][0] - found[1][0]) + 4e-16 * abs(place)
+    return Pole(place, tuple(parts), float(error))
+
+
+def _at_end(values: Array, part: slice, angle: float) -> Array:
+    """Return values on circles extrapolated to an angle."""
+    fits = np.polyfit(_ANGLES[part], values[:, part].T, 5)
+    return np.array([np.polyval(fit, angle) for fit in fits.T])
+
+
+def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole]) -> tuple[float, complex] | None:
+    """Return μ and the factor A of the decay A t^{−1−μ} of a branch point R ≈ … + c (p − p_c)^μ; None if R comes back.
+
+    The jump J behind a way around it has the size r^μ, and A = c/Γ(−μ) = −Γ(1 + μ) J/(2πi r^μ), for a logarithm (μ = 0) too.
+    """
+    best = None
+    for _ in range(_CLOSER):
+        radii = radius * np.array([1.0, 0.5, 0.25])
+        values = function.around(np.full(3, p), radii, known).values
+        jumps = _at_end(values, slice(-6, None), np.pi) - _at_end(values, slice(6), -np.pi)
+        spread = np.abs(values - values.mean(axis=1, keepdims=True)).max(axis=1)
+        if not np.isfinite(jumps).all() or (np.abs(jumps) <= 1e-7 * spread + 1e-12 * np.abs(values).max(axis=1)).any():
+            break
+        powers = np.log(np.abs(jumps[:-1] / jumps[1:])) / np.log(2)
+        best = float(2 * powers[1] - powers[0]), jumps, radii
+        if abs(powers[1] - powers[0]) < 1e-3:
+            break
+        radius /= 4
+    if best is None:
+        return None
+    power, jumps, radii = best
+    near = round(12 * power) / 12
+    power = near if abs(power - near) < 5e-3 else power
+    if power < 0 and power == round(power):  # it comes back
+        return None
+    first, second, third = -math.gamma(1 + power) * jumps / (2j * np.pi * radii**power)
+    return power, complex((4 * (2 * third - second) - (2 * second - first)) / 3)

@@ -1,0 +1,106 @@
+"""explain says what solve will do: the solver named is the one that runs, for every model and every option of the choice."""
+
+import pytest
+
+import eqsolve
+from eqsolve import Eq, Flow, Int, System, field, function, gradient, param, state, times
+from eqsolve.errors import EqsolveError, UsageError
+from eqsolve.explaining import foresee
+from eqsolve.language.fixed_point import Cases
+from eqsolve.language.loading import list_models, load
+from eqsolve.solving import SOLVERS
+
+t, s = times("t s")
+y = function("y")
+PLAIN = System("plain", eqs=[Eq(y(t).diff(t), -y(t))], init={y: 1})
+MEMORY = System("memory", eqs=[Eq(y(t).diff(t), -Int(y(s), (s, 0, t)))], init={y: 1})
+
+
+class Ran(Exception):
+    """Ends a solve where a solver would begin."""
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """A function that returns the name of the solver that ``solve`` begins, or nothing where it refuses."""
+
+    def begin(name, binding, options):
+        raise Ran(name)
+
+    monkeypatch.setattr("eqsolve.solving._run", begin)
+
+    def started(model, **options):
+        try:
+            eqsolve.solve(model, t_max=1, **options)
+        except Ran as ran:
+            return str(ran)
+        except EqsolveError:
+            return ""
+        raise AssertionError("no solver was begun")
+
+    return started
+
+
+@pytest.mark.parametrize("name", [item.name for item in list_models()])
+def test_the_solver_named_is_the_one_that_runs(name, runs):
+    model = load(name)
+    assert runs(model) in foresee(model).name.split(" or ")
+    for options in ({"kernels": False}, {"step": 0.1}, {"solver": "operators"}):
+        if not isinstance(model, Cases | Flow):
+            assert foresee(model, **options).name == runs(model, **options), options
+
+
+@pytest.mark.parametrize("model", [PLAIN, MEMORY], ids=["plain", "memory"])
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_every_other_solver_is_possible_or_refused_as_told(model, step, runs):
+    others = dict(eqsolve.explain(model, step=step).solver.others)
+    for name, told in others.items():
+        assert told.startswith("possible") == (runs(model, step=step, solver=name) == name), (name, told)
+
+
+def test_what_is_called_possible_gives_the_same_numbers():
+    for model in (PLAIN, MEMORY):
+        explained = eqsolve.explain(model).solver
+        chosen = eqsolve.solve(model, at=[1.0], t_max=1)
+        for name, told in explained.others:
+            if told.startswith("possible"):
+                other = eqsolve.solve(model, at=[1.0], t_max=1, solver=name)
+                assert float(other.at([1.0])["y"][0]) == pytest.approx(float(chosen.at([1.0])["y"][0]), rel=1e-3)
+
+
+def test_a_flow_is_explained_by_its_mean_field():
+    flow = load("linear_flow")
+    made = eqsolve.explain(flow)
+    assert [item.text for item in made.mean_field.equations] == [
+        item.text for item in eqsolve.explain(flow.dmft()).equations
+    ]
+    assert "the mean-field equations derived from the flow" in made.text()
+    assert made.to_dict()["mean_field"]["kind"] == "System"
+
+
+def test_a_flow_with_momentum_and_one_of_descent_are_explained(runs):
+    flow = load("linear_flow")
+    for variant in (flow.momentum(1), flow.gradient_descent(0.1), flow.infinite_data()):
+        assert eqsolve.explain(variant).solver.name == runs(variant) != ""
+
+
+def test_a_flow_that_solve_refuses_says_why(runs):
+    u, f, g = state("u"), field("f"), gradient("g")
+    delta, q = param("delta", positive=True), param("q")
+    flow = Flow("odd", state={u: 1}, weights=[u], fields=[f], loss_gradient=[f + y(t)], gradients=[g], drift={u: -g},
+                defaults={delta: 1, q: 1})  # fmt: skip
+    made = eqsolve.explain(flow)
+    assert runs(flow) == made.solver.name == ""
+    assert made.solver.reason.startswith("solve refuses this: ")
+
+
+def test_a_step_is_never_dropped_in_silence():
+    with pytest.raises(UsageError, match="leave the step out"):
+        eqsolve.solve(PLAIN, t_max=1, step=0.1, solver="ode")
+    assert set(SOLVERS) >= {"ode", "two_time", "operators", "stochastic", "fixed_point", "singularity"}
+
+
+def test_a_model_is_named_or_given():
+    assert eqsolve.explain("dln_rate").solver.name == "singularity"
+    with pytest.raises(UsageError, match="model= takes a model, its name or the path of its file, got 3"):
+        eqsolve.explain(3)
