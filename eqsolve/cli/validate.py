@@ -87,7 +87,7 @@ def _text(found: Validation) -> str:
 
 def _power(found: Validation, name: str) -> str:
     """Return an observable with the smallest deviation, in percent of it, that would have been called a disagreement."""
-    from eqsolve.validation.comparison import percent
+    from eqsolve.results.words import percent
 
     place = found.observables[name].keenest
     seen = percent(float(found.observables[name].detectable[place]))
@@ -95,7 +95,7 @@ def _power(found: Validation, name: str) -> str:
 
 
 def _table(found: Validation, item: Comparison) -> str:
-    from eqsolve.validation.comparison import percent
+    from eqsolve.results.words import percent
 
     heads = ["theory", "finite size", "bias", "z", "could see"]
     rows = []

@@ -20,7 +20,7 @@ from eqsolve.laplace.half_plane import Complex, Region, survey
 from eqsolve.laplace.implicit import ImplicitTransform, Prepared
 from eqsolve.laplace.newton import fold_newton
 from eqsolve.laplace.real_axis import RealTrack, far_right
-from eqsolve.laplace.support import refuse_divergent, refuse_unbounded
+from eqsolve.laplace.unbounded import refuse_divergent, refuse_unbounded
 
 __all__ = ["Candidate", "SingularPoint", "find_singularity", "rightmost_singularity"]
 

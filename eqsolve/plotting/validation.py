@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.validation.comparison import percent
+from eqsolve.results.words import percent
 
 if TYPE_CHECKING:
     from eqsolve.validation.comparison import Validation

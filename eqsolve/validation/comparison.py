@@ -21,6 +21,7 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
+from eqsolve.results.words import percent
 
 __all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare", "percent"]
 
@@ -172,11 +173,6 @@ class Validation:
         worst = max((float(np.abs(item.z).max()) for item in self.observables.values()), default=0.0)
         words = f"{self.verdict}{' (low power)' if self.low_power else ''}, d={self.d}, {self.seeds} seeds"
         return f"<Validation of {self.model!r}: {words}, largest |z| = {worst:.2g}>"
-
-
-def percent(fraction: float) -> str:
-    """Return a fraction in percent, to two digits."""
-    return f"{100 * fraction:.2g}%" if fraction < 0.995 else f"{100 * fraction:.0f}%"
 
 
 def compare(
