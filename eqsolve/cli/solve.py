@@ -233,6 +233,7 @@ _OPTIONS = {
     "order": "nodes per panel; chosen from the tolerance by default",
     "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
     "solver": "use this solver instead of the one chosen",
+    "observables": "compute these only, to the tolerance; all by default",
 }
 
 

@@ -141,6 +141,7 @@ _OPTIONS = {
     "seed": "seed of everything random; 0 by default",
     "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
     "solver": "use this solver instead of the one chosen",
+    "observables": "compute these only, to the tolerance; all by default",
     "workers": "processes on this machine; 1 by default",
 }
 

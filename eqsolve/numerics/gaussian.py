@@ -3,8 +3,8 @@
 A Gaussian process on N nodes is a sum of modes. The modes are rotated to the principal directions of what they do to the
 unknowns beyond what is linear, so that few of them matter. They get an anisotropic sparse grid: products of
 Gauss–Hermite rules, combined so that a mode has fewer points the weaker it is and the less it acts together with
-others (Smolyak; the combination's weights may be negative). When too many modes matter for that, a randomly shifted
-Kronecker sequence takes its place. Atoms of discrete laws are summed exactly.
+others (Smolyak; the combination's weights may be negative). When too many modes matter for that, scrambled Sobol
+points take its place. Atoms of discrete laws are summed exactly.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
-from eqsolve.numerics.laws import Law
+from eqsolve.numerics.laws import Component, Law
+from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
-__all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points"]
+__all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points", "twist_modes"]
 
-_QUASI = 6  # modes of a sample that follow a quasi-random sequence
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
+_ATOMS = 16  # combinations of atoms that every sample of paths has
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
+_TURN = 1.0  # of two modes of equal strength, in a set of other modes, in radians
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,10 @@ class Level:
     most
         Most points of a sparse grid; beyond it all modes are sampled with so many points.
     seed
-        Of the random shift of sampled modes.
+        Of the scrambling of sampled modes.
+    twist
+        0, or the seed of another set of points for the same means: other modes, other points along the first, another
+        sample, so that what two sets give can be compared.
     """
 
     accuracy: float
@@ -50,13 +56,16 @@ class Level:
     constants: int
     most: int
     seed: int = 0
+    twist: int = 0
 
 
 @dataclass(frozen=True)
 class Layout:
     """How points are spread: a sparse grid given by its levels, one per mode; a sample; or a cubic design.
 
-    ``kind`` is "sparse", "sample" or "cubic"; the last is exact for polynomials of degree three in all modes together.
+    ``kind`` is "sparse", "sample" (of the modes with both signs, for every value of the constants), "single" (the same with
+    one sign), "draws" (a sample of modes and
+    constants together, of fixed size) or "cubic"; the last is exact for polynomials of degree three in all modes together.
     """
 
     kind: str
@@ -101,14 +110,36 @@ def rotate(factor: Array, quadratic: Array) -> tuple[Array, Array]:
     return rotated * np.where(signs == 0, 1.0, signs), np.sqrt(np.maximum(values[::-1], 0.0))
 
 
+def twist_modes(strengths: Array, seed: int) -> tuple[Array, Array]:
+    """Return a random rotation of modes against each other, and the strengths after it, which decrease.
+
+    Two modes turn by about the ratio of their strengths, so that no strength grows much.
+    """
+    count = len(strengths)
+    first = np.argsort(-strengths, kind="stable")
+    sizes = strengths[first]
+    drawn = np.random.default_rng((seed, count)).standard_normal((count, count))
+    ratios = sizes[None, :] / np.maximum(sizes[:, None], 1e-300)
+    turned = np.triu(_TURN * drawn * ratios / np.sqrt(np.maximum(np.arange(count), 1)), 1)
+    half = (turned - turned.T) / 2
+    rotation = np.linalg.solve(np.eye(count) - half, np.eye(count) + half)
+    mixed = np.sqrt((rotation.T**2) @ sizes**2)
+    order = np.argsort(-mixed, kind="stable")
+    return np.eye(count)[:, first] @ rotation[:, order], mixed[order]
+
+
 @functools.lru_cache(maxsize=128)
-def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
-    """Return a rule for a standard normal: Gauss–Hermite, or evenly spaced points, better where integrands bend."""
+def _rule(order: int, accuracy: float, shift: float = 0.0) -> tuple[Array, Array]:
+    """Return a rule for a standard normal: Gauss–Hermite, or evenly spaced points, better where integrands bend.
+
+    ``shift`` moves evenly spaced points by a part of their spacing.
+    """
     from scipy.special import roots_hermitenorm
 
     if order >= _EVEN:
         reach = np.sqrt(-2 * np.log(1e-3 * accuracy))
         nodes = np.linspace(-reach, reach, order)
+        nodes = nodes + shift * (nodes[1] - nodes[0])
         weights = np.exp(-(nodes**2) / 2)
         return nodes, weights / weights.sum()
     nodes, weights = roots_hermitenorm(order)
@@ -170,14 +201,16 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
 def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) -> Points:
     """Return points for modes by decreasing strength and for the random constants, all independent."""
     match layout.kind:
-        case "sample":
-            normals, weights = _sample(modes, level)
+        case "draws":
+            return _draw(modes, laws, level)
+        case "sample" | "single":
+            normals, weights = _sample(modes, level, both=layout.kind == "sample")
         case "cubic":
             normals = _cubic(modes)
             weights = np.full(normals.shape[1], 1 / normals.shape[1])
         case _:
             normals, weights = _sparse(modes, layout, level)
-    order = 2 if layout.kind == "cubic" else level.constants
+    order = 2 if layout.kind == "cubic" else level.constants + (1 if level.twist else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])
     count = len(constants.weights)
     return Points(
@@ -185,6 +218,32 @@ def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) 
         {item: np.repeat(values, len(weights)) for item, values in constants.values.items()},
         np.multiply.outer(constants.weights, weights).ravel(),
     )
+
+
+def _draw(modes: int, laws: dict[str, Law], level: Level) -> Points:
+    """Return as many points as the level has at most, modes and constants drawn together; few atoms are all there."""
+    few = {item: law for item, law in laws.items() if not law.has_density}
+    combined = make_paths(few, [{}]) if math.prod(_atoms(law) for law in few.values()) <= _ATOMS else None
+    values, mass = (combined.values, combined.weights.ravel()) if combined else ({}, np.ones(1))
+    normals, _ = _sample(modes, replace(level, most=max(2, level.most // len(mass))), both=False)
+    count = normals.shape[1] * len(mass)
+    constants = {item: np.repeat(value, normals.shape[1]) for item, value in values.items()}
+    rng = np.random.default_rng((level.seed, 2))
+    rows: dict[Any, Array] = {}  # of a joint sample, whose columns are drawn together
+    for item, law in laws.items():
+        if item in constants:
+            continue
+        if isinstance(law, Component):
+            if law.group not in rows:
+                rows[law.group] = rng.integers(len(law.table), size=count)
+            constants[item] = law.column[rows[law.group]]
+        else:
+            constants[item] = law.sample(rng, count)
+    return Points(np.tile(normals, len(mass)), constants, np.repeat(mass, normals.shape[1]) / normals.shape[1])
+
+
+def _atoms(law: Law) -> int:
+    return len(law.table) if isinstance(law, Component) else len(law.atoms_of())
 
 
 def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
@@ -198,12 +257,14 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
             entry: amount - amounts.get((*entry[:mode], entry[mode] + 1, *entry[mode + 1 :]), 0)
             for entry, amount in amounts.items()
         }
+    shift = float(np.random.default_rng(level.twist).uniform(0.2, 0.8)) if level.twist else 0.0
     points, weights = [], []
     for entry, amount in amounts.items():
         if amount == 0:
             continue
-        counts = [_ALONG[entry[0]] if mode == 0 else 2 * entry[mode] + 1 for mode in range(used)]
-        rules = [_rule(count, level.accuracy) for count in counts]
+        along = _ALONG[entry[0]] + (1 if level.twist and entry[0] else 0)
+        counts = [along, *(2 * number + 1 + (level.twist % 2 if number else 0) for number in entry[1:])]
+        rules = [_rule(count, level.accuracy, shift if mode == 0 else 0.0) for mode, count in enumerate(counts)]
         mesh = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij") if rules else []
         product = np.ones(1)
         for _, mass in rules:
@@ -231,24 +292,17 @@ def _cubic(modes: int) -> Array:
     return np.hstack([matrix[:modes], -matrix[:modes]])
 
 
-def _sample(modes: int, level: Level) -> tuple[Array, Array]:
-    """Return a sample of all modes, each point used with both signs: quasi-random along the first, random along the rest."""
-    half = max(1, level.most // 2)
-    first = min(modes, _QUASI)
-    rest = np.random.default_rng((level.seed, 1)).standard_normal((modes - first, half))
-    sample = np.vstack([_kronecker(half, first, level.seed), rest])
-    sample /= np.sqrt((sample**2).mean(axis=1, keepdims=True))
-    return np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)
+def _sample(modes: int, level: Level, *, both: bool = True) -> tuple[Array, Array]:
+    """Return a sample of all modes: quasi-random along the first, random along the rest.
 
-
-def _kronecker(count: int, dimension: int, seed: int) -> Array:
-    """Return a randomly shifted Kronecker sequence mapped to standard normals (generalised golden ratio)."""
-    from scipy.special import ndtri
-
-    ratio = 2.0
-    for _ in range(40):
-        ratio = (1 + ratio) ** (1 / (dimension + 1))
-    steps = ratio ** -np.arange(1, dimension + 1)
-    shift = np.random.default_rng(seed).random(dimension)
-    points = (shift[:, None] + np.outer(steps, np.arange(1, count + 1))) % 1.0
-    return np.asarray(ndtri(np.clip(points, 1e-12, 1 - 1e-12)))
+    ``both`` uses each point with both signs; a function that is even in the modes gains nothing by it.
+    """
+    half = max(1, level.most // 2 if both else level.most)
+    first = min(modes, DIMENSIONS)
+    seed = level.seed + 1_000_003 * level.twist
+    rest = np.random.default_rng((seed, 1)).standard_normal((modes - first, half))
+    sample = np.vstack([sobol_normals(half, first, seed), rest])
+    if not both:
+        sample -= sample.mean(axis=1, keepdims=True)
+    sample /= np.sqrt((sample**2).mean(axis=1, keepdims=True)) + 1e-300
+    return (np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)) if both else (sample, np.full(half, 1 / half))

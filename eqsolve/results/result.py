@@ -213,7 +213,9 @@ class Result:
             dims = self.dataset[name].dims
             data[name] = (dims, grid.interpolate(self.dataset[name].values, moments))
             if name + _ERROR in self.dataset:  # the largest on the panel, since the interpolant uses all of it
-                data[name + _ERROR] = (dims, self.dataset[name + _ERROR].values[..., around].max(axis=-1))
+                errors = self.dataset[name + _ERROR].values
+                around_here = errors[..., around].max(axis=-1)
+                data[name + _ERROR] = (dims, np.where(moments == grid.nodes[0], errors[..., :1], around_here))
         coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
         return xr.Dataset(data, coords={"t": moments, **coordinates})
 
@@ -243,7 +245,9 @@ class Result:
     def _two_time_error(self, name: str, points: Array) -> Array:
         nodes, table = self.dataset["row"].values, self.dataset[name + _ERROR].values
         rows, columns = (np.clip(np.searchsorted(nodes, points[:, axis]), 1, len(nodes) - 1) for axis in (0, 1))
-        corners = np.stack([table[r, c] for r in (rows - 1, rows) for c in (columns - 1, columns)])
+        at_start = [points[:, axis] == nodes[0] for axis in (0, 1)]  # what is known there does not mind its neighbours
+        rows_after, columns_after = (np.where(start, 0, place) for start, place in zip(at_start, (rows, columns), strict=True))
+        corners = np.stack([table[r, c] for r in (rows - 1, rows_after) for c in (columns - 1, columns_after)])
         return np.asarray(corners.max(axis=0))
 
     def _grid(self) -> PanelGrid:

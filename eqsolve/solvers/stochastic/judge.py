@@ -17,11 +17,13 @@ from eqsolve.solvers.stochastic.iterate import Solved
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 from eqsolve.solvers.tolerance import allowance, excess
 
-__all__ = ["Curves", "Errors", "Judge"]
+__all__ = ["Curves", "Errors", "Judge", "is_known"]
 
 Errors = dict[str, Array]
 
 _FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
+_MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
+_LIKELY = 0.3  # of the typical error of a curve: the least at any time
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,49 +76,106 @@ class Judge:
 
     def change(self, before: Curves, grid: OperatorGrid, means: Means) -> Errors:
         """Return how far all curves move when the means do."""
-        after = self._curves(grid, self.engine.kernels(grid, means))
-        moved = {name: _smear(np.abs(values - before.single[name])) for name, values in after.single.items()}
-        moved |= {name: np.abs(values - before.tables[name]) for name, values in after.tables.items()}
-        return moved | {name: np.abs(values - before.values[name]) for name, values in after.values.items()}
+        after, known = self._curves(grid, self.engine.kernels(grid, means)).all, before.all
+        return {name: _smear(np.abs(values - known[name])) for name, values in after.items()}
 
-    def compare(self, base: Solved, dense: Solved, ratios: Array) -> Errors:
-        """Return the error of the denser solution's panels: its distance from the base, over what the order promises."""
+    def spread(self, curves: Curves, changes: list[Errors], margin: float = _MARGIN) -> Errors:
+        """Return the error that some independent changes of a solution show: margin × the largest of them.
+
+        Where all changes happen to be small, a part of their size at other times counts, relative to the values.
+        """
+        made, values = {}, curves.all
+        for name in changes[0]:
+            largest = np.max([change[name] for change in changes], axis=0)
+            sizes = np.abs(values[name])
+            scale = np.maximum(sizes, _FLOOR * sizes.max(initial=0.0)) + 1e-300
+            typical = float(np.sqrt(np.mean((largest / scale) ** 2)))
+            made[name] = margin * np.maximum(largest, _LIKELY * typical * scale)
+            if is_known(largest):
+                made[name].flat[0] = 0.0
+        return made
+
+    def differ(self, solved: Solved, other: Solved) -> Errors:
+        """Return the error of a solution's panels that one on other panels, of another order, shows.
+
+        They are compared on the nodes of both: between its own nodes a solution is less good than on them.
+        """
+        made, between = self.compare(other, solved), self.compare(solved, other)
+        assert solved.grid.panels is not None
+        here, there = (solved.grid.panels.locate(grid.nodes) for grid in (solved.grid, other.grid))
+        for name, values in between.items():
+            largest = np.zeros((solved.grid.panels.panels,) * values.ndim)
+            np.maximum.at(largest, np.ix_(*(there,) * values.ndim), values)
+            known = is_known(made[name])
+            made[name] = np.maximum(made[name], largest[np.ix_(*(here,) * values.ndim)])
+            if known:
+                made[name].flat[0] = 0.0
+        return self.spread(self.curves(solved), [made], 1.0)
+
+    def compare(self, base: Solved, dense: Solved, ratios: Array | None = None) -> Errors:
+        """Return how far two solutions on panels are apart; with ``ratios``, what the order promises to be left of it.
+
+        Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how many times denser the
+        panels of the second solution are.
+        """
         final, middle = self.curves(dense), self.curves(base)
         assert dense.grid.panels is not None
         assert base.grid.panels is not None
         forward = base.grid.panels.interpolation(dense.grid.nodes)
-        local = ratios[base.grid.panels.locate(dense.grid.nodes)]
-        factor = 1.5 / (local ** (dense.grid.panels.order + 1) - 1)
+        factor = slow = np.ones(dense.grid.size)
+        if ratios is not None:
+            local = ratios[base.grid.panels.locate(dense.grid.nodes)]
+            factor = 1.5 / (local ** (dense.grid.panels.order + 1) - 1)
+            slow = 1.5 / (local ** (recovered_degree(dense.grid.panels.order) + 1) - 1)
         pairs = np.maximum(factor[:, None], factor[None, :])
         errors = {}
         for name, values in final.single.items():
             errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
         for name, table in final.tables.items():
-            errors[name] = pairs * np.abs(table - forward @ middle.tables[name] @ forward.T)
+            errors[name] = pairs * _smear(np.abs(table - forward @ middle.tables[name] @ forward.T))
         if final.values:
-            slow = 1.5 / (local ** (recovered_degree(dense.grid.panels.order) + 1) - 1)
             for part in dense.grid.blocks:
                 pairs[part, part] = np.maximum(slow[part, None], slow[None, part])
             rough = RowStore.from_tables(base.grid.panels, middle.values).tables(dense.grid.nodes)
-            errors |= {name: pairs * np.abs(np.tril(table) - rough[name]) for name, table in final.values.items()}
+            errors |= {name: pairs * _smear(np.abs(np.tril(table) - rough[name])) for name, table in final.values.items()}
         return errors
 
     def worst(self, final: Curves, errors: Errors) -> float:
-        """Return the largest error in units of the tolerance."""
+        """Return the largest error in units of the tolerance; kinks apart."""
         return max(self.excesses(final, errors).values(), default=0.0)
 
-    def excesses(self, final: Curves, errors: Errors) -> dict[str, float]:
-        """Return the error in units of the tolerance of every observable, and of every kernel if asked for."""
-        plan = self.engine.plan
-        smooth = [name for name, _ in plan.observables if name not in plan.bent]
-        watched = smooth or list(final.single)
-        values = {
-            name: excess(final.single[name], errors[name], self.options, _FLOOR, scale=final.sizes.get(name, 0.0))
-            for name in watched
-        }
+    def excesses(self, final: Curves, errors: Errors, *, kinks: bool = False) -> dict[str, float]:
+        """Return the error in units of the tolerance of every observable, and of every kernel if asked for.
+
+        Averages of functions with a kink are found at the end, with more points; grids are not chosen by them.
+        """
+        declared = [name for name, _ in self.engine.plan.observables]
+        bent = frozenset() if kinks else self.engine.plan.bent
+        watched = [name for name in declared if name not in bent] or declared or list(final.single)
+        values = {name: self.excess(final, errors, name) for name in watched}
         if self.options.kernels or not watched:
             values |= {name: excess(table, errors[name], self.options, _FLOOR) for name, table in final.tables.items()}
         return values
+
+    def excess(self, final: Curves, errors: Errors, name: str) -> float:
+        """Return the error of one function of time in units of the tolerance."""
+        return excess(final.single[name], errors[name], self.options, _FLOOR, scale=final.sizes.get(name, 0.0))
+
+    def without_noise(self, curves: Curves, errors: Errors) -> Errors:
+        """Return the panels' errors with those of kinks bounded: paths are resolved as well as for smooth functions of them.
+
+        What kinks differ by beyond that, from grid to grid, is the noise of few points, which are replaced at the end.
+        """
+        plan = self.engine.plan
+        smooth = [name for name, _ in plan.observables if name not in plan.bent]
+        if not smooth:
+            return errors
+        most = np.max([self.over(curves, errors, name) for name in smooth], axis=0)
+        return errors | {name: np.minimum(errors[name], most * self.allowed(curves, name)) for name in plan.bent}
+
+    def over(self, curves: Curves, errors: Errors, name: str) -> Array:
+        """Return an error in units of what is allowed, time by time."""
+        return errors[name] / (self.allowed(curves, name) + 1e-300)
 
     def allowed(self, curves: Curves, name: str) -> Array:
         """Return the largest error allowed of a function of one time."""
@@ -127,9 +186,23 @@ class Judge:
 
 
 def _smear(values: Array) -> Array:
-    """Give every node the largest value of its neighbours, so that a chance zero is not taken for accuracy."""
-    out = values.copy()
-    for shift in (1, 2, 3):
-        out[shift:] = np.maximum(out[shift:], values[:-shift])
-        out[:-shift] = np.maximum(out[:-shift], values[shift:])
+    """Give every node the largest value of its neighbours in each time, so that a chance zero is not taken for accuracy.
+
+    What does not move at the start by more than rounding is known there, and stays as it is.
+    """
+    out = values
+    for axis in range(values.ndim):
+        rows = np.moveaxis(out, axis, 0)
+        wide = rows.copy()
+        for shift in (1, 2, 3):
+            wide[shift:] = np.maximum(wide[shift:], rows[:-shift])
+            wide[:-shift] = np.maximum(wide[:-shift], rows[shift:])
+        out = np.moveaxis(wide, 0, axis)
+    if is_known(values):
+        out.flat[0] = values.flat[0]
     return out
+
+
+def is_known(errors: Array) -> bool:
+    """Whether a curve's start is exact: nothing but rounding moves it."""
+    return bool(errors.flat[0] <= 1e-9 * errors.max(initial=0.0))

@@ -10,7 +10,17 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Layout, Level, Points, align, factor_covariance, lay_out, make_points, rotate
+from eqsolve.numerics.gaussian import (
+    Layout,
+    Level,
+    Points,
+    align,
+    factor_covariance,
+    lay_out,
+    make_points,
+    rotate,
+    twist_modes,
+)
 from eqsolve.numerics.relations import Kernels
 
 __all__ = ["Choice", "Drawn", "Group", "choose", "draw", "groups_of"]
@@ -39,13 +49,15 @@ class Choice:
     """Modes, in the order of what they do, and points.
 
     ``factors`` hold one matrix (nodes of the group's noises, modes) per group; ``order`` sorts all modes by strength;
-    ``strong`` ones are followed as they are, of the others the linear part is known. ``shapes`` is what they were chosen by.
+    ``strong`` ones are followed as they are, of the others the linear part is known. ``shapes`` is what they were chosen by;
+    ``turn`` mixes the modes of all groups, in a set of other points.
     """
 
     level: Level
     layout: Layout
     shapes: Sequence[Array] | None
     factors: tuple[Array, ...]
+    turn: Array | None
     order: Array
     strong: Array
     points: Points
@@ -89,9 +101,11 @@ def choose(
             strength = strength / max(float(strength[0]), 1e-300)
         factors.append(factor)
         strengths.append(strength)
-    flat = np.concatenate(strengths) if strengths else np.empty(0)
+    flat, turn = np.concatenate(strengths) if strengths else np.empty(0), None
+    if level.twist and len(flat):
+        turn, flat = twist_modes(flat, level.twist)
     order = np.argsort(-flat, kind="stable")
-    if layout is None or layout.kind != "sample":
+    if layout is None or layout.kind not in ("sample", "single", "draws"):
         simple = plan.degree is not None and plan.degree <= _CUBIC
         layout = Layout("cubic") if simple else layout or lay_out(list(flat[order]), level)
     points = make_points(len(flat), layout, {name: laws[name] for name in plan.constants}, level)
@@ -99,7 +113,7 @@ def choose(
     strong[order[layout.modes(len(flat)) :]] = False
     if layout.kind == "sparse" and shapes is not None:
         strong &= flat > _STRONG
-    return Choice(level, layout, shapes, tuple(factors), order, strong, points)
+    return Choice(level, layout, shapes, tuple(factors), turn, order, strong, points)
 
 
 def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
@@ -122,10 +136,15 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
     """Return the noises on all paths. ``aligned`` modes are those of the choice, carried to the covariance of now."""
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals
+    factors = [
+        align(factor_covariance(group.covariance, chosen.shape[1]), chosen) if aligned else chosen
+        for group, chosen in zip(groups, choice.factors, strict=True)
+    ]
+    if choice.turn is not None:  # modes of all noises turn together
+        groups, factors = [_together(groups)], [_side_by_side(factors) @ choice.turn]
     rests, made = [], {}
     position = 0
-    for group, chosen in zip(groups, choice.factors, strict=True):
-        factor = align(factor_covariance(group.covariance, chosen.shape[1]), chosen) if aligned else chosen
+    for group, factor in zip(groups, factors, strict=True):
         place = slice(position, position + factor.shape[1])
         position = place.stop
         values = factor @ coordinates[place]
@@ -134,3 +153,20 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + centre[:, None]
     return Drawn(tuple(made[noise] for noise in plan.noises), tuple(rests))
+
+
+def _together(groups: Sequence[Group]) -> Group:
+    """Return independent groups as one."""
+    noises = tuple(noise for group in groups for noise in group.noises)
+    covariance = _side_by_side([group.covariance for group in groups])
+    return Group(noises, covariance, tuple(centre for group in groups for centre in group.centres))
+
+
+def _side_by_side(parts: Sequence[Array]) -> Array:
+    """Return matrices as the blocks of one."""
+    made = np.zeros((sum(len(part) for part in parts), sum(part.shape[1] for part in parts)))
+    row = column = 0
+    for part in parts:
+        made[row : row + len(part), column : column + part.shape[1]] = part
+        row, column = row + len(part), column + part.shape[1]
+    return made

@@ -21,31 +21,22 @@ __all__ = ["package"]
 
 
 def package(
-    engine: Engine, solved: Solved, curves: Curves, errors: Errors, worst: float, samples: list[tuple[Paths, ...]],
+    engine: Engine, solved: Solved, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Paths, ...],
     options: Options, params: Mapping[str, Any],
 ) -> Result:  # fmt: skip
-    """Return the result; ``worst`` is its largest error in units of the tolerance."""
+    """Return the result; ``over`` are the errors in units of the tolerance."""
+    name, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
     grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
-    kernels = {name: Kernel(table, errors[name], True) for name, table in curves.tables.items()}
-    kernels |= {name: Kernel(np.tril(v), np.tril(errors[name]), False) for name, v in curves.values.items()}
-    reason = f"the error estimate is {worst:.3g} times the tolerance rtol={options.rtol:g}"
+    kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
+    kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in curves.values.items()}
+    reason = f"the error estimate of `{name}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
     return dynamics_result(
         model=engine.plan.name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
         rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}) if kernels else None,
-        paths=[_path_set(sets) for sets in zip(*samples, strict=True)],
+        paths=[PathSet(item.points.weights, item.points.constants, item.processes()) for item in paths],
         stats={
             "panels": grid.panels, "nodes": grid.size, "paths": solved.paths, "sweeps": engine.work.sweeps,
             "left": solved.left,
         },
         failure=None if worst <= 1.0 else ("tolerance not met", reason),
     )  # fmt: skip
-
-
-def _path_set(sets: tuple[Paths, ...]) -> PathSet:
-    """Return samples of one ensemble as one, so that laws can be looked at."""
-    points, values = [paths.points for paths in sets], [paths.processes() for paths in sets]
-    return PathSet(
-        np.concatenate([item.weights for item in points]) / len(points),
-        {name: np.concatenate([item.constants[name] for item in points]) for name in points[0].constants},
-        {name: np.concatenate([entry[name] for entry in values]) for name in values[0]},
-    )

@@ -1,10 +1,13 @@
 """Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
 
 First the panels: with few points, grids of growing density are compared until the change, divided by what the order
-promises, is small enough. Then the points, on that grid: each way to have more of them (along the leading mode, in further
-modes, in random constants, in a sample) is probed by one sweep, and the change it makes is carried to the solution by the
-mean responses; a way that matters is taken and the rest is left. The result has the probed changes in it. Its error is
-the sum of the changes under denser panels and under more points, and of what the iteration left.
+promises, is small enough; then with panels of another order, whose difference is the error. Then the points, on that grid:
+each way to have more of them (along the leading mode, in further modes, in random constants, in a sample) is probed by one
+sweep, and the change it makes is carried to the solution by the mean responses; a way that matters is taken and the rest is
+left. The result has the probed changes in it. Its error: two sets of points that share nothing with those that gave the
+solution (modes of all noises turned against each other at random, other rules, another sample) are swept at the solution,
+and how far that moves it is the error of the points. Averages of functions with a kink are taken over samples of paths at
+the end, and their error from the spread of independent samples.
 
 Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels' length (Radau IIA with
 m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.
@@ -30,15 +33,15 @@ from eqsolve.numerics.gaussian import Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level, refine
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.iterate import Solved, improve, iterate, pack, start, unpack, weigh
-from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge
-from eqsolve.solvers.stochastic.means import Averages, average_single
+from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
+from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.package import package
-from eqsolve.solvers.stochastic.paths import Paths
 from eqsolve.solvers.stochastic.recording import recorded
 from eqsolve.solvers.stochastic.sweep import (
     Design,
@@ -50,6 +53,7 @@ from eqsolve.solvers.stochastic.sweep import (
     rate,
     report,
     sample,
+    sampled_means,
     sweep,
     variation,
 )
@@ -80,14 +84,18 @@ class Control:
         Of what the iteration may leave: the accuracy to which paths are followed.
     few
         When more points change the solution by so many tolerances, panels are looked at again.
-    trust
-        Of the tolerance: errors said to be smaller are tripled, up to this.
-    remains
-        Of the change under more points, in the error after they were taken in: least and most.
     matters
         Of the largest effect: ways to have more points that have less are left.
-    paths, sets
-        Paths kept to look at laws, in sets whose differences show the error of averages with a kink.
+    hope
+        Of the change under more points: what may be left when they are taken in; other points then tell.
+    negligible
+        Of the tolerance: a way to have more points that changes less is not needed to check the rest.
+    checks, other
+        Sets of other points, and nodes on the panels that check others, relative to these.
+    kept
+        Paths, to look at laws.
+    sample, most, sets
+        Paths to average kinks, first and at most, in so many independent sets.
     """
 
     first: float = 1.5
@@ -98,10 +106,14 @@ class Control:
     stop: float = 1e-2
     paths_to: float = 1e-3
     few: float = 10.0
-    trust: float = 0.05
-    remains: tuple[float, float] = (0.2, 0.5)
     matters: float = 0.3
-    paths: int = 1024
+    hope: float = 0.3
+    negligible: float = 0.1
+    checks: int = 2
+    other: float = 1.1
+    kept: int = 4096
+    sample: int = 1024
+    most: int = 16384
     sets: int = 4
 
 
@@ -165,6 +177,7 @@ class _Solve:
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance = control.stop * options.rtol
         self.stage = "start"
+        self.moved: list[Means] = []  # what the last check's points ask for
         self.best: tuple[Solved, Errors, str] | None = None
         engine.work.notify = self._notify
 
@@ -182,8 +195,7 @@ class _Solve:
         """Return the best solution there is, and why there is no better one."""
         assert self.best is not None
         solved, errors, stage = self.best
-        result = self._package(solved, errors, self._sample(solved, 1))
-        return result.stopped(what, f"{why} {stage}; the errors are those of what was done by then")
+        return self._package(solved, errors).stopped(what, f"{why} {stage}; the errors are those of what was done by then")
 
     def begin_window(self) -> Solved:
         """Return a rough solution over the whole time."""
@@ -210,11 +222,11 @@ class _Solve:
         if wanted != few:
             shapes = variation(engine, solved.averages)
             solved = iterate(engine, solved.grid, solved.means, Design(wanted, None, shapes), self.tolerance)
-        solved, errors = self._settle_points(solved, by_panels, wanted)
+        final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         self.stage = "paths"
-        samples = self._sample(solved, self.control.sets)
-        solved, bent = self._average_kinks(solved, samples)
-        return self._package(solved, errors | bent, samples)
+        by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
+        final, bent = self._average_kinks(final, by_panels)
+        return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
 
     # --- panels -------------------------------------------------------------------------------------------------------
     def _first_panels(self, level: Level) -> PanelGrid:
@@ -233,9 +245,7 @@ class _Solve:
             logger.info("the start fails with few points; trying more")
             return start(self.engine, grid, make_level(1e-3, self.options.seed))
 
-    def _settle_panels(
-        self, base: Solved, design: Design, ratios: Array | None = None
-    ) -> tuple[Solved, Errors]:
+    def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
         assert base.grid.panels is not None
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
@@ -248,41 +258,46 @@ class _Solve:
             logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
             self._keep(dense, None, f"with {dense.grid.size} nodes")
             if worst <= self.control.share:
-                break
+                errors = self._check_panels(dense, design)
+                if self.judge.worst(curves, errors) <= self.control.share:
+                    break
             base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors
 
-    def _check_panels(self, solved: Solved, design: Design) -> tuple[Solved, Errors]:
-        """Compare with wider panels, now that there are more points; have denser ones where that shows too large an error."""
-        assert solved.grid.panels is not None
-        coarse, _ = self._denser(solved, design, np.full(solved.grid.panels.panels, 1 / self.control.ratio))
-        assert coarse.grid.panels is not None
-        overall = solved.grid.panels.panels / coarse.grid.panels.panels
-        errors = self.judge.compare(coarse, solved, np.full(coarse.grid.panels.panels, overall))
-        curves = self.judge.curves(solved)
-        worst = self.judge.worst(curves, errors)
-        logger.info("panels: %d nodes with %d paths, error %.2g", solved.grid.size, solved.paths, worst)
-        if worst <= self.control.share:
-            return solved, errors
-        return self._settle_panels(solved, design, self._ratios(curves, errors, solved))
+    def _check_panels(self, solved: Solved, design: Design) -> Errors:
+        """Return the error that other panels, of the next order, show."""
+        old = solved.grid.panels
+        assert old is not None
+        position = np.linspace(0, old.panels, math.ceil(self.control.other * old.size / (old.order + 1)) + 1)
+        edges = np.interp(position, np.arange(old.panels + 1), old.edges)
+        other, _ = self._move(solved, design, PanelGrid(edges, old.order + 1))
+        errors = self.judge.differ(solved, other)
+        worst = self.judge.worst(self.judge.curves(solved), errors)
+        logger.info("panels: %d nodes with %d paths, error %.2g beside %d others of order %d",
+                    solved.grid.size, solved.paths, worst, other.grid.size, old.order + 1)  # fmt: skip
+        return errors
 
     def _ratios(self, curves: Curves, errors: Errors, solved: Solved) -> Array:
         """Return how much denser each panel and its neighbours should be."""
         watched = [name for name in self.judge.excesses(curves, errors) if name in curves.single]
         if not watched:
             return np.full(len(solved.grid.blocks) - 1, self.control.ratio)
-        over = np.max([errors[name] / (self.judge.allowed(curves, name) + 1e-300) for name in watched], axis=0)
+        over = np.max([self.judge.over(curves, errors, name) for name in watched], axis=0)
         panels = np.array([over[part].max() for part in solved.grid.blocks[1:]])
         panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.1, 2.0)
 
     def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
         """Return the solution on denser panels, with the same points."""
-        old, engine = solved.grid.panels, self.engine
+        old = solved.grid.panels
         assert old is not None
         wanted = np.append(0.0, np.cumsum(ratios))
         position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
-        grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, wanted, old.edges), old.order))
+        return self._move(solved, design, PanelGrid(np.interp(position, wanted, old.edges), old.order))
+
+    def _move(self, solved: Solved, design: Design, panels: PanelGrid) -> tuple[Solved, Shapes | None]:
+        """Return the solution on other panels, with the same points, and what is known about responses there."""
+        engine, grid = self.engine, OperatorGrid.from_panels(panels)
         means = transfer(solved.means, engine.responses, solved.grid, grid)
         shapes = move_shapes(design.shapes, solved.grid, grid)
         try:
@@ -294,47 +309,76 @@ class _Solve:
         return made, shapes
 
     # --- points -------------------------------------------------------------------------------------------------------
-    def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors]:
-        """Probe more points in every way there is, take those that matter, until the error is small enough."""
+    def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
+        """Probe more points in every way there is, take those that matter, until other points find the error small enough.
+
+        Returned are the solution, the error of its panels, and that of its points.
+        """
         engine, judge, control = self.engine, self.judge, self.control
         design = Design(level, None, variation(engine, solved.averages))
-        earlier: dict[str, float] = {}
-        falls: dict[str, float] = {}  # how much less the next change is, at worst so far
         for number in range(1, control.rounds + 1):
             curves = judge.curves(solved)
-            same = sweep(engine, solved.grid, solved.means, design)
-            means, known = dict(solved.means), dict(by_panels)  # known: of the solution as it is, the changes not taken in
-            errors, effects = {name: np.zeros_like(error) for name, error in by_panels.items()}, {}
-            for way in ("choice", *self._ways(solved)):
-                step = _probe(engine, solved, same, design, way)
-                means = {name: value + step[name] for name, value in means.items()}
-                changed = judge.change(curves, solved.grid, {name: solved.means[name] + step[name] for name in means})
-                effects[way] = judge.worst(curves, changed)
-                if earlier.get(way):
-                    falls[way] = max(falls.get(way, control.remains[0]), 1.5 * effects[way] / earlier[way])
-                remains = min(falls.get(way, 1.0), control.remains[1])
-                errors = {name: error + remains * changed[name] for name, error in errors.items()}
-                known = {name: error + changed[name] for name, error in known.items()}
-            earlier = dict(effects)
-            by_points = judge.worst(curves, errors)
+            by_time = judge.worst(curves, by_panels)
+            final, known, effects = self._probed(solved, curves, design)
+            self._keep(solved, _sum(known, by_panels), f"with {solved.paths} paths")
+            exact = len(effects) == 1  # no way to have more points: every mean is exact
+            errors, by_points = (judge.nothing(solved), 0.0) if exact else (known, control.hope * max(effects.values()))
+            if not exact and (by_points + by_time <= 1.0 or number == control.rounds):
+                errors, by_points = self._check(final, design, effects)
+                if by_points + by_time > 1.0 and max(effects.values()) < by_points:  # the other points may be worse
+                    errors, by_points = self._check(final, design, dict.fromkeys(effects, 1.0))
             text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", solved.paths, by_points, text)
-            self._keep(solved, known, f"with {solved.paths} paths")
-            enough = by_points + judge.worst(curves, by_panels) <= 1.0
-            if enough or number == control.rounds or len(effects) == 1:  # no way to have more points
+            if by_points + by_time <= 1.0 or number == control.rounds or exact:
                 break
-            level = self._refined(level, effects)
-            design = Design(level, None, variation(engine, solved.averages))
+            design = Design(self._refined(design.level, effects), None, variation(engine, solved.averages))
             try:
-                solved = iterate(engine, solved.grid, means, design, self.tolerance)
+                solved = iterate(engine, solved.grid, final.means, design, self.tolerance)
                 if self.options.step is None and number == 1 and max(list(effects.values())[1:]) > control.few:
-                    solved, by_panels = self._check_panels(solved, design)
-                    design = Design(level, None, variation(engine, solved.averages))
+                    by_panels = self._check_panels(solved, design)
+                    curves = judge.curves(solved)
+                    if judge.worst(curves, by_panels) > control.share:
+                        ratios = self._ratios(curves, by_panels, solved)
+                        solved, by_panels = self._settle_panels(solved, design, ratios)
+                    design = replace(design, shapes=variation(engine, solved.averages))
             except SolverError as reason:
                 logger.info("more points cannot be had: %s", reason)
                 break
-        final = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
-        return final, self._sum_errors(final, by_panels, errors)
+        return final, by_panels, errors
+
+    def _probed(self, solved: Solved, curves: Curves, design: Design) -> tuple[Solved, Errors, dict[str, float]]:
+        """Return a solution with the changes that more points make, these changes added up, and each in tolerances."""
+        same = sweep(self.engine, solved.grid, solved.means, design)
+        means, total, effects = dict(solved.means), self.judge.nothing(solved), {}
+        for way in ("choice", *self._ways(solved)):
+            step = _probe(self.engine, solved, same, design, way)
+            means = {name: value + step[name] for name, value in means.items()}
+            changed = self.judge.change(curves, solved.grid, {name: solved.means[name] + step[name] for name in means})
+            effects[way] = self.judge.worst(curves, changed)
+            total = _sum(total, changed)
+        return replace(solved, means=means, kernels=self.engine.kernels(solved.grid, means)), total, effects
+
+    def _check(self, final: Solved, design: Design, effects: dict[str, float]) -> tuple[Errors, float]:
+        """Return how far a solution moves under points that share nothing with those that gave it, and that in tolerances.
+
+        There are more of these in the ways that had an effect, if they can be had.
+        """
+        finer = design.level
+        for way, effect in effects.items():
+            if way != "choice" and effect > self.control.negligible:
+                finer = refine(finer, way)
+        finer = refine(finer, "constants")  # rules that converge slowly err alike: many more points, not other ones
+        for level in (finer, design.level):
+            try:
+                twists = range(1, self.control.checks + 1)
+                self.moved = [_second(self.engine, final, replace(design, level=replace(level, twist=k))) for k in twists]
+                break
+            except MemoryLimitError:
+                if level is design.level:
+                    raise
+        curves = self.judge.curves(final)
+        errors = self.judge.spread(curves, [self.judge.change(curves, final.grid, means) for means in self.moved])
+        return errors, self.judge.worst(curves, errors)
 
     def _refined(self, level: Level, effects: dict[str, float]) -> Level:
         """Return a level with more points in the ways that matter."""
@@ -352,9 +396,8 @@ class _Solve:
         errors = {}
         for name, error in by_panels.items():
             errors[name] = by_points[name] + error + remain * self.judge.size(name, curves, final.grid)
-            if name in curves.single:  # probes of very small errors are trusted to a factor only
-                doubt = np.minimum(self.control.trust * self.judge.allowed(curves, name), 3 * errors[name])
-                errors[name] = np.maximum(errors[name], doubt)
+            if is_known(by_points[name]) and is_known(error):
+                errors[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
         return errors
 
     def _ways(self, solved: Solved) -> list[str]:
@@ -367,26 +410,58 @@ class _Solve:
             ways.append("constants")
         return ways
 
-    def _sample(self, solved: Solved, sets: int) -> list[tuple[Paths, ...]]:
-        """Return sets of paths through a solution."""
-        count, seed = self.control.paths, self.options.seed
-        return [sample(self.engine, solved.kernels, solved.averages, count, seed + number) for number in range(sets)]
+    def _average_kinks(self, solved: Solved, by_panels: Errors) -> tuple[Solved, Errors]:
+        """Average functions with a kink over samples of paths; return the error that the samples' differences show.
 
-    def _average_kinks(self, solved: Solved, samples: list[tuple[Paths, ...]]) -> tuple[Solved, Errors]:
-        """Average functions with a kink over samples of paths; return the error that the samples' differences show."""
-        plan = self.engine.plan
-        means = [mean for item in plan.ensembles for mean in item.means]
-        bent = [mean.name for mean in means if mean.bent and not mean.acts and mean.kind == "one"]
+        They act back on nothing, so that paths are enough, without their responses: there may be many.
+        """
+        engine, judge, control = self.engine, self.judge, self.control
+        every = [mean for item in engine.plan.ensembles for mean in item.means]
+        bent = [mean.name for mean in every if mean.bent and not mean.acts and mean.kind == "one"]
         if not bent:
             return solved, {}
-        found = [{name: v for paths in sets for name, v in average_single(paths)[0].items()} for sets in samples]
-        table = {name: np.array([entry[name] for entry in found]) for name in bent}
-        centre = solved.means | {name: values.mean(axis=0) for name, values in table.items()}
-        spread = {name: 2 * values.std(axis=0, ddof=1) / math.sqrt(len(samples)) for name, values in table.items()}
-        made = replace(solved, means=centre, kernels=self.engine.kernels(solved.grid, centre))
-        moved = {**centre, **{name: centre[name] + spread[name] for name in bent}}
-        changes = self.judge.change(self.judge.curves(made), made.grid, moved)
-        return made, {name: changes[name] for name in plan.bent}
+        count, seeds = control.sample, range(self.options.seed + 1, self.options.seed + 1 + control.sets)
+        apart = self._moved_kinks(solved, bent, seeds[0])
+        curves = judge.curves(solved)
+        made, errors = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
+        while count <= control.most:
+            try:
+                sets = [sampled_means(engine, solved.kernels, solved.averages, count, seed) for seed in seeds]
+            except (SolverError, MemoryError) as reason:
+                logger.info("more points for kinks cannot be had: %s", reason)
+                break
+            table = {name: np.array([entry[name] for entry in sets]) for name in bent}
+            means = solved.means | {name: values.mean(axis=0) for name, values in table.items()}
+            made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
+            moved = {
+                name: means[name] + apart[name] + 2 * values.std(axis=0, ddof=1) / math.sqrt(len(sets))
+                for name, values in table.items()
+            }
+            curves = judge.curves(made)
+            changes = judge.change(curves, made.grid, {**means, **moved})
+            errors = {name: changes[name] for name in engine.plan.bent}
+            worst = max(judge.excess(curves, {name: errors[name] + by_panels[name]}, name) for name in errors)
+            logger.info("kinks: %d sets of %d paths, error %.2g of the tolerance", len(sets), count, worst)
+            if worst <= 0.9 or count == control.most:
+                break
+            count = min(control.most, count * 2 ** math.ceil(math.log2(min(max(worst / 0.7, 2.0), 64.0))))
+        return made, errors
+
+    def _moved_kinks(self, solved: Solved, bent: list[str], seed: int) -> Means:
+        """Return how far averages of functions with a kink move with the solution, under other points for the latter."""
+        engine, apart = self.engine, {name: np.zeros(solved.grid.size) for name in bent}
+
+        def there(kernels: Kernels) -> Means:
+            return sampled_means(engine, kernels, solved.averages, self.control.sample, seed)
+
+        try:
+            first = there(solved.kernels) if self.moved else {}
+            for means in self.moved:
+                other = there(engine.kernels(solved.grid, means))
+                apart = {name: np.maximum(apart[name], np.abs(other[name] - first[name])) for name in bent}
+        except (SolverError, MemoryError) as reason:
+            logger.info("kinks: %s", reason)
+        return apart
 
     # --- on the way -----------------------------------------------------------------------------------------------------
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
@@ -400,10 +475,49 @@ class _Solve:
         text = f"{self.stage}: t = {until:.4g}, sweep {sweeps}, residual {left:.1g}"
         self.options.report(done * self.options.t_max, text)
 
-    def _package(self, solved: Solved, errors: Errors, samples: list[tuple[Paths, ...]]) -> Result:
+    def _package(self, solved: Solved, errors: Errors) -> Result:
         curves = self.judge.curves(solved)
-        worst = self.judge.worst(curves, errors)
-        return package(self.engine, solved, curves, errors, worst, samples, self.options, self.params)
+        over = self.judge.excesses(curves, errors, kinks=True)
+        try:
+            paths = sample(self.engine, solved.kernels, solved.averages, self.control.kept, self.options.seed)
+        except (SolverError, MemoryError) as reason:  # what was solved is returned all the same
+            logger.info("no paths are kept: %s", reason)
+            paths = ()
+        return package(self.engine, solved, curves, errors, over, paths, self.options, self.params)
+
+
+def _sum(errors: Errors, more: Errors) -> Errors:
+    return {name: error + more[name] for name, error in errors.items()}
+
+
+@recorded()
+def _second(engine: Engine, final: Solved, design: Design) -> Means:
+    """Return the means that another set of points asks for: one sweep at the solution, and what its change acts back."""
+    swept = sweep(engine, final.grid, final.means, design)
+    moved = _balanced(engine, final, final.means, swept)
+    if any(value.ndim == 1 for name, value in moved.items() if name in engine.fed):  # that improving leaves alone
+        return _balanced(engine, final, moved, sweep(engine, final.grid, moved, design, swept))
+    if len(engine.fed) < len(moved):  # what is only reported follows what acts back
+        after = report(engine, final.grid, moved, design, swept)
+        moved |= {name: value for name, value in after.items() if name not in engine.fed}
+    return moved
+
+
+def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages, ...]) -> Means:
+    """Return the means that would be their own image, as far as the responses tell."""
+    image = collect(swept)
+    before, weights = pack(engine, means), weigh(engine, means)
+    residual = pack(engine, {name: image[name] for name in means}) - before
+    return unpack(engine, before + _step(engine, final, means, residual, swept, weights), image)
+
+
+def _step(
+    engine: Engine, solved: Solved, means: Means, residual: Array, swept: tuple[Averages, ...], weights: Array
+) -> Array:
+    """Return the change of the means that a residual asks for: by mean responses, or by what past sweeps taught."""
+    if any(item.reacts for item in swept):
+        return improve(engine, means, residual, swept, weights)
+    return solved.secants.extrapolate(residual, residual, weights)
 
 
 @recorded()
@@ -418,11 +532,7 @@ def _probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: D
     else:
         used = sweep(engine, solved.grid, solved.means, replace(design, level=refine(design.level, way)))
         direct = {name: value - plain[name] for name, value in collect(used).items()}
-    residual, weights = pack(engine, direct), weigh(engine, solved.means)
-    if any(item.reacts for item in used):
-        packed = improve(engine, solved.means, residual, used, weights)
-    else:
-        packed = solved.secants.extrapolate(residual, residual, weights)
+    packed = _step(engine, solved, solved.means, pack(engine, direct), used, weigh(engine, solved.means))
     step = unpack(engine, packed, direct)
     fed = engine.fed
     aside = [name for name in step if name not in fed]

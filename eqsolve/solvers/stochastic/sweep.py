@@ -7,7 +7,8 @@ responses, and averages. What it is told, and what it finds, are values; only ``
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +26,21 @@ from eqsolve.solvers.stochastic.modes import Choice, choose, draw, groups_of
 from eqsolve.solvers.stochastic.paths import Paths, act, follow
 from eqsolve.solvers.stochastic.responses import vary
 
-__all__ = ["Design", "Engine", "Means", "Shapes", "Work", "guess", "rate", "report", "sample", "sweep", "variation"]
+__all__ = [
+    "Design",
+    "Engine",
+    "Means",
+    "Shapes",
+    "Work",
+    "collect",
+    "guess",
+    "rate",
+    "report",
+    "sample",
+    "sampled_means",
+    "sweep",
+    "variation",
+]
 
 Means = dict[str, Array]
 Shapes = tuple[list[Array], ...]
@@ -117,19 +132,36 @@ def _followed(
     return made
 
 
-def sample(
+def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int) -> tuple[Paths, ...]:
+    """Return ``count`` paths of every ensemble for given kernels; all of positive weight, noises and constants drawn jointly."""
+    layout = Layout("draws")
+    return tuple(
+        _alone(engine, kernels, item, replace(item.choice.level, most=count, seed=seed), layout, item.choice.shapes)
+        for item in averages
+    )
+
+
+def sampled_means(
     engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int
-) -> tuple[Paths, ...]:
-    """Return a sample of paths of every ensemble, all of positive weight, for given kernels."""
-    made = []
+) -> Means:
+    """Return the means of functions of one time over about ``count`` sampled paths, without their responses."""
+    made: Means = {}
     for item in averages:
-        choice, values = item.choice, item.choice.points.constants
+        values = item.choice.points.constants
         combinations = len({*zip(*values.values(), strict=True)}) if values else 1
-        level = replace(choice.level, most=max(64, 2 * round(count / combinations / 2)), seed=seed)
-        alone = replace(engine, plan=replace(engine.plan, ensembles=(item.paths.plan,)))
-        design = Design(level, (Layout("sample"),), None if choice.shapes is None else (list(choice.shapes),))
-        made.append(_followed(alone, kernels, design, None)[0][0])
-    return tuple(made)
+        most = 2 ** max(5, round(math.log2(count / combinations)))
+        rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
+        level = replace(item.choice.level, most=most, seed=seed, constants=rule)
+        made |= average_single(_alone(engine, kernels, item, level, Layout("single"), None))[0]
+    return made
+
+
+def _alone(
+    engine: Engine, kernels: Kernels, item: Averages, level: Level, layout: Layout, shapes: Sequence[Array] | None
+) -> Paths:
+    """Return other paths of one ensemble."""
+    alone = replace(engine, plan=replace(engine.plan, ensembles=(item.paths.plan,)))
+    return _followed(alone, kernels, Design(level, (layout,), None if shapes is None else (list(shapes),)), None)[0][0]
 
 
 def variation(engine: Engine, averages: tuple[Averages, ...]) -> Shapes:

@@ -1,0 +1,60 @@
+"""Scrambled Sobol points: a quasi-random sequence whose every scrambling is an unbiased, independent set.
+
+Direction numbers of Joe & Kuo (SIAM J. Sci. Comput. 30, 2008); scrambled by a random linear map of the digits and a random
+digital shift (Matoušek, J. Complexity 14, 1998). The first points of a power of two in number are balanced in every dimension.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqsolve.numerics.arrays import Array
+
+__all__ = ["DIMENSIONS", "sobol_normals"]
+
+_BITS = 30
+_TABLE = (  # degree and coefficients of the primitive polynomial, first direction numbers; the first dimension has none
+    (1, 0, (1,)), (2, 1, (1, 3)), (3, 1, (1, 3, 1)), (3, 2, (1, 1, 1)), (4, 1, (1, 1, 3, 3)), (4, 4, (1, 3, 5, 13)),
+    (5, 2, (1, 1, 5, 5, 17)), (5, 4, (1, 1, 5, 5, 5)), (5, 7, (1, 1, 7, 11, 19)), (5, 11, (1, 1, 5, 1, 1)),
+    (5, 13, (1, 1, 1, 3, 11)),
+)  # fmt: skip
+DIMENSIONS = 1 + len(_TABLE)
+
+
+def sobol_normals(count: int, dimension: int, seed: int) -> Array:
+    """Return ``count`` scrambled points of ``dimension`` standard normals, shape (dimension, count)."""
+    from scipy.special import ndtri
+
+    rng = np.random.default_rng((seed, 3))
+    number = np.arange(count, dtype=np.int64)
+    gray = number ^ (number >> 1)
+    made = np.empty((dimension, count))
+    for axis in range(dimension):
+        points = np.full(count, rng.integers(1 << _BITS), dtype=np.int64)
+        for bit, direction in enumerate(_scramble(_directions(axis), rng)):
+            points ^= np.where((gray >> bit) & 1, direction, 0)
+        made[axis] = (points + 0.5) / (1 << _BITS)
+    return np.asarray(ndtri(made))
+
+
+def _directions(axis: int) -> list[int]:
+    if axis == 0:
+        return [1 << (_BITS - 1 - bit) for bit in range(_BITS)]
+    degree, coefficients, first = _TABLE[axis - 1]
+    made = [value << (_BITS - 1 - bit) for bit, value in enumerate(first)]
+    for bit in range(degree, _BITS):
+        value = made[bit - degree] ^ (made[bit - degree] >> degree)
+        for place in range(1, degree):
+            if (coefficients >> (degree - 1 - place)) & 1:
+                value ^= made[bit - place]
+        made.append(value)
+    return made
+
+
+def _scramble(directions: list[int], rng: np.random.Generator) -> list[int]:
+    """Apply a random lower triangular matrix over the digits, its diagonal ones, to every direction number."""
+    digits = np.array([[(value >> (_BITS - 1 - row)) & 1 for value in directions] for row in range(_BITS)])
+    matrix = np.tril(rng.integers(2, size=(_BITS, _BITS)), -1) + np.eye(_BITS, dtype=int)
+    mixed = (matrix @ digits) % 2
+    weights = 1 << (_BITS - 1 - np.arange(_BITS))
+    return [int(value) for value in weights @ mixed]
