@@ -109,6 +109,7 @@ def solve(
     seed: int = 0,
     solver: str | None = None,
     precision: int | None = None,
+    observables: Iterable[str] | None = None,
     start: Mapping[str, float] | None = None,
     region: tuple[float, float] | None = None,
     progress: Any = None,
@@ -126,7 +127,7 @@ def solve(
     t_max
         Last time; the largest time asked for by default.
     rtol, atol
-        Tolerance on the observables (and on the kernels, if asked for).
+        Tolerance on every observable (and on the kernels, if asked for).
     at, at2
         Times, and pairs of times, to be met exactly by the grid.
     kernels
@@ -143,6 +144,9 @@ def solve(
         Name of a solver, to override the choice.
     precision
         Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
+    observables
+        Names of the observables to compute; these must meet the tolerance, or the status is "tolerance not met". All by
+        default.
     start
         Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter; of a
         `Singularity`, the value of the transform far to the right, when several are bounded there.
@@ -168,7 +172,7 @@ def solve(
         return _solve_case(model, {**(params or {}), **parameters}, {
             "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order,
             "step": step, "seed": seed, "solver": solver, "precision": precision, "start": start, "progress": progress,
-            "checkpoint": checkpoint, "resume": resume, "region": region,
+            "checkpoint": checkpoint, "resume": resume, "region": region, "observables": observables,
         })  # fmt: skip
     for word in parameters if not isinstance(model, Singularity) else ():  # whose law may know further names
         if word not in model.names and (near := did_you_mean(word, RESERVED)):
@@ -190,6 +194,11 @@ def solve(
         from eqsolve.passes.rewrite.constraints import without_constraints
 
         binding = without_constraints(binding)
+    if observables is not None:  # a parameter of those left out may still be set
+        from eqsolve.passes.rewrite.observables import select_observables
+
+        model = select_observables(model, observables)
+        binding = replace(binding, model=select_observables(binding.model, observables))
     options = Options.make(
         t_max=t_max,
         rtol=rtol,
@@ -214,6 +223,8 @@ def solve(
 
     def finish(result: Result) -> Result:
         stats = {"solver": name, "seconds": time.perf_counter() - started}
+        if isinstance(model, FixedPoint | Singularity):
+            result = _judged(result, tuple(model.observables), options)
         return result.with_provenance(stats, describe(declared, seed))
 
     try:
@@ -223,6 +234,20 @@ def solve(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
+    """Return a result of scalars with the status that the errors of its observables, or else of all values, deserve."""
+    data = result.dataset
+    scalars = [name for name in result.names if not data[name].dims and f"{name}_error" in data]
+    largest = max((abs(float(data[name])) for name in scalars), default=0.0)
+    for name in [name for name in names if name in scalars] or scalars:
+        value, error = abs(float(data[name])), float(data[f"{name}_error"])
+        allowed = max(options.rtol * value, 1e-13 * largest) + (options.atol or 0.0)
+        if result.status == "ok" and error > allowed:
+            text = f"the error of `{name}` is {error / allowed:.3g} times the tolerance rtol={options.rtol:g}"
+            return result.stopped("tolerance not met", text)
+    return result
 
 
 def _refuse_idle(model: Model, given: Mapping[str, Any]) -> None:

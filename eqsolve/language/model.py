@@ -371,7 +371,7 @@ def _shaped(field: str, value: Any, location: Location | None) -> None:
         raise ModelError(f"{location}: {field}= maps {_TABLES[field]}; got {value!r}")
     if field in _LISTS and (isinstance(value, str | Basic) or not isinstance(value, Iterable)):
         raise ModelError(f"{location}: {field}= takes a list, [...]; got {value!r}")
-    if field in ("flow", "cite") and not isinstance(value, str | None):
+    if field in ("flow", "cite") and not (isinstance(value, str | None) or (field == "flow" and isinstance(value, Model))):
         raise ModelError(f"{location}: {field}= takes a name, a text; got {value!r}")
 
 

@@ -18,6 +18,7 @@ from eqsolve.arguments import model as read_model
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.model import Model
+from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.results.result import Result
 from eqsolve.routing import bind_routed, models_behind, settable
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes
@@ -53,6 +54,7 @@ def sweep(
     step: float | None = None,
     seed: int = 0,
     solver: str | None = None,
+    observables: Iterable[str] | None = None,
     region: tuple[float, float] | None = None,
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
@@ -75,7 +77,7 @@ def sweep(
         a crash without solving anything twice.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
-    rtol, atol, order, step, seed, solver, region
+    rtol, atol, order, step, seed, solver, observables, region
         As in ``solve``, at every point.
     progress
         Called with (done, total, text) after each point.
@@ -114,6 +116,10 @@ def sweep(
     elif t_max is not None or at is not None:
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time: leave t_max and at out")
     plain = {name: value for name, value in options.items() if name != "solver"}
+    if observables is not None:
+        options["observables"] = list(observables)
+        if model.kind != "Cases":
+            select_observables(model, options["observables"])
     Options.make(**{"t_max": None, "at": None, "at2": None, "kernels": None, "progress": None, **plain})
     chains = lay_out_points(grid, chained=takes_start(model))
     settled = _settings(model, fixed, chains, grid)

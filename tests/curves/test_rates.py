@@ -147,7 +147,7 @@ def smallest_eigenvalues(alpha: float, d: int, seeds: int) -> np.ndarray:
     binding = bind(eqsolve.load("dln_fixed_point_min_norm"), {"alpha": alpha, "delta": 0.5})
     found = []
     for seed in range(seeds):
-        X, y, _ = draw(binding, d, seed, exact=True)
+        X, y, _ = draw(binding, d, seed)
         x = np.sqrt(minimise(binding, X, y) ** 2 + alpha**4)
         found.append(np.linalg.eigvalsh((X * x) @ X.T / 0.5)[0])
     return np.array(found)

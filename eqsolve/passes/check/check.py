@@ -23,7 +23,7 @@ __all__ = ["RESERVED", "check"]
 
 RESERVED = (
     "model", "params", "t_max", "rtol", "atol", "at", "at2", "kernels", "order", "seed", "solver", "progress", "step",
-    "precision", "start", "checkpoint", "region",
+    "precision", "start", "checkpoint", "region", "observables",
     "out", "plot", "json", "resume", "d", "seeds", "executor",
 )  # fmt: skip
 """Options of solve, validate and sweep: a parameter of the same name could not be set."""

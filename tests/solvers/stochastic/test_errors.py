@@ -9,7 +9,7 @@ from sympy import Abs, exp
 import eqsolve
 from eqsolve import GP, E, Eq, System, UsageError, correlation, process, random, times
 from eqsolve.laws import Normal
-from eqsolve.solvers.sobol import DIMENSIONS, sobol_normals
+from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 Array = np.ndarray
 t, tp = times("t t'")
@@ -154,7 +154,7 @@ def test_an_unknown_observable_is_refused() -> None:
 
 
 def test_a_scalar_that_misses_the_tolerance_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eqsolve.solvers import fixed_point
+    from eqsolve.solvers.fixed_point import solve as fixed_point
 
     right = fixed_point._table
 
@@ -194,7 +194,7 @@ def test_what_was_solved_is_returned_where_paths_cannot_be_kept(monkeypatch: pyt
     def full(*args: object) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr("eqsolve.solvers.sweeps.Sweeper.sample", full)
+    monkeypatch.setattr("eqsolve.solvers.stochastic.solve.sample", full)
     result = eqsolve.solve("dln", t_max=1, rtol=1e-2, observables=["E_test"])
     assert result.status == "ok"
     assert "path" not in result.dataset.sizes
