@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from eqsolve.language.model import Model
+from eqsolve.language.equations import Equation
+from eqsolve.language.model import Model, transform
 from eqsolve.language.nodes import Int
 from eqsolve.language.symbols import Function, Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.composition import is_composition
+from eqsolve.passes.forms.structure import distribute_parameters
 
 __all__ = ["Facts", "Plan", "make_plan"]
 
@@ -101,6 +103,15 @@ def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
         model = reduce_constraints(model).system
     arguments = tuple(item for item in model.parameters if item not in put)
     model = model.subs(dict(put)) if put else model
+    if isinstance(model, System):
+
+        def change(item: Any) -> Any:
+            if isinstance(item, Equation):
+                return Equation(item.lhs, distribute_parameters(item.rhs), item.location)
+            return distribute_parameters(item)
+
+        parts = {name: transform(getattr(model, name), change) for name in ("equations", "observables")}
+        model = model._with(**parts)
     return Plan(model, arguments, find_facts(model))
 
 

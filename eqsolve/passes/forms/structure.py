@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from sympy import Basic, Expr, Max, Min, Piecewise, Pow
+from sympy import Add, Basic, Expr, Max, Min, Mul, Piecewise, Pow
 from sympy.core.relational import Relational
 
 from eqsolve.language.model import Model, leaves
 from eqsolve.language.symbols import Parameter
 
-__all__ = ["choosing_parameters", "structural_values"]
+__all__ = ["choosing_parameters", "distribute_parameters", "structural_values"]
 
 
 def choosing_parameters(model: Model) -> frozenset[Parameter]:
@@ -49,3 +50,17 @@ def structural_values(
 ) -> dict[Parameter, Expr]:
     """Return the values to be put in: of the choosing parameters, and those that vanish or are infinite."""
     return {item: value for item, value in values.items() if item in choosing or value == 0 or not value.is_finite}
+
+
+def distribute_parameters(expr: Any) -> Any:
+    """Multiply parameters into sums, λ(a − b) into λa − λb, as sympy does with numbers: passes look at terms."""
+    if not expr.args or not expr.atoms(Parameter):
+        return expr
+    changed = [distribute_parameters(arg) for arg in expr.args]
+    made = expr.func(*changed) if any(new is not old for new, old in zip(changed, expr.args, strict=True)) else expr
+    if isinstance(made, Mul):
+        sums = [factor for factor in made.args if isinstance(factor, Add)]
+        rest = [factor for factor in made.args if not isinstance(factor, Add)]
+        if len(sums) == 1 and all(_plain(factor) or factor.is_number for factor in rest):
+            return Add(*(Mul(*rest, term) for term in sums[0].args))
+    return made

@@ -133,7 +133,7 @@ def _followed(
 
 
 def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int) -> tuple[Paths, ...]:
-    """Return ``count`` paths of every ensemble for given kernels; all of positive weight, noises and constants drawn jointly."""
+    """Return ``count`` paths of every ensemble for given kernels, of positive weight, noises and constants drawn jointly."""
     layout = Layout("draws")
     return tuple(
         _alone(engine, kernels, item, replace(item.choice.level, most=count, seed=seed), layout, item.choice.shapes)
