@@ -345,13 +345,10 @@ def _identity(name: str, binding: Binding, options: Options) -> dict[str, Any]:
 
 
 def _run(name: str, binding: Binding, options: Options) -> Result:
-    if name == "ode":
-        from eqsolve.solvers.ode.solve import solve_ode
-
-        return solve_ode(binding, options)
-    if name in ("two_time", "operators", "stochastic"):
+    if name in ("ode", "two_time", "operators", "stochastic"):
         from eqsolve.compile.values import binder_of
         from eqsolve.solvers.contract import Solver
+        from eqsolve.solvers.ode.solve import OdeSolver
         from eqsolve.solvers.operators.solve import OperatorsSolver
         from eqsolve.solvers.stochastic.solve import StochasticSolver
         from eqsolve.solvers.two_time.solve import TwoTimeSolver
@@ -359,7 +356,7 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         binder = binder_of(binding.model)
         values = binder.take(binding)
         solvers: dict[str, Solver] = {
-            "two_time": TwoTimeSolver(), "operators": OperatorsSolver(), "stochastic": StochasticSolver()
+            "ode": OdeSolver(), "two_time": TwoTimeSolver(), "operators": OperatorsSolver(), "stochastic": StochasticSolver()
         }  # fmt: skip
         solver = solvers[name]
         return solver.solve(binder.plan(values), values, options)

@@ -37,7 +37,6 @@ KNOWN = {  # still to be mended
     "eqsolve.solvers.fixed_point.search",
     "eqsolve.solvers.fixed_point.sensitivity",
     "eqsolve.solvers.fixed_point.solve",
-    "eqsolve.solvers.ode.solve",
     "eqsolve.solvers.singularity.law",
     "eqsolve.solvers.singularity.solve",
 }

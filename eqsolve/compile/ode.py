@@ -1,145 +1,134 @@
-"""A system without memory as array functions: derivatives, initial values and observables of all paths at once.
+"""A system without memory as array functions: derivatives, initial values and observables, parameters as arguments.
 
-Every combination of atoms and Gauss nodes of the random constants is a path. Constants that never meet, in no process
-and under no expectation, belong to different parts, and paths combine the nodes of one part only. Several quadrature
-rules of different orders stand side by side, each with its own expectations, so that one integration shows how well the
-rules agree.
+Quantities are computed in a fixed order: time, random constants, states, then the steps, definitions and expectations as
+they are needed. What the derivatives do not need comes last. Symbols end here.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from sympy import Abs, Basic, Dummy, Expr
+from sympy import Abs, Basic, Dummy, Expr, S
 
-from eqsolve.compile.lowering import lower
-from eqsolve.compile.ode_parts import Parts, find_parts
+from eqsolve.compile.laws import LawPlan, compile_law
+from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.errors import UsageError
-from eqsolve.language.binding import Binding
 from eqsolve.language.equations import Equation
+from eqsolve.language.functions import not_everywhere
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
-from eqsolve.language.source import Location
-from eqsolve.language.symbols import Head, Parameter, Process, Random, Time
+from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System
-from eqsolve.numerics import laws as numeric
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.constants import Paths
 from eqsolve.passes.forms.causality import analyse_causality
 
-__all__ = ["OdeProgram", "compile_ode"]
+__all__ = ["OdeEquation", "OdeProgram", "Step", "compile_ode", "term_sizes"]
 
-Lowered = Callable[..., list[Any]]
+
+@dataclass(frozen=True)
+class OdeEquation:
+    """An equation by name: its label and its doubtful parts, for messages, and the place of its unknown."""
+
+    key: str
+    label: str
+    doubtful: str
+    process: bool
+    place: int
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A quantity as a function of those before it; if ``averaged``, its mean over the paths of the ``members``."""
+
+    function: Lowered
+    averaged: bool = False
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class OdeProgram:
-    """The array functions of one model with its parameters.
-
-    Quantities are computed in a fixed order, ``known``: time, random constants, states, then the ``steps``:
-    definitions and expectations as they are needed. What the derivatives do not need comes last.
+    """The array functions of one model.
 
     Attributes
     ----------
-    states, definitions
-        The differential and the pointwise equations.
-    steps
-        Quantity and its function of the quantities before it; an expectation is averaged over the paths.
+    constants
+        The random constants, in the order in which functions take them; ``laws`` are those that are drawn as starts.
+    states, definitions, observables
+        The differential and the pointwise equations, and the names of the observables.
     needed, reported
         How many steps the derivatives need, and how many the functions of time and the observables.
+    starts, derivatives, outputs
+        Of the states, and of the observables; the first takes the constants, the others all quantities.
     sizes
         Sizes of the terms behind functions of time and observables, see ``term_sizes``.
-    parts
-        Constants and processes that share nothing random with the others.
+    coupled
+        Whether the derivatives need means.
+    meetings
+        Constants and processes that one equation or one expectation combines.
     """
 
-    system: System
-    binding: Binding
-    laws: dict[str, numeric.Law]
-    states: tuple[Equation, ...]
-    definitions: tuple[Equation, ...]
-    known: tuple[Basic, ...]
-    steps: tuple[tuple[Basic, Lowered], ...]
+    constants: tuple[str, ...]
+    laws: tuple[tuple[str, LawPlan], ...]
+    states: tuple[OdeEquation, ...]
+    definitions: tuple[OdeEquation, ...]
+    observables: tuple[str, ...]
+    steps: tuple[Step, ...]
     needed: int
     reported: int
     starts: Lowered
     derivatives: Lowered
     outputs: Lowered
     sizes: Lowered
-    time: Time
     coupled: bool
-    parts: Parts
-
-    def initial(self, paths: Paths) -> Array:
-        """Return the states at the start, one after the other, each on all paths."""
-        given = self.starts(*(paths.values[item] for item in self.laws))
-        return np.concatenate([_filled(value, (paths.count,)) for value in given])
-
-    def slope(self, moment: float, state: Array, paths: Paths) -> Array:
-        """Return the derivative of one state, or of several in columns."""
-        table = state if state.ndim == 2 else state[:, None]
-        moments = np.full(table.shape[1], moment)
-        values = self._evaluate(moments, table, paths, self.needed)
-        shape = (paths.count, table.shape[1])
-        slopes = np.concatenate([_filled(value, shape) for value in self.derivatives(*values)])
-        return slopes if state.ndim == 2 else slopes[:, 0]
-
-    def curves(self, moments: Array, table: Array, paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the functions of time, per rule, and the paths of the processes under the best rule."""
-        values = self._evaluate(moments, table, paths, self.reported)
-        single: dict[str, Array] = {}
-        each: dict[str, Array] = {}
-        for equation in (*self.states, *self.definitions):
-            value = values[self.known.index(_head(equation)(self.time))]
-            if isinstance(equation.head, Process):
-                each[equation.key] = np.broadcast_to(value, (paths.count, len(moments)))[
-                    paths.best[self.parts.of(equation.head)]
-                ]
-            else:
-                single[equation.key] = paths.per_rule(_filled(value, (len(value), len(moments))))
-        for name, value in zip(self.system.observables, self.outputs(*values), strict=True):
-            single[name] = paths.per_rule(_filled(value, (paths.count, len(moments))))
-        return single, each
-
-    def scales(self, moments: Array, table: Array, paths: Paths) -> dict[str, float]:
-        """Return, per function of time, the largest size of what was averaged and added up to give it.
-
-        A state's is the most that is added to it from one of the moments, the ends of the steps, to the next.
-        """
-        values = self._evaluate(moments, table, paths, len(self.steps))
-        functions = [equation for equation in self.states if not isinstance(equation.head, Process)]
-        defined = [equation for equation in self.definitions if not isinstance(equation.head, Process)]
-        names = [*(eq.key for eq in functions), *(eq.key for eq in defined), *self.system.observables]
-        own = [np.abs(values[self.known.index(_head(equation)(self.time))]) for equation in functions]
-
-        def evaluate(stand_ins: Sequence[Array]) -> list[Array]:
-            shape = (paths.count, len(moments))
-            return [_filled(value, shape)[paths.best[0].start] for value in self.sizes(*values, *stand_ins)]
-
-        rates = evaluate(own)[: len(own)]
-        added = [np.maximum(value, np.max(np.diff(moments) * rate[:-1])) for value, rate in zip(own, rates, strict=True)]
-        found = evaluate(added)[len(added) :]
-        return dict(zip(names, (float(np.max(value)) for value in (*added, *found)), strict=True))
-
-    def _evaluate(self, moments: Array, table: Array, paths: Paths, steps: int) -> list[Array]:
-        """Return all quantities at several moments; ``table`` holds the states, one column per moment."""
-        values: list[Array] = [moments[None, :], *(paths.values[item][:, None] for item in self.laws)]
-        values.extend(table.reshape(len(self.states), paths.count, -1))
-        for target, function in self.steps[:steps]:
-            value = np.atleast_2d(np.asarray(function(*values)[0], dtype=float))
-            if isinstance(target, E):
-                value = paths.mean(_filled(value, (len(value), len(moments))), self.parts.of(target))
-            values.append(value)
-        return values
+    meetings: tuple[tuple[str, ...], ...]
+    begin: Lowered
 
 
-def _filled(value: Any, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(value, dtype=float)
-    return array if array.shape == shape else np.broadcast_to(array, shape)
+def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
+    """Return the array functions of a system without memory."""
+    equations = [system[name] for name in analyse_causality(system).order]
+    states = [equation for equation in equations if equation.is_differential]
+    definitions = [equation for equation in equations if not equation.is_differential]
+    if not states:
+        raise UsageError(f"model `{system.name}` has no differential equation to solve in time")
+    time = states[0].time
+    assert isinstance(time, Time)
+    drawn = {Random(_start_name(eq), None, (law,)): law for eq in states if isinstance(law := system.init[eq.head], Law)}
+    by_name = {item.name: item for item in drawn}
+    starts = [by_name.get(_start_name(equation), system.init[equation.head]) for equation in states]
+    randoms = sorted([*system.randoms, *drawn], key=lambda item: item.name)
+    builder = _Builder(parameters, time, [time, *randoms, *(_head(equation)(time) for equation in states)])
+    for equation in definitions:
+        builder.add(_head(equation)(time), equation.rhs)
+    rights = [builder.timed(equation.rhs) for equation in states]
+    derivatives, needed = builder.lower(rights), len(builder.steps)
+    coupled = any(step.averaged for step in builder.steps)
+    observables = [builder.timed(expr) for expr in system.observables.values()]
+    outputs, reported = builder.lower(observables), len(builder.steps)
+    sizes = _sizes(builder, states, definitions, rights, observables)
+
+    def described(equation: Equation) -> OdeEquation:
+        place = builder.known.index(_head(equation)(time))
+        process = isinstance(equation.head, Process)
+        return OdeEquation(equation.key, equation.label, not_everywhere(equation.rhs), process, place)
+
+    return OdeProgram(
+        constants=tuple(item.name for item in randoms),
+        laws=tuple((item.name, compile_law(law, parameters)) for item, law in drawn.items()),
+        states=tuple(map(described, states)),
+        definitions=tuple(map(described, definitions)),
+        observables=tuple(system.observables),
+        steps=tuple(builder.steps),
+        needed=needed,
+        reported=reported,
+        starts=lower(starts, randoms, parameters),
+        derivatives=derivatives,
+        outputs=outputs,
+        sizes=sizes,
+        coupled=coupled,
+        meetings=_meetings(system),
+        begin=lower([system.start], [], parameters),
+    )
 
 
 def _head(equation: Equation) -> Head:
@@ -147,80 +136,24 @@ def _head(equation: Equation) -> Head:
     return equation.head
 
 
-def compile_ode(binding: Binding) -> OdeProgram:
-    """Return the array functions of a model with its parameters; the last few are remembered."""
-    places = tuple(equation.location for equation in binding.model.equations)
-    assert isinstance(binding.model, System)
-    return _compile(binding.model, tuple(binding.values.items()), tuple(binding.laws.items()), places)
-
-
-@functools.lru_cache(maxsize=64)
-def _compile(
-    system: System,
-    values: tuple[tuple[Parameter, Expr], ...],
-    laws: tuple[tuple[Random, Law], ...],
-    places: tuple[Location | None, ...],  # equal models in different files have their own messages
-) -> OdeProgram:
-    binding = Binding(system, dict(values), dict(laws))
-    equations = [system[name] for name in analyse_causality(system).order]
-    states = tuple(equation for equation in equations if equation.is_differential)
-    definitions = tuple(equation for equation in equations if not equation.is_differential)
-    if not states:
-        raise UsageError(f"model `{system.name}` has no differential equation to solve in time")
-    time = states[0].time
-    assert isinstance(time, Time)
-    starts, constants = _starts(binding, states)
-    randoms = {item: constants[item] for item in sorted(constants, key=lambda item: item.name)}
-    builder = _Builder(binding, time, [time, *randoms, *(_head(equation)(time) for equation in states)])
-    for equation in definitions:
-        builder.add(_head(equation)(time), builder.bound(equation.rhs))
-    rights = [builder.bound(equation.rhs) for equation in states]
-    derivatives = builder.lower(rights)
-    needed = len(builder.steps)
-    observables = [builder.bound(expr) for expr in system.observables.values()]
-    outputs = builder.lower(observables)
-    reported = len(builder.steps)
-    sizes = _sizes(builder, states, definitions, rights, observables)
-    parts = find_parts(system, randoms)
-    return OdeProgram(
-        system, binding, {item.name: law.numeric() for item, law in randoms.items()}, states, definitions,
-        tuple(builder.known), tuple(builder.steps), needed, reported,
-        lower(list(starts), list(randoms)), derivatives, outputs, sizes, time,
-        coupled=any(isinstance(target, E) for target, _ in builder.steps[:needed]), parts=parts,
-    )  # fmt: skip
-
-
-def _starts(binding: Binding, states: Sequence[Equation]) -> tuple[list[Expr], dict[Random, Law]]:
-    """Return the initial values; an initial law becomes one more random constant."""
-    assert isinstance(binding.model, System)
-    constants = dict(binding.laws)
-    starts = []
-    for equation in states:
-        value = binding.apply(binding.model.init[equation.head])
-        if isinstance(value, Law):
-            constant = Random(f"{equation.key}_start", None, (value,))
-            constants[constant] = value
-            value = constant
-        starts.append(value)
-    return starts, constants
+def _start_name(equation: Equation) -> str:
+    return f"{equation.key}_start"
 
 
 class _Builder:
     """Collects the quantities in the order in which they can be computed."""
 
-    def __init__(self, binding: Binding, time: Time, known: list[Basic]) -> None:
-        self.binding, self.time, self.known = binding, time, known
-        self.steps: list[tuple[Basic, Lowered]] = []
+    def __init__(self, parameters: Sequence[Parameter], time: Time, known: list[Basic]) -> None:
+        self.parameters, self.time, self.known = parameters, time, known
+        self.steps: list[Step] = []
 
-    def bound(self, expr: Expr) -> Expr:
-        """Bind the parameters and bring every time symbol to the running one."""
-        bound = self.binding.apply(expr)
-        rename = {item: self.time for item in bound.free_symbols if isinstance(item, Time)}
-        return bound.xreplace(rename)
+    def timed(self, expr: Expr) -> Expr:
+        """Bring every time symbol to the running one."""
+        return expr.xreplace({item: self.time for item in expr.free_symbols if isinstance(item, Time)})
 
     def add(self, target: Basic, expr: Expr) -> None:
-        function = self.lower([expr])
-        self.steps.append((target, function))
+        function = self.lower([self.timed(expr)])
+        self.steps.append(Step(function))
         self.known.append(target)
 
     def lower(self, expressions: list[Expr], more: Sequence[Basic] = ()) -> Lowered:
@@ -228,9 +161,10 @@ class _Builder:
         for expr in expressions:
             for node in sorted(expr.atoms(E), key=lambda item: item.count_ops()):
                 if node not in self.known:
-                    self.steps.append((node, lower([node.argument], self.known)))
+                    function = lower([node.argument], self.known, self.parameters)
+                    self.steps.append(Step(function, averaged=True, members=_members(node)))
                     self.known.append(node)
-        return lower(expressions, [*self.known, *more])
+        return lower(expressions, [*self.known, *more], self.parameters)
 
 
 def _sizes(
@@ -247,7 +181,7 @@ def _sizes(
     sizes = [term_sizes(right, known) for _, right in functions]
     for equation in definitions:
         if not isinstance(equation.head, Process):
-            sizes.append(term_sizes(builder.bound(equation.rhs), known))
+            sizes.append(term_sizes(builder.timed(equation.rhs), known))
             known[_head(equation)(builder.time)] = sizes[-1]
     sizes += [term_sizes(expr, known) for expr in observables]
     return builder.lower(sizes, stand_ins)
@@ -267,3 +201,24 @@ def term_sizes(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:
     if isinstance(expr, E):
         return E(Abs(expr.argument))
     return Abs(expr)
+
+
+def _meetings(system: System) -> tuple[tuple[str, ...], ...]:
+    """Return which constants and processes one process depends on, or one expectation is over."""
+    found = []
+    for equation in system.equations:
+        if isinstance(equation.head, Process):
+            started = system.init.get(equation.head)
+            begin = (_start_name(equation),) if isinstance(started, Law) else _members(started)
+            outside = equation.rhs.xreplace({node: S.Zero for node in equation.rhs.atoms(E)})
+            found.append((equation.head.name, *_members(outside), *begin))
+    expressions = [*(equation.rhs for equation in system.equations), *system.observables.values()]
+    return (*found, *(_members(node) for expr in expressions for node in expr.atoms(E)))
+
+
+def _members(item: Basic | None) -> tuple[str, ...]:
+    """Return the names of the constants and processes in an expression."""
+    if item is None:
+        return ()
+    found = [node.name for node in item.atoms(Random)]
+    return tuple(sorted({*found, *(node.head.name for node in item.atoms(Value) if isinstance(node.head, Process))}))

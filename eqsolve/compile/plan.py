@@ -145,10 +145,18 @@ def _two_time(plan: Plan) -> Any:
     return compile_system(plan.model, plan.parameters)
 
 
+def _ode(plan: Plan) -> Any:
+    from eqsolve.compile.ode import compile_ode
+
+    assert isinstance(plan.model, System)
+    return compile_ode(plan.model, plan.parameters)
+
+
 FORMS: dict[str, Callable[[Plan], Any]] = {
     "stochastic": _stochastic,
     "discrete stochastic": _discrete_stochastic,
     "operators": _operators,
     "two_time": _two_time,
+    "ode": _ode,
 }
 """How a plan is compiled for each form of solver."""

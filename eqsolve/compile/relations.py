@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 from sympy import Add, Basic, Expr, Mul, Symbol
@@ -11,7 +11,7 @@ from eqsolve.compile.lowering import lower
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
-from eqsolve.language.symbols import Correlation, Function, Response, Value
+from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
 from eqsolve.numerics.relations import (
     Composition,
     Definition,
@@ -103,7 +103,7 @@ class Relations:
 
     def operator(self, expr: Expr) -> OperatorSum:
         """Return a response in (ROW, COLUMN): a sum of operators times pointwise factors."""
-        return OperatorSum(tuple(self._term(term) for term in Add.make_args(expr) if term != 0))
+        return OperatorSum(tuple(self._term(term) for term in _terms(expr) if term != 0))
 
     def _term(self, term: Expr) -> tuple[Leaf | Composition, Pointwise | None]:
         carriers = [factor for factor in Mul.make_args(term) if self._is_operator(factor)]
@@ -133,7 +133,7 @@ class Relations:
         kind = _kind(head)
         own: list[Expr] = []
         rest: list[Expr] = []
-        for term in Add.make_args(equation.rhs):
+        for term in _terms(equation.rhs):
             (own if any(value.head == head for value in outside_means(term)) else rest).append(term)
         right = self.operator(Add(*rest)) if kind == "response" else self.pointwise(Add(*rest))
         lefts = tuple(self._own(term, equation) for term in own)
@@ -184,6 +184,16 @@ def in_order(equations: Sequence[Equation]) -> list[Equation]:
         raise ModelError(
             f"the kernels {cycle} define each other beside the means over paths; there is no solver yet"
         ) from None
+
+
+def _terms(expr: Expr) -> Iterator[Expr]:
+    """Yield the terms of a sum; a sum with a coefficient, a function of parameters alone, is multiplied out."""
+    for term in Add.make_args(expr):
+        coefficient, rest = term.as_independent(Value, Int, E, Time, as_Add=False)
+        if isinstance(rest, Add) and coefficient != 1:
+            yield from (coefficient * part for part in _terms(rest))
+        else:
+            yield term
 
 
 def _factors(node: Int) -> tuple[Expr, Expr, Expr]:

@@ -184,7 +184,7 @@ def compile_system(system: System, parameters: Sequence[Parameter]) -> CompiledP
     nodes = sorted(
         {node for leaf in leaves(tuple(parts.values())) for node in leaf.atoms(E) if not node.has(Value, Time)}, key=str
     )
-    numbers = {node: Parameter(f"moment_{place}_") for place, node in enumerate(nodes)}
+    numbers = {node: Parameter(f"moment_{place}'") for place, node in enumerate(nodes)}
     if numbers:
 
         def change(item: Any) -> Any:

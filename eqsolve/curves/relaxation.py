@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.laplace.bundle import Bundle
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.richardson import extrapolate
 
 __all__ = ["PathRates", "path_rates"]
 
@@ -133,7 +133,7 @@ def path_rates(
             for offset in _OFFSETS:  # the pole lies on the cut: come to it from above
                 guess = _solve(prepared, bundle, guess, complex(size * (1 - 1j * offset)), float(size))
                 table.append(-guess[1].real)
-            rates[place], errors[place] = _extrapolate(table)
+            rates[place], errors[place] = extrapolate(table)
             if place + 1 < points:
                 guess = tuple(value * sizes[place + 1] / size for value in guess)
     return PathRates(sizes, rates, errors, moving, solution.law(resting))
@@ -161,12 +161,3 @@ def _solve(
         if abs(p - before) <= 1e-6 * abs(p):
             break
     return complex(R), complex(p)
-
-
-def _extrapolate(table: list[float]) -> tuple[float, float]:
-    """Return the limit of a sequence at offsets that halve, and its error."""
-    estimates = [table[-1]]
-    for order in range(1, len(table)):
-        table = [(2**order * b - a) / (2**order - 1) for a, b in pairwise(table)]
-        estimates.append(table[-1])
-    return estimates[-1], abs(estimates[-1] - estimates[-2])

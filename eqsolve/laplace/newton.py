@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.laplace.implicit import Prepared
+from eqsolve.numerics.richardson import extrapolate
 
 __all__ = ["fold_newton", "follow_to_fold", "newton_R", "pole_limit", "track_to"]
 
@@ -83,12 +83,8 @@ def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float]
         if not np.isfinite(guess) or abs(guess - before) > abs(p - at):
             return None
         values.append(guess)
-    table, estimates = values, [values[-1]]
-    for order in range(1, 6):  # Richardson: p(S) is analytic at S = 0
-        table = [(2**order * b - a) / (2**order - 1) for a, b in pairwise(table)]
-        estimates.append(table[-1])
-    spread = abs(estimates[-1] - estimates[-2])
-    return (estimates[-1], float(spread)) if spread <= 1e-6 * abs(p - estimates[-1]) else None
+    limit, spread = extrapolate(values, 5)  # p(S) is analytic at S = 0
+    return (limit, float(spread)) if spread <= 1e-6 * abs(p - limit) else None
 
 
 def track_to(prepared: Prepared, start: tuple[Any, Any], end: Any, most: int = 400) -> Any:

@@ -15,7 +15,7 @@ from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Component, Law
 
-__all__ = ["Paths", "make_paths"]
+__all__ = ["Parts", "Paths", "find_parts", "make_paths"]
 
 _MOST_PATHS = 400_000
 
@@ -54,6 +54,34 @@ class Paths:
         """Return what is equal on all paths of a rule once per rule, shape (rules, moments)."""
         full = np.broadcast_to(values, (self.count, values.shape[1]))
         return full[[rule.start for rule in self.rules]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The constants of each part, and by name the part of every constant and process."""
+
+    constants: tuple[tuple[str, ...], ...]
+    places: Mapping[str, int]
+
+    def of(self, members: Sequence[str]) -> int:
+        """Return the part of what depends on these constants and processes; what is not random is in the first one."""
+        return next((self.places[name] for name in members if name in self.places), 0)
+
+
+def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, Law]) -> Parts:
+    """Return the parts of constants with these laws: those that meet, or are drawn from one table, are in one part."""
+    drawn: dict[tuple[str, ...], list[str]] = {}
+    for item, law in laws.items():
+        drawn.setdefault(law.group if isinstance(law, Component) else (item,), []).append(item)
+    groups: list[set[str]] = []
+    for meeting in (*drawn.values(), *meetings):
+        apart = [group for group in groups if group.isdisjoint(meeting)]
+        groups = [*apart, set(meeting).union(*(group for group in groups if not group.isdisjoint(meeting)))]
+    found = [(tuple(item for item in laws if item in group), group) for group in groups]
+    order = list(laws)
+    kept = sorted((pair for pair in found if pair[0]), key=lambda pair: order.index(pair[0][0]))
+    places = {name: place for place, (_, group) in enumerate(kept) for name in group}
+    return Parts(tuple(constants for constants, _ in kept) or ((),), places)
 
 
 def make_paths(

@@ -24,7 +24,7 @@ class Secants:
         self.changes: list[Array] = []
         self._last: tuple[Array, Array] | None = None
 
-    def next(self, point: Array, image: Array, weights: Array) -> Array:
+    def next(self, point: Array, image: Array, weights: Array | float = 1.0) -> Array:
         """Return the next point to try, given a point, its image and the weight of each entry."""
         residual = image - point
         if self._last is not None:
@@ -34,7 +34,7 @@ class Secants:
         self._last = (image, residual)
         return self.extrapolate(image, residual, weights)
 
-    def extrapolate(self, image: Array, residual: Array, weights: Array) -> Array:
+    def extrapolate(self, image: Array, residual: Array, weights: Array | float = 1.0) -> Array:
         """Return the point where the residual would vanish if the pairs told everything about the map."""
         if not self.changes:
             return image

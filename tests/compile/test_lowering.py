@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from sympy import Symbol, besselj, erf, exp, sqrt, symbols
+from sympy import Max, Symbol, besselj, erf, exp, sqrt, symbols
 
 from eqsolve import E, ModelError, param, process, times
 from eqsolve.compile.lowering import Lowered, at, lower
@@ -61,3 +61,7 @@ def test_a_program_is_bound_as_a_whole_and_shared_pieces_stay_shared():
 
 def test_a_symbol_of_another_kind_with_the_name_of_a_stand_in():
     assert lower([Symbol("x0") + Symbol("p0") + a], [Symbol("p0"), Symbol("x0")], [a]).at({"a": 1.0})(10.0, 100.0)[0] == 111.0
+
+
+def test_the_largest_of_three_is_taken():
+    np.testing.assert_allclose(lower([Max(x, y, a)], [x, y], [a]).at({"a": 0.5})(np.array([0.0, 1.0]), 0.2)[0], [0.5, 1.0])

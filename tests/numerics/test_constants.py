@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eqsolve.errors import UsageError
-from eqsolve.numerics.constants import make_paths
+from eqsolve.numerics.constants import find_parts, make_paths
 from eqsolve.numerics.laws import Component, Normal, Uniform, bernoulli
 
 TABLE = np.array([[1.0, 10.0], [2.0, 30.0], [3.0, 20.0]])
@@ -61,3 +61,18 @@ def test_too_many_paths_are_refused() -> None:
     laws = {name: Normal(0.0, 1.0) for name in "abcd"}
     with pytest.raises(UsageError, match="paths are needed"):
         make_paths(laws, [dict.fromkeys(laws, 30)])
+
+
+def test_constants_that_meet_are_in_one_part() -> None:
+    laws = {name: Normal(0.0, 1.0) for name in ("a", "b", "c", "d")}
+    parts = find_parts([("x", "c", "a"), ("y", "d"), ("z",)], laws)
+    assert parts.constants == (("a", "c"), ("b",), ("d",))
+    assert [parts.of(("x",)), parts.of(("b",)), parts.of(("y", "d"))] == [0, 1, 2]
+    assert parts.of(("z",)) == parts.of(()) == 0
+    assert find_parts([("x", "a"), ("x", "y"), ("y", "d")], laws).constants == (("a", "d"), ("b",), ("c",))
+    assert find_parts([("x",)], {}).constants == ((),)
+
+
+def test_columns_of_one_table_are_in_one_part() -> None:
+    one, other = (Component(TABLE, place, ("p", "q")) for place in (0, 1))
+    assert find_parts([], {"p": one, "m": Normal(0.0, 1.0), "q": other}).constants == (("p", "q"), ("m",))

@@ -18,6 +18,7 @@ from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.printing import expression_text
 from eqsolve.language.symbols import Head, Response, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.forms.sectors import sort_factors
 
 __all__ = ["OperatorForm", "derive_operator_form"]
 
@@ -85,17 +86,17 @@ def _composition(node: Int, target: Value) -> str:
     if len(terms) > 1:
         parts = [_composition(Int(term, (s, node.low, node.high)), target) for term in terms]
         return "(" + " + ".join(parts).replace("+ -", "- ") + ")"
-    sides: dict[str, list[Expr]] = {"left": [], "right": [], "outside": []}
-    for factor in Mul.make_args(node.integrand):
-        times = {item for item in factor.free_symbols if isinstance(item, Time)}
-        if s not in times:
-            sides["outside"].append(factor)
-        elif row in times and (column is None or column not in times):
-            sides["left"].append(factor)
-        elif row not in times:
-            sides["right"].append(factor)
-        else:
-            return f"[{expression_text(node)}]"
+
+    def side(factor: Expr) -> str:
+        if s not in factor.free_symbols:
+            return "outside"
+        if row not in factor.free_symbols:
+            return "right"
+        return "left" if column is None or column not in factor.free_symbols else "joint"
+
+    sides = sort_factors(node.integrand, side)
+    if sides["joint"]:
+        return f"[{expression_text(node)}]"
     left, right = sides["left"], sides["right"]
     if column is not None and not any(column in item.free_symbols for item in right) and (left or not right):
         left, right = [*left, *right], []

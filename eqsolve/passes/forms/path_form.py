@@ -27,7 +27,7 @@ from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
 
 __all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
 
@@ -192,23 +192,16 @@ class _Builder:
 
     def factors(self, term: Expr) -> tuple[Expr, Expr, Expr] | None:
         """Return a product as (outside, kernel in (ROW, MIDDLE), signal in MIDDLE), or None if a factor mixes them."""
-        outer: list[Expr] = []
-        kernel: list[Expr] = []
-        signal: list[Expr] = []
-        for factor in Mul.make_args(term):
-            moments = factor.free_symbols & {ROW, MIDDLE}
+
+        def group(factor: Expr) -> str:
+            now, then = ROW in factor.free_symbols, MIDDLE in factor.free_symbols
+            if not is_random(factor):
+                return "kernel" if then else "outer"
             moving = any(isinstance(value.head, Process) for value in factor.atoms(Value))
-            if moving and ROW in moments and MIDDLE in moments:
-                return None
-            if not moving and not factor.atoms(Random):
-                (kernel if MIDDLE in moments else outer).append(factor)
-            elif moving and ROW in moments:
-                outer.append(factor)
-            elif ROW in moments:
-                return None
-            else:
-                signal.append(factor)
-        return Mul(*outer), Mul(*kernel), Mul(*signal)
+            return "signal" if not now else "outer" if moving and not then else "mixed"
+
+        groups = sort_factors(term, group)
+        return None if groups["mixed"] else (Mul(*groups["outer"]), Mul(*groups["kernel"]), Mul(*groups["signal"]))
 
     def remember(self, kernel: Expr, signal: Expr) -> Dummy:
         key = (kernel, signal)
@@ -293,20 +286,19 @@ class _Means:
 
     def split(self, term: Expr, label: str) -> tuple[Expr, Expr, Expr] | None:
         """Return a product as (deterministic, random at ROW, random at COLUMN), or None if a factor mixes the times."""
-        outer, first, second = [], [], []
-        for factor in Mul.make_args(term):
-            moments = factor.free_symbols & {ROW, COLUMN}
-            random = bool(factor.atoms(Random)) or any(isinstance(v.head, Process) for v in factor.atoms(Value))
-            if not random:
-                outer.append(factor)
-            elif COLUMN not in moments:
-                first.append(factor)
-            elif ROW not in moments:
-                second.append(factor.xreplace({COLUMN: ROW}))
-            else:
-                return None
-        local = self.builder.local
-        return Mul(*outer), local(Mul(*first), label), local(Mul(*second), label)
+
+        def group(factor: Expr) -> str:
+            if not is_random(factor):
+                return "outer"
+            if COLUMN not in factor.free_symbols:
+                return "first"
+            return "second" if ROW not in factor.free_symbols else "mixed"
+
+        groups = sort_factors(term, group)
+        if groups["mixed"]:
+            return None
+        first, second = Mul(*groups["first"]), Mul(*groups["second"]).xreplace({COLUMN: ROW})
+        return Mul(*groups["outer"]), self.builder.local(first, label), self.builder.local(second, label)
 
     def response(self, node: E, argument: Expr, responses: set[Resp], label: str) -> Mean:
         marks = {item: Dummy("response", real=True) for item in responses}
@@ -457,5 +449,9 @@ def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Li
 
 def _path_free(weight: Expr) -> Expr | None:
     """Return a coefficient if it is the same for all paths, else None."""
-    random = bool(weight.atoms(Random)) or any(isinstance(v.head, Process) for v in weight.atoms(Value))
-    return None if random or weight.atoms(Dummy) else weight
+    return None if is_random(weight) or weight.atoms(Dummy) else weight
+
+
+def is_random(expr: Expr) -> bool:
+    """Whether an expression differs between paths."""
+    return bool(expr.atoms(Random)) or any(isinstance(value.head, Process) for value in expr.atoms(Value))

@@ -18,7 +18,8 @@ in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
@@ -272,20 +273,26 @@ class Separated:
     joint: Expr
 
 
+def sort_factors(term: Expr, group: Callable[[Expr], str]) -> defaultdict[str, list[Expr]]:
+    """Sort the factors of a product into named groups."""
+    groups: defaultdict[str, list[Expr]] = defaultdict(list)
+    for factor in Mul.make_args(term):
+        groups[group(factor)].append(factor)
+    return groups
+
+
 def separate_times(term: Expr) -> Separated:
     """Sort the factors of a product by the times they hold."""
-    groups: dict[str, list[Expr]] = {"outer": [], "left": [], "right": [], "joint": []}
-    for factor in Mul.make_args(term):
-        moments = factor.free_symbols & {ROW, COLUMN, MIDDLE}
-        if MIDDLE not in moments:
-            groups["outer"].append(factor)
-        elif COLUMN not in moments:
-            groups["left"].append(factor)
-        elif ROW not in moments:
-            groups["right"].append(factor)
-        else:
-            groups["joint"].append(factor)
-    return Separated(**{name: Mul(*factors) for name, factors in groups.items()})
+
+    def group(factor: Expr) -> str:
+        if MIDDLE not in factor.free_symbols:
+            return "outer"
+        if COLUMN not in factor.free_symbols:
+            return "left"
+        return "right" if ROW not in factor.free_symbols else "joint"
+
+    groups = sort_factors(term, group)
+    return Separated(*(Mul(*groups[name]) for name in ("outer", "left", "right", "joint")))
 
 
 def _pieces(body: Expr) -> Iterator[Expr]:

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import SolverError
-from eqsolve.language.functions import not_everywhere
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import Paths
 from eqsolve.numerics.memory import memory
+from eqsolve.solvers.ode.system import OdeSystem
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.pace import Pace
 
@@ -28,8 +27,6 @@ logger = logging.getLogger("eqsolve")
 
 _CALLS = 15_000  # of the explicit method, before it is asked whether stiffness makes them so many
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
-
-
 _PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls after which the pace is looked at, and that are too many for the rest
 _MOST_STEPS = 5_000_000
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
@@ -68,10 +65,10 @@ class Run:
 
 
 class Integrator:
-    """Integrates one program over one span of time; remembers that it is stiff once it has turned out to be."""
+    """Integrates one system over one span of time; remembers that it is stiff once it has turned out to be."""
 
-    def __init__(self, program: OdeProgram, begin: float, options: Options) -> None:
-        self.program, self.begin, self.options = program, begin, options
+    def __init__(self, system: OdeSystem, options: Options) -> None:
+        self.system, self.begin, self.options = system, system.begin, options
         self.method = "DOP853"
 
     def run(self, paths: Paths, tolerance: float, finer_than: Run | None = None, by: float = 0.8) -> Run:
@@ -88,8 +85,8 @@ class Integrator:
     def _march(self, paths: Paths, tolerance: float, finer_than: Run | None, by: float) -> Run:
         from scipy.integrate import DOP853, OdeSolution, Radau
 
-        slope = _Slope(self.program, paths, raises=self.method == "Radau")
-        start = self.program.initial(paths)
+        slope = _Slope(self.system, paths, raises=self.method == "Radau")
+        start = self.system.initial(paths)
         end = self.options.t_max
         atol = 1e-3 * tolerance * _sizes(slope, self.begin, start, end, paths.count)
         kind: Any = DOP853 if self.method == "DOP853" else Radau
@@ -124,11 +121,11 @@ class Integrator:
         """Tell the implicit method how to differentiate: paths that share no mean do not see each other."""
         if self.method == "DOP853":
             return {}
-        if self.program.coupled or paths.count < 20:
+        if self.system.program.coupled or paths.count < 20:
             return {"vectorized": True}
         from scipy.sparse import eye, kron
 
-        kinds = len(self.program.states)
+        kinds = len(self.system.program.states)
         return {"vectorized": True, "jac_sparsity": kron(np.ones((kinds, kinds)), eye(paths.count), format="csc")}
 
 
@@ -155,14 +152,14 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
 class _Slope:
     """The right-hand side on given paths, counting its calls and remembering where it was not finite."""
 
-    def __init__(self, program: OdeProgram, paths: Paths, raises: bool) -> None:
-        self.program, self.paths, self.raises = program, paths, raises
+    def __init__(self, system: OdeSystem, paths: Paths, raises: bool) -> None:
+        self.system, self.paths, self.raises = system, paths, raises
         self.calls = 0
         self.trouble: tuple[float, str] | None = None
 
     def __call__(self, moment: float, state: Array) -> Array:
         self.calls += 1
-        slope = self.program.slope(moment, state, self.paths)
+        slope = self.system.slope(moment, state, self.paths)
         if not np.isfinite(slope).all() and np.isfinite(state).all():
             self.trouble = (moment, self._describe(moment, slope))
             if self.raises:
@@ -172,18 +169,18 @@ class _Slope:
     def _describe(self, moment: float, slope: Array) -> str:
         bad = ~np.isfinite(slope.reshape(len(slope), -1))
         row = int(np.argmax(bad.any(axis=1)))
-        equation = self.program.states[row // self.paths.count]
+        equation = self.system.program.states[row // self.paths.count]
         value = slope.reshape(len(slope), -1)[row][bad[row]][0]
         return (
             f"the {equation.label} gives {value} at t = {moment:.6g}; "
-            f"a function in it{not_everywhere(equation.rhs)} is not defined there, or the solution blows up"
+            f"a function in it{equation.doubtful} is not defined there, or the solution blows up"
         )
 
     def stopped(self, moment: float, reason: str | None) -> StoppedError:
         """Return the error that says why no path goes on from a moment."""
         if self.trouble is not None and abs(self.trouble[0] - moment) <= 1e-6 * max(abs(moment), 1e-300):
             return StoppedError(self.trouble[1], moment)
-        labels = ", ".join(equation.label for equation in self.program.states)
+        labels = ", ".join(equation.label for equation in self.system.program.states)
         return StoppedError(
             f"the solution of the {labels} cannot be continued past t = {moment:.6g} "
             f"({(reason or '').rstrip('.').lower()}); it may blow up, or meet a pole or a jump; end before it",

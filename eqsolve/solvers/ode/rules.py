@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eqsolve.compile.ode import OdeProgram
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import Paths, make_paths
 from eqsolve.solvers.ode.march import Integrator, Run
+from eqsolve.solvers.ode.system import OdeSystem
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -32,34 +32,34 @@ _BELOW = 4
 _SHARE = 0.3  # of the tolerance, for all quadrature errors together
 
 
-def first_levels(program: OdeProgram) -> Levels:
+def first_levels(system: OdeSystem) -> Levels:
     """Return the smallest rules that can be compared."""
-    return {item: _BELOW for item, law in program.laws.items() if law.has_density}
+    return {item: _BELOW for item, law in system.laws.items() if law.has_density}
 
 
 def choose_rules(integrator: Integrator, tolerance: float, levels: Levels) -> tuple[Run, Levels]:
     """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
-    program = integrator.program
+    system = integrator.system
     while True:
-        run = integrator.run(_paths(program, levels), tolerance)
+        run = integrator.run(_paths(system, levels), tolerance)
         states = run.states(run.ends)
-        curves = program.curves(run.ends, states, run.paths)[0]
-        scales = program.scales(run.ends, states, run.paths)
-        larger = grow(program, levels, curves, scales, integrator.options)
+        curves = system.curves(run.ends, states, run.paths)[0]
+        scales = system.scales(run.ends, states, run.paths)
+        larger = grow(system, levels, curves, scales, integrator.options)
         if larger == levels:
             return run, levels
         levels = larger
 
 
 def grow(
-    program: OdeProgram,
+    system: OdeSystem,
     levels: Levels,
     curves: Mapping[str, Array],
     scales: Mapping[str, float],
     options: Options,
 ) -> Levels:
     """Return larger rules for the laws whose quadrature error is too large; the same if none is, or none can grow."""
-    watched = program.system.observables or curves
+    watched = system.program.observables or curves
     larger = dict(levels)
     for place, (item, level) in enumerate(levels.items()):
         worst = max(
@@ -68,9 +68,9 @@ def grow(
         )
         logger.info("%s: %d nodes, quadrature error %.2g of rtol", item, _ORDERS[level], worst)
         if worst > _SHARE / len(levels):
-            larger[item] = _next(program, item, level, 2 if worst < 100 else 4)
+            larger[item] = _next(system, item, level, 2 if worst < 100 else 4)
     try:
-        _paths(program, larger)
+        _paths(system, larger)
     except UsageError:
         return levels  # too many paths: the error estimate tells what the present rules reach
     return larger
@@ -82,18 +82,18 @@ def quadrature_error(values: Array) -> Array:
     return np.sum([_law_error(values, place) for place in range(laws)], axis=0) + np.zeros(values.shape[1])
 
 
-def _paths(program: OdeProgram, levels: Levels) -> Paths:
+def _paths(system: OdeSystem, levels: Levels) -> Paths:
     """Return the paths of all rules: for each law those below its best one, and at the end the best of all."""
     best = {item: _ORDERS[level] for item, level in levels.items()}
     below = [
         {**best, item: _ORDERS[level - back]} for item, level in levels.items() for back in range(_BELOW, 0, -1)
     ]
-    return make_paths(program.laws, [*below, best], program.parts.constants)
+    return make_paths(system.laws, [*below, best], system.parts.constants)
 
 
-def _next(program: OdeProgram, item: str, level: int, steps: int) -> int:
+def _next(system: OdeSystem, item: str, level: int, steps: int) -> int:
     """Return the level some steps further, as long as the law's rules grow."""
-    law = program.laws[item]
+    law = system.laws[item]
     for _ in range(steps):
         if level + 1 == len(_ORDERS) or len(law.rule(_ORDERS[level + 1])[0]) <= len(law.rule(_ORDERS[level])[0]):
             break

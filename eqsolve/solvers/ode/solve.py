@@ -2,15 +2,16 @@
 
 Method. Every combination of atoms and Gauss nodes of the random constants is a path; all paths, and the one-time
 functions that depend on their means, are one system of ODEs. It is integrated by DOP853 (order 8; Hairer, Nørsett &
-Wanner 1993), or by Radau IIA when that turns out to be stiff (see ``ode_march``).
+Wanner 1993, doi:10.1007/978-3-540-78862-1), or by Radau IIA (order 5; Hairer & Wanner 1996,
+doi:10.1007/978-3-642-05221-7) when that turns out to be stiff (see ``march``).
 
 Error. The solution reported is compared with one whose steps are longer by a quarter everywhere; the largest change on
 and beside a panel is the error there, an overestimate by about 0.8⁻⁸ = 6. (Two tolerances alone do not tell: they may
 give the same steps, and where stability limits the steps of DOP853 the looser one's error is noise. So a first
 integration only finds out how long steps can be, and both solutions stay below that.) To it are added what the panels'
-interpolant misses, and the quadrature error (see ``ode_rules``). All are refined until the tolerance is met.
+interpolant misses, and the quadrature error (see ``rules``). All are refined until the tolerance is met.
 
-Cost: (number of paths) × (number of steps). Chosen for systems without memory and without Gaussian drives.
+Cost and memory: (number of paths) × (number of steps). Chosen for systems without memory and without Gaussian drives.
 """
 
 from __future__ import annotations
@@ -19,22 +20,24 @@ import contextlib
 import itertools
 import logging
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.ode import OdeProgram, compile_ode
-from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.binding import Binding
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.values import Values
+from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
+from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.ode.march import Integrator, Run, StoppedError
 from eqsolve.solvers.ode.rules import Levels, choose_rules, first_levels, grow, quadrature_error
+from eqsolve.solvers.ode.system import OdeSystem, bind_system
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 
-__all__ = ["solve_ode"]
+__all__ = ["OdeSolver"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -46,37 +49,57 @@ _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for 
 _ROUNDING = 1e-13
 _SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
 _MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
+_MEMORY = "it has memory (integrals, or functions of two times)"
 _PROBES = np.array([0.03, 0.5, 0.92])  # places on a panel where its interpolant is tried
 
 
-def solve_ode(binding: Binding, options: Options) -> Result:
-    """Solve a system without memory to the tolerance asked for; what is there before a blow-up comes with the error."""
-    program = compile_ode(binding)
-    begin = binding.number(program.system.start)
-    if options.t_max <= begin:
-        raise UsageError(f"t_max = {options.t_max:g} does not lie after the start, {begin:g}")
-    try:
-        return _solve(program, begin, options)
-    except StoppedError as stopped:
-        error = SolverError(str(stopped))
-        for short in _SHORT_OF:
-            end = begin + (1 - short) * (stopped.time - begin)
-            if begin < end < stopped.time:
-                with contextlib.suppress(SolverError):
-                    partial = _solve(program, begin, replace(options, t_max=end, at=()))
-                    error.partial = partial.stopped(f"stopped at t = {end:.8g}", str(stopped))  # type: ignore[attr-defined]
-                    break
-        raise error from None
+class OdeSolver(Solver):
+    __doc__ = __doc__
+    name = "ode"
+
+    def why_not(self, plan: Plan) -> str:
+        facts = plan.facts
+        if facts.kind != "System":
+            return f"it solves a System, and this is a {facts.kind}"
+        if not (facts.memory or facts.kernels):
+            return ""
+        return f"it has the process `{facts.processes[0]}` and memory" if facts.processes else _MEMORY
+
+    def why(self, plan: Plan) -> str:
+        what = "random constants only" if plan.facts.processes else "no memory"
+        return f"ordinary differential equations with {what}: an adaptive integrator on quadrature nodes"
+
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+        """Solve a system without memory to the tolerance asked for; what is there before a blow-up comes with the error."""
+        system = bind_system(plan.program("ode"), values.numbers, values.laws)
+        begin = system.begin
+        options.demand_after(begin)
+
+        def solved(options: Options) -> Result:
+            return _package(plan.name, values, system, _solve(system, options), options)
+
+        try:
+            return solved(options)
+        except StoppedError as stopped:
+            error = SolverError(str(stopped))
+            for short in _SHORT_OF:
+                end = begin + (1 - short) * (stopped.time - begin)
+                if begin < end < stopped.time:
+                    with contextlib.suppress(SolverError):
+                        partial = solved(replace(options, t_max=end, at=()))
+                        error.partial = partial.stopped(f"stopped at t = {end:.8g}", str(stopped))  # type: ignore[attr-defined]
+                        break
+            raise error from None
 
 
-def _solve(program: OdeProgram, begin: float, options: Options) -> Result:
-    integrator = Integrator(program, begin, options)
-    levels = first_levels(program)
+def _solve(system: OdeSystem, options: Options) -> Solution:
+    integrator = Integrator(system, options)
+    levels = first_levels(system)
     while True:
         solution, levels = _refine(integrator, levels)
-        larger = grow(program, levels, solution.by_rule, solution.scales, options)
+        larger = grow(system, levels, solution.by_rule, solution.scales, options)
         if larger == levels or solution.excess(solution.errors) <= 1.0:
-            return _package(program, solution, options)
+            return solution
         levels = larger
 
 
@@ -90,7 +113,7 @@ def _refine(integrator: Integrator, levels: Levels) -> tuple[Solution, Levels]:
     for rounds in itertools.count(1):
         fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
         with np.errstate(over="ignore", invalid="ignore"):
-            solution = _compare(integrator.program, fine, coarse, options)
+            solution = _compare(integrator.system, fine, coarse, options)
         _check_finite(solution)
         missing = solution.excess(solution.step)
         logger.info("tolerance %.2g: %d steps, step error %.2g of rtol", tolerance, len(fine.ends) - 1, missing)
@@ -141,11 +164,11 @@ class Solution:
         return {name: self.step[name] + self.rule[name] + self.rest[name] for name in self.curves}
 
 
-def _compare(program: OdeProgram, fine: Run, coarse: Run, options: Options) -> Solution:
+def _compare(system: OdeSystem, fine: Run, coarse: Run, options: Options) -> Solution:
     """Lay the finer integration on panels and estimate its error."""
-    scales = program.scales(fine.ends, fine.states(fine.ends), fine.paths)
-    grid, curves, each, missed = _panels(program, fine, options, scales)
-    rough, rough_each = program.curves(grid.nodes, coarse.states(grid.nodes), coarse.paths)
+    scales = system.scales(fine.ends, fine.states(fine.ends), fine.paths)
+    grid, curves, each, missed = _panels(system, fine, options, scales)
+    rough, rough_each = system.curves(grid.nodes, coarse.states(grid.nodes), coarse.paths)
     best = {name: values[-1] for name, values in curves.items()}
     step = {name: _over_panels(np.abs(best[name] - rough[name][-1])) for name in best}
     rule = {name: quadrature_error(values) for name, values in curves.items()}
@@ -157,12 +180,12 @@ def _compare(program: OdeProgram, fine: Run, coarse: Run, options: Options) -> S
         name: _over_panels(np.abs(table - rough_each[name])) + _on_nodes(missed[name]) + _rounding(table)
         for name, table in each.items()
     }
-    watched = tuple(program.system.observables) or tuple(best)
+    watched = tuple(system.program.observables) or tuple(best)
     return Solution(fine, grid, options, watched, best, curves, each, scales, step, rule, rest, each_errors)
 
 
 def _panels(
-    program: OdeProgram, run: Run, options: Options, scales: dict[str, float]
+    system: OdeSystem, run: Run, options: Options, scales: dict[str, float]
 ) -> tuple[PanelGrid, dict[str, Array], dict[str, Array], dict[str, Array]]:
     """Return panels fine enough for the interpolant, the curves and paths on them, and what the interpolant misses."""
     ends = run.ends if len(run.ends) < _MOST_PANELS else run.ends[:: -(-len(run.ends) // _MOST_PANELS)]
@@ -173,9 +196,9 @@ def _panels(
     weights = lagrange(np.concatenate([[0.0], radau(_NODES).nodes]), _PROBES)
     while True:
         grid = PanelGrid(edges, _NODES)
-        curves, each = program.curves(grid.nodes, run.states(grid.nodes), run.paths)
+        curves, each = system.curves(grid.nodes, run.states(grid.nodes), run.paths)
         places = (edges[:-1, None] + np.diff(edges)[:, None] * _PROBES).ravel()
-        tried, tried_each = program.curves(places, run.states(places), run.paths)
+        tried, tried_each = system.curves(places, run.states(places), run.paths)
         missed: dict[str, Array] = {}
         split = np.zeros(grid.panels, dtype=bool)
         for name, values in (*curves.items(), *each.items()):
@@ -210,36 +233,30 @@ def _on_nodes(panels: Array) -> Array:
     return np.concatenate([panels[..., :1], np.repeat(panels, _NODES, axis=-1)], axis=-1)
 
 
-def _package(program: OdeProgram, solution: Solution, options: Options) -> Result:
-    import xarray as xr
-
+def _package(name: str, values: Values, system: OdeSystem, solution: Solution, options: Options) -> Result:
     run, errors = solution.run, solution.errors
-    data: dict[str, Any] = {}
-    for name, curve in solution.curves.items():
-        data[name] = ("t", np.array(curve))
-        data[name + "_error"] = ("t", errors[name])
-    coordinates: dict[str, Any] = {"t": solution.grid.nodes}
-    home = {equation.key: program.parts.of(equation.head) for equation in program.system.equations if equation.head}
-    for rank, place in enumerate(sorted({home[name] for name in solution.each})):
-        suffix, best = f"_{rank + 1}" if rank else "", run.paths.best[place]
-        path = "path" + suffix
-        for name in [name for name in solution.each if home[name] == place]:
-            data[name] = ((path, "t"), np.array(solution.each[name]))
-            data[name + "_error"] = ((path, "t"), solution.each_errors[name])
-        coordinates["weight" + suffix] = (path, run.paths.weights[best])
-        for item in program.parts.constants[place]:
-            coordinates[item] = (path, run.paths.values[item][best])
-    status, message = "ok", ""
+    program, parts, paths = system.program, system.parts, run.paths
+    home = {item.key: system.part(item) for item in (*program.states, *program.definitions) if item.process}
+    sets = [
+        PathSet(
+            paths.weights[paths.best[place]],
+            {item: paths.values[item][paths.best[place]] for item in parts.constants[place]},
+            {key: table for key, table in solution.each.items() if home[key] == place},
+            {key: table for key, table in solution.each_errors.items() if home[key] == place},
+        )
+        for place in sorted(set(home.values()))
+    ]
+    failure = None
     if (worst := solution.excess(errors)) > 1.0:
-        status = "tolerance not met"
-        parts = {"time steps": solution.step, "quadrature": solution.rule, "rounding": solution.rest}
-        largest = max(parts, key=lambda part: solution.excess(parts[part]))
+        kinds = {"time steps": solution.step, "quadrature": solution.rule, "rounding": solution.rest}
+        largest = max(kinds, key=lambda kind: solution.excess(kinds[kind]))
         message = f"the error estimate is {worst:.3g} times the tolerance rtol={options.rtol:g}; {largest} limits it"
+        failure = ("tolerance not met", message)
     stats = {
-        "method": run.method, "calls": run.calls, "paths": sum(best.stop - best.start for best in run.paths.best),
+        "method": run.method, "calls": run.calls, "paths": sum(best.stop - best.start for best in paths.best),
         "steps": len(run.ends) - 1, "panels": solution.grid.panels,
     }  # fmt: skip
-    return Result(
-        xr.Dataset(data, coords=coordinates), model=program.system.name, kind="dynamics", status=status,
-        message=message, params=program.binding.settings(), stats=stats, grid=solution.grid,
+    return dynamics_result(
+        model=name, params=values.settings, grid=solution.grid, curves=solution.curves, errors=errors, stats=stats,
+        paths=sets, failure=failure,
     )  # fmt: skip

@@ -26,6 +26,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.richardson import error_share
 from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
@@ -192,7 +193,7 @@ def _error(values: Array, rough: Array, ratio: float, order: int, left: float) -
     change = np.abs(values - rough)
     blocks = np.repeat(change[1:].reshape(-1, order).max(axis=1), order)
     size = np.maximum(np.abs(values), np.abs(values).max())
-    return 1.5 * np.append(change[0], blocks) / (ratio ** (order + 2) - 1) + (1e-12 + 3 * left) * size
+    return error_share(ratio, order + 2) * np.append(change[0], blocks) + (1e-12 + 3 * left) * size
 
 
 def _not_met(grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float, options: Options) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
@@ -22,7 +23,6 @@ from eqsolve.solvers.two_time.march import March
 
 __all__ = ["Accuracy", "Solution", "blame", "compare"]
 
-_SAFETY = 1.5
 _ROUNDING = 1e-13
 _MOST_OUTPUT_TIMES = 300
 _KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
@@ -79,9 +79,8 @@ def compare(
     errors: dict[str, Array] = {}
     for name, values in curves.items():
         change = np.abs(values - other.interpolate(rough[name], grid.nodes))
-        errors[name] = _over_panels(change, m) * _SAFETY / (ratio ** min(m + 1, 9) - 1) + (
-            iteration + merging
-        ) * _sizes(values)
+        share = error_share(ratio, min(m + 1, 9))
+        errors[name] = share * _over_panels(change, m) + (iteration + merging) * _sizes(values)
     observed = [equation.name for equation in fine.plan.observables] or list(curves)
     worst = max((excess(curves[name], errors[name], options) for name in observed), default=0.0)
     rounding = {name: _ROUNDING * _sizes(curves[name]) for name in observed}
@@ -96,7 +95,7 @@ def compare(
             name = equation.name
             change = _spread(np.abs(here[name] - there[name]))
             unseen = _ROUNDING * np.abs(tables[name]).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0)
-            table_errors[name] = change * _SAFETY / (ratio ** min(m, 8) - 1) + unseen
+            table_errors[name] = error_share(ratio, min(m, 8)) * change + unseen
             if equation.symmetric:
                 tables[name], table_errors[name] = _folded(tables[name]), _folded(table_errors[name])
         if options.kernels:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
-from eqsolve.numerics.anderson import Anderson
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange, radau
+from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.two_time.history import SMALLEST_SIZE, History
 from eqsolve.solvers.two_time.integrals import Integrals
 
@@ -236,7 +236,7 @@ class Panel:
     def _solve_block(self, block: tuple[CompiledEquation, ...], tolerance: float) -> int:
         names = [equation.name for equation in block]
         part = slice(self.places[names[0]].start, self.places[names[-1]].stop)
-        mixer, best, last = Anderson(depth=6), np.inf, np.inf
+        mixer, best, last = Secants(depth=6), np.inf, np.inf
         for sweep in range(_MOST_SWEEPS):
             before = self.state[part].copy()
             self._sweep(block)
@@ -258,7 +258,7 @@ class Panel:
             best, last = min(best, change), change
             if sweep + 1 in _FRESH_SLOPES and (sweep or change > _FAR):
                 self._forget_slopes(block)
-                mixer = Anderson(depth=6)
+                mixer = Secants(depth=6)
             else:
                 self.state[part] = mixer.next(before / scale, self.state[part] / scale) * scale
                 self.refresh(names)

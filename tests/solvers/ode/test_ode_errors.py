@@ -12,10 +12,10 @@ from sympy import Abs, cos, sin, tanh
 import eqsolve
 from eqsolve import E, Eq, System, function, process, random, times
 from eqsolve.compile.ode import compile_ode
-from eqsolve.language.binding import bind
 from eqsolve.laws import Normal
 from eqsolve.numerics.constants import make_paths
 from eqsolve.solvers.ode import march as ode_march
+from eqsolve.solvers.ode.system import bind_system
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
@@ -201,7 +201,8 @@ def test_stiffness_is_noticed_and_oscillation_is_not_taken_for_it(monkeypatch: p
         t_max=200, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None
     )
     for model, method in ((stiff, "Radau"), (oscillator, "DOP853")):
-        run = ode_march.Integrator(compile_ode(bind(model, {})), 0.0, options).run(make_paths({}, [{}]), 1e-6)
+        system = bind_system(compile_ode(model, ()), {}, {})
+        run = ode_march.Integrator(system, options).run(make_paths({}, [{}]), 1e-6)
         assert run.calls > 2_000 or method == "Radau"
         assert run.method == method
 
@@ -272,13 +273,3 @@ def test_the_tolerance_has_a_natural_scale() -> None:
     assert excess(residue, error, options) > 1e3
     assert excess(residue, error, options, scale=0.2) < 1e-8
     assert excess(np.zeros(2), error, options) == 0.0
-
-
-def test_compiling_is_remembered_by_model_parameters_and_place() -> None:
-    model = eqsolve.load(str(MODELS / "dln_infinite_data.py"))
-    first = compile_ode(bind(model, {"alpha": 0.2}))
-    assert compile_ode(bind(model, {"alpha": "1/5"})) is first
-    assert compile_ode(bind(model, {"alpha": 0.3})) is not first
-    elsewhere = model.replace(eqs=[Eq(equation.lhs, equation.rhs) for equation in model.equations])
-    assert elsewhere == model
-    assert compile_ode(bind(elsewhere, {"alpha": 0.2})) is not first

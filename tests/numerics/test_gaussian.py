@@ -1,0 +1,124 @@
+"""Modes and points of Gaussian expectations: identities of factors, exactness of rules."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eqsolve.numerics.gaussian import Layout, Level, align, factor_covariance, lay_out, make_points, rotate
+from eqsolve.numerics.laws import Normal, bernoulli
+from eqsolve.numerics.levels import make_level, refine
+
+LEVEL = Level(accuracy=1e-6, sharp=1.4, constants=6, most=100_000)
+
+
+@pytest.fixture
+def covariance() -> np.ndarray:
+    t = np.linspace(0, 2, 12)
+    return np.exp(-np.abs(t[:, None] - t) / 2)
+
+
+def test_a_factor_gives_its_covariance_by_decreasing_modes(covariance: np.ndarray) -> None:
+    factor = factor_covariance(covariance)
+    np.testing.assert_allclose(factor @ factor.T, covariance, atol=1e-12)
+    sizes = (factor**2).sum(axis=0)
+    assert (np.diff(sizes) <= 0).all()
+    np.testing.assert_allclose(factor.T @ factor, np.diag(sizes), atol=1e-12)
+    assert factor_covariance(covariance, count=3).shape == (12, 3)
+
+
+def test_modes_without_variance_are_left_out() -> None:
+    one = np.outer([1.0, 2.0], [1.0, 2.0])
+    assert factor_covariance(one).shape == (2, 1)
+    assert factor_covariance(np.zeros((2, 2))).shape == (2, 1)
+    assert not factor_covariance(one - 1e-15 * np.eye(2))[:, 1:].any()
+
+
+def test_alignment_keeps_the_covariance_and_is_continuous(covariance: np.ndarray, rng: np.random.Generator) -> None:
+    factor = factor_covariance(covariance)
+    turn = np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    aligned = align(factor @ turn, factor)
+    np.testing.assert_allclose(aligned, factor, atol=1e-10)
+    noise = rng.standard_normal((12, 12))
+    for small in (1e-3, 1e-5):
+        moved = align(factor_covariance(covariance + small * noise @ noise.T / 12), factor)
+        np.testing.assert_allclose(moved @ moved.T, covariance + small * noise @ noise.T / 12, atol=1e-12)
+        assert np.abs(moved - factor).max() < 30 * small
+
+
+def test_a_rotation_keeps_the_covariance_and_makes_the_form_diagonal(
+    covariance: np.ndarray, rng: np.random.Generator
+) -> None:
+    factor, root = factor_covariance(covariance), rng.standard_normal((12, 12))
+    rotated, strengths = rotate(factor, root @ root.T)
+    np.testing.assert_allclose(rotated @ rotated.T, covariance, atol=1e-12)
+    turn = np.linalg.lstsq(factor, rotated, rcond=None)[0]
+    np.testing.assert_allclose(turn.T @ root @ root.T @ turn, np.diag(strengths**2), atol=1e-9)
+    assert (np.diff(strengths) <= 0).all()
+
+
+@pytest.mark.parametrize("layout", [lay_out([1.0, 0.3, 0.1], LEVEL), Layout("sample"), Layout("cubic"), Layout("sparse")])
+def test_weights_sum_to_one_and_modes_are_standard(layout: Layout) -> None:
+    points = make_points(3, layout, {}, Level(1e-6, 1.4, 6, 4096))
+    assert points.weights.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(points.normals @ points.weights, 0, atol=1e-10)
+    variances = (points.normals**2) @ points.weights
+    assert all(value == pytest.approx(1, rel=1e-10) or value == 0 for value in variances)
+
+
+def test_a_cubic_design_is_exact_to_degree_three(rng: np.random.Generator) -> None:
+    points = make_points(5, Layout("cubic"), {}, LEVEL)
+    x = points.normals
+    np.testing.assert_allclose((x * points.weights) @ x.T, np.eye(5), atol=1e-14)
+    third = np.einsum("p,ip,jp,kp->ijk", points.weights, x, x, x)
+    np.testing.assert_allclose(third, 0, atol=1e-14)
+
+
+def test_a_sparse_grid_integrates_what_its_strengths_say() -> None:
+    """E exp(Σ aᵢ zᵢ) = exp(Σ aᵢ²/2), and even moments along the first mode."""
+    strengths = [0.8, 0.3, 0.1, 0.03]
+    layout = lay_out(strengths, LEVEL)
+    assert layout.kind == "sparse"
+    points = make_points(4, layout, {}, LEVEL)
+    found = points.weights @ np.exp(np.array(strengths) @ points.normals)
+    assert found == pytest.approx(math.exp(sum(a**2 for a in strengths) / 2), rel=1e-5)
+    for power, exact in ((2, 1), (4, 3), (6, 15)):
+        assert points.weights @ points.normals[0] ** power == pytest.approx(exact, rel=1e-5)  # evenly spaced points end somewhere
+
+
+def test_stronger_modes_get_more_points_and_too_many_are_sampled() -> None:
+    counts = [len(make_points(3, lay_out([a, a / 2, a / 4], LEVEL), {}, LEVEL).weights) for a in (0.1, 0.4, 1.0)]
+    assert counts == sorted(counts)
+    assert lay_out([1.0] * 12, Level(1e-6, 1.4, 6, 500)).kind == "sample"
+    assert lay_out([0.5, 1e-5], LEVEL).modes(2) == 1
+
+
+def test_constants_multiply_the_points() -> None:
+    points = make_points(2, lay_out([0.5, 0.5], LEVEL), {"b": bernoulli(0.25), "x": Normal(1.0, 4.0)}, LEVEL)
+    b, x, z = points.constants["b"], points.constants["x"], points.normals[0]
+    assert points.weights @ (b * x**2 * z**2) == pytest.approx(0.25 * 5, rel=1e-9)
+
+
+def test_a_sample_depends_on_its_seed_only() -> None:
+    one, same, other = (make_points(8, Layout("sample"), {}, Level(1e-3, 1.4, 6, 1000, seed)) for seed in (3, 3, 4))
+    assert (one.normals == same.normals).all()
+    assert not (one.normals == other.normals).all()
+    assert np.cos(one.normals[0]).mean() == pytest.approx(math.exp(-0.5), abs=1e-2)
+
+
+@pytest.mark.parametrize("way", ["sharp", "modes", "constants", "sample"])
+def test_a_refined_level_is_finer_in_its_way(way: str) -> None:
+    level = make_level(1e-4, 0)
+    finer = refine(level, way)
+    assert finer.sharp <= level.sharp
+    assert finer.accuracy <= level.accuracy
+    assert finer.constants >= level.constants
+    assert finer.most >= level.most
+    assert finer != level
+
+
+def test_levels_grow_with_the_accuracy() -> None:
+    rough, fine = make_level(1e-2, 0), make_level(1e-5, 0)
+    assert fine.accuracy < rough.accuracy
+    assert fine.constants > rough.constants
+    assert fine.most > rough.most
