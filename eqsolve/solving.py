@@ -179,7 +179,7 @@ def solve(
     if isinstance(model, Flow):
         model, settings = _mean_field(model, settings)
     if isinstance(model, Singularity):
-        from eqsolve.solvers.singularity.law import bind_singularity
+        from eqsolve.passes.routing import bind_singularity
 
         binding: Binding = bind_singularity(model, settings)
     else:
@@ -339,9 +339,15 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         solver = solvers[name]
         return solver.solve(binder.plan(values), values, options)
     if name == "fixed_point":
-        from eqsolve.solvers.fixed_point.solve import solve_fixed_point
+        from eqsolve.compile.values import binder_of
+        from eqsolve.solvers.fixed_point.solve import FixedPointSolver
 
-        return solve_fixed_point(binding, options)
-    from eqsolve.solvers.singularity.solve import solve_singularity
+        reader = binder_of(binding.model)
+        numbers = reader.take(binding)
+        return FixedPointSolver().solve(reader.plan(numbers), numbers, options)
+    from eqsolve.compile.values import binder_of
+    from eqsolve.solvers.singularity.solve import SingularitySolver
 
-    return solve_singularity(binding, options)  # type: ignore[arg-type]
+    reader = binder_of(binding.model)
+    numbers = reader.take(binding)
+    return SingularitySolver().solve(reader.plan(numbers), numbers, options)

@@ -29,8 +29,8 @@ SYMBOLIC = ("sympy", "eqsolve.language", "eqsolve.passes")
 KNOWN = {  # still to be mended
     "eqsolve.numerics.quadrature",
     "eqsolve.numerics.quadrature_rows",
-    "eqsolve.solvers.fixed_point.follow",
-    "eqsolve.solvers.fixed_point.iterate",
+    "eqsolve.curves.follow",
+    "eqsolve.curves.iterate",
     "eqsolve.solvers.fixed_point.newton",
     "eqsolve.solvers.fixed_point.precise",
     "eqsolve.solvers.fixed_point.problem",

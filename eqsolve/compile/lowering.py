@@ -138,7 +138,7 @@ def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared:
     else:
         common, reduced = cse(bodies, symbols=numbered_symbols("c_"), list=False) if shared else ([], bodies)
     lines = [f"def lowered({', '.join(item.name for item in arguments)}):"]
-    lines += [f"    {name} = {printer.doprint(expr)}" for name, expr in common]
+    lines += [f"    {printer.doprint(name)} = {printer.doprint(expr)}" for name, expr in common]
     lines.append(f"    return [{', '.join(printer.doprint(expr) for expr in reduced)}]")
     return "\n".join(lines)
 

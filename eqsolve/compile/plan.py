@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
 from eqsolve.language.symbols import Function, Parameter
@@ -134,10 +135,26 @@ def _two_time(plan: Plan) -> Any:
     return compile_system(plan.model, plan.parameters)
 
 
+def _fixed_point(plan: Plan) -> Any:
+    from eqsolve.compile.fixed_point_program import FixedPointProgram
+
+    assert isinstance(plan.model, FixedPoint)
+    return FixedPointProgram(plan.model)
+
+
+def _singularity(plan: Plan) -> Any:
+    from eqsolve.compile.singularity import SingularityProgram
+
+    assert isinstance(plan.model, Singularity)
+    return SingularityProgram(plan.model)
+
+
 FORMS: dict[str, Callable[[Plan], Any]] = {
     "stochastic": _stochastic,
     "discrete stochastic": _discrete_stochastic,
     "operators": _operators,
     "two_time": _two_time,
+    "fixed_point": _fixed_point,
+    "singularity": _singularity,
 }
 """How a plan is compiled for each form of solver."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.laplace.densities import Part, density_parts, legendre_panels, precise_rule_of, split
+from eqsolve.laplace.extremes import law_extremes, law_ladders
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Law
 
@@ -122,8 +123,6 @@ class LawSource:
 
     def ladders(self) -> list[dict[str, Array]]:
         """Return values that go out to the ends of the support of each variable, with the others at some place of theirs."""
-        from eqsolve.laplace.support import law_ladders
-
         usual = {name: self._usual(name) for name in self.laws}
         return [
             {key: ladder if key == name else np.full(len(ladder), usual[key]) for key in self.laws}
@@ -156,8 +155,6 @@ class LawSource:
 
     def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
         """Return where functions of the variables are smallest and largest over the whole support."""
-        from eqsolve.laplace.support import law_extremes
-
         return law_extremes({name: law.numeric() for name, law in self.laws.items()}, function)
 
 

@@ -1,102 +1,23 @@
-"""Denominators over the whole support of a law: where they are smallest, and whether they vanish however far right p lies.
+"""Whether denominators vanish over the support of a law however far right p lies.
 
-A rule has points where a law has weight. A transform is singular wherever a random denominator vanishes on the support,
-however improbable that is; and where a denominator vanishes for p arbitrarily far right, there is no half plane in which the
+Where a denominator vanishes for p arbitrarily far right, there is no half plane in which the
 transform is analytic: what it stands for grows faster than any exponential, or has no mean, and there is no finite rate.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-
 import numpy as np
-from sympy import Poly, lambdify
 
+from eqsolve.compile.transforms import Denominator
 from eqsolve.errors import SolverError
-from eqsolve.laplace.densities import Part, density_parts
-from eqsolve.laplace.implicit import ImplicitTransform, Prepared
+from eqsolve.laplace.implicit import Prepared
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.laws import Law
 
-__all__ = ["law_extremes", "law_ladders", "refuse_divergent", "refuse_unbounded"]
+__all__ = ["refuse_divergent", "refuse_unbounded"]
 
-_STEPS = 10.0 ** np.arange(-1, 150.5, 0.5)  # outwards to an infinite end, or, one over it, towards a point
-_LOOK = 305  # points of a density looked at first
-_CLOSER = 7  # how often the neighbourhood of the best is looked at again, thirty times closer each time
 _GROWS = 1.2  # the root of a denominator has no bound when it still grows so much along the last two fifths of a ladder
 _TAIL = 1e-8  # share of an expectation at the end of its rule from which on it is not known to converge
 _FAR = np.geomspace(1e-3, 1e12, 400)
-
-
-def law_ladders(law: Law) -> list[Array]:
-    """Return sequences of values that go out to the infinite ends of a law's support, and to 0 and finite ends from inside."""
-    made = []
-    for part in density_parts(law):
-        low, high = (float(end) for end in part.support)
-        for end, sign in ((low, -1.0), (high, 1.0)):
-            made.append(sign * _STEPS if np.isinf(end) else end - sign / _STEPS)
-        made += [sign / _STEPS for sign in (1.0, -1.0)]
-        made = [ladder[(ladder >= low) & (ladder <= high)] for ladder in made[-4:]] + made[:-4]
-    return [ladder for ladder in made if len(ladder) > 20]
-
-
-def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array]], list[Array]]) -> dict[str, Array]:
-    """Return where functions of independent variables are smallest and largest over the support of their laws.
-
-    One of them may have a density; it is looked at on a grid, and again around the best places, ever closer.
-    """
-    smooth = [name for name, law in laws.items() if density_parts(law)]
-    atoms = {name: np.array([float(value) for value, _ in law.atoms_of()]) for name, law in laws.items()}
-    if len(smooth) != 1:
-        return {}
-    (name,) = smooth
-    others = [key for key in laws if key != name]
-    fixed = [dict(zip(others, values, strict=True)) for values in itertools.product(*(atoms[key] for key in others))]
-    found: dict[str, list[float]] = {key: [] for key in laws}
-    for given in fixed:
-        for point, places in _lines(laws[name]):
-            def look(y: Array, point: Any = point, given: Mapping[str, float] = given) -> tuple[list[Array], Array]:
-                x = point(y) * np.ones_like(y)
-                return function({name: x, **{key: np.full(len(x), value) for key, value in given.items()}}), x
-
-            for value in _best(look, places):
-                for key in laws:
-                    found[key].append(value if key == name else given[key])
-    return {key: np.array(column) for key, column in found.items()}
-
-
-def _at(part: Part, y: Array) -> Array:
-    return np.asarray(part.point(y, np))
-
-
-def _lines(law: Law) -> Iterator[tuple[Any, Array]]:
-    for part in density_parts(law):
-        yield functools.partial(_at, part), np.linspace(float(part.low), float(part.high), _LOOK)
-    for ladder in law_ladders(law):
-        yield np.asarray, np.sort(ladder)
-
-
-@np.errstate(all="ignore")
-def _best(look: Callable[[Array], tuple[list[Array], Array]], places: Array) -> list[float]:
-    """Return the values at which each column is smallest, and largest."""
-    made = []
-    for k, column in enumerate(look(places)[0]):
-        for sign in (1.0, -1.0):
-            score = np.where(np.isfinite(column), sign * column, np.inf)
-            place = int(np.argmin(score))
-            low, high = places[max(place - 1, 0)], places[min(place + 1, len(places) - 1)]
-            centre = places[place]
-            for _ in range(_CLOSER):
-                near = np.append(np.linspace(low, high, 65), centre)
-                tried = look(near)[0][k]
-                centre = near[int(np.argmin(np.where(np.isfinite(tried), sign * tried, np.inf)))]
-                width = (high - low) / 30
-                low, high = max(centre - width, places[0]), min(centre + width, places[-1])
-            made.append(float(look(np.array([centre]))[1][0]))
-    return made
 
 
 @np.errstate(all="ignore")
@@ -106,13 +27,12 @@ def refuse_unbounded(prepared: Prepared, R: float = 1e-12) -> None:
     if bundle is None or not hasattr(prepared.source, "ladders"):
         return
     inner, _ = bundle.functions("numpy")
-    polynomials = _polynomials(prepared.transform)
     usual = [float(np.median(column)) for column in prepared._distance_columns]
     for values in prepared.source.ladders():
         columns = prepared._distance_statics(values)
-        for index, polynomial in enumerate(polynomials):
-            if polynomial is not None:
-                table = polynomial(R, *prepared.floats, *columns)
+        for index, denominator in enumerate(prepared.transform.denominators):
+            if denominator.coefficients is not None:
+                table = denominator.coefficients(R, *prepared.floats, *columns)
                 roots = _rightmost_roots(np.array([np.broadcast_to(c, columns[0].shape) for c in table]))
             else:
                 sign = np.sign(inner(R, _FAR, *prepared.floats, *usual)[index])[-1]
@@ -120,17 +40,7 @@ def refuse_unbounded(prepared: Prepared, R: float = 1e-12) -> None:
                 there = [np.sign(inner(R, _FAR, *prepared.floats, *(c[i] for c in columns))[index]) for i in steps]
                 roots = np.array([_last_other(row * np.ones_like(_FAR), sign) for row in there])
             if _without_bound(roots):
-                raise SolverError(_words(prepared, index))
-
-
-@functools.lru_cache(maxsize=64)
-def _polynomials(transform: ImplicitTransform) -> list[Any]:
-    """Return the coefficients of each denominator in powers of p, as a function; None where it is no polynomial."""
-    assert transform._distances is not None
-    arguments, bodies = transform._distances._arguments
-    p = transform.variable
-    rest = [item for item in arguments if item != p]
-    return [lambdify(rest, Poly(b, p).all_coeffs(), ["scipy", "numpy"]) if b.is_polynomial(p) else None for b in bodies]
+                raise SolverError(_words(prepared, denominator))
 
 
 def _rightmost_roots(coefficients: Array) -> Array:
@@ -178,14 +88,13 @@ def refuse_divergent(prepared: Prepared, points: tuple[tuple[float, float], ...]
     )
 
 
-def _words(prepared: Prepared, index: int) -> str:
+def _words(prepared: Prepared, denominator: Denominator) -> str:
     laws = getattr(prepared.source, "laws", {})
-    denominator = prepared.transform.denominators[index]
-    names = [item.name for item in prepared.transform.randoms if item in denominator.free_symbols]
+    names = denominator.randoms
     which = " and ".join(f"`{name}`" + (f" ~ {laws[name]}" if name in laws else "") for name in names)
     other = f", or give `{names[0]}` a law of bounded support such as Uniform(0, 1)" if names[0] in laws else ""
     return (
-        f"there is no finite rate: over the support of {which} the denominator `{denominator}` vanishes for "
+        f"there is no finite rate: over the support of {which} the denominator `{denominator.text}` vanishes for "
         f"{prepared.transform.variable} arbitrarily far right, so that the transform is analytic in no half plane; what it "
         "stands for grows faster than any exponential, or has no mean. Write a denominator that is bounded below, as with "
         f"{names[0]}**2 in place of {names[0]}{other}"
