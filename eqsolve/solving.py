@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from eqsolve.arguments import callback, checked, flag, number, pairs, path, table, text
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.binding import Binding, bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
 from eqsolve.language.system import System

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, table, text
-from eqsolve.arguments import model as read_model
 from eqsolve.compile.fixed_point_program import FixedPointProgram
 from eqsolve.compile.values import binder_of
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import read_value
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.law import Law
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.passes.routing import bind_routed, case_of
 from eqsolve.results.result import Result

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, number, table, whole
-from eqsolve.arguments import model as read_model
 from eqsolve.compile.values import binder_of
 from eqsolve.errors import UsageError
 from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Unknown
 from eqsolve.numerics.quadrature import expectations

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, names, number, pair, text, whole
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.law import Law
+from eqsolve.language.loading import read_model
 from eqsolve.numerics.arrays import Array
 
 __all__ = ["FittedRate", "RateCurve", "fit_rate", "rate_curve"]

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, number, text, whole
-from eqsolve.arguments import model as read_model
 from eqsolve.compile.bundles import Bundle
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.loading import read_model
 from eqsolve.numerics.arrays import Array
 
 __all__ = ["PathRates", "path_rates"]

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, whole
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import UsageError
 from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.numerics.arrays import Array
