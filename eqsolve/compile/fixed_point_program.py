@@ -54,7 +54,8 @@ class FixedPointProgram:
         dropped: tuple[int, ...],
     ) -> FixedPointPlan:
         declared = frozenset(name for name in self._gaussian if name not in values.given)
-        key = (self._branches.key(values), declared, extra, symbols, eliminate, held, dropped)
+        taken = self._branches.key(values.numbers, lambda: values.exact().values)
+        key = (taken, declared, extra, symbols, eliminate, held, dropped)
         if key not in self._plans:
             while len(self._plans) >= _KEPT:
                 self._plans.pop(next(iter(self._plans)))

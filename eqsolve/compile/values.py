@@ -13,7 +13,8 @@ from typing import Any
 
 from sympy import Expr
 
-from eqsolve.compile.branches import Branches
+from eqsolve.compile.branches import Branches, is_plain
+from eqsolve.compile.keeping import kept_by_model
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.errors import EqsolveError
@@ -86,7 +87,7 @@ class Binder:
 
     def _quickly(self, settings: Mapping[str, Any]) -> Values | None:
         """Return the numbers where all settings are plain ones inside their domains and no law depends on them."""
-        if any(name not in self._free or not _is_plain(value) for name, value in settings.items()):
+        if any(name not in self._free or not is_plain(value) for name, value in settings.items()):
             return None
         if self._base is None:
             self._prepare(settings)
@@ -108,7 +109,7 @@ class Binder:
         own = self._quickly({name: value for name, value in settings.items() if name in self._names})
         if own is None:
             return None
-        key = self._sources.key(own)
+        key = self._sources.key(own.numbers, lambda: own.exact().values)
         if key not in self._behind:
             exact = own.exact().values
             for condition, model in law_models(self.model):  # type: ignore[arg-type]
@@ -173,10 +174,6 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)  # numpy's floats are floats
-
-
 @dataclass(frozen=True)
 class _Domain:
     """The interval a parameter may lie in; open at zero if it has a strict sign."""
@@ -217,15 +214,5 @@ def _sides(model: Model, relation: Any) -> Lowered:
     return lower([relation.lhs, relation.rhs], [], list(model.parameters))
 
 
-_BINDERS: dict[int, Binder] = {}
-_KEPT = 128
-
-
-def binder_of(model: Model) -> Binder:
-    """Return the binder of a model; the last ones are kept, by identity, since comparing models is symbolic work."""
-    known = _BINDERS.get(id(model))
-    if known is None or known.model is not model:
-        known = _BINDERS[id(model)] = Binder(model)
-        while len(_BINDERS) > _KEPT:
-            del _BINDERS[next(iter(_BINDERS))]
-    return known
+binder_of = kept_by_model(Binder)
+"""Return the binder of a model; the last ones are kept."""

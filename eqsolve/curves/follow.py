@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, table, text
+from eqsolve.compile.cases import case_of
 from eqsolve.compile.fixed_point_program import FixedPointProgram
 from eqsolve.compile.values import binder_of
 from eqsolve.errors import SolverError, UsageError
@@ -16,7 +17,7 @@ from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.law import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.passes.routing import bind_routed, case_of
+from eqsolve.passes.routing import bind_routed
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
 

@@ -284,11 +284,11 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
+    from eqsolve.compile.cases import case_of
     from eqsolve.compile.values import binder_of
     from eqsolve.language.binding import read_value
     from eqsolve.language.fixed_point import Cases, Singularity
     from eqsolve.passes.check.check import check
-    from eqsolve.passes.routing import case_of
     from eqsolve.solvers.options import read_region
     from eqsolve.solvers.singularity.solve import find
 

@@ -23,7 +23,6 @@ __all__ = [
     "SingularityBinding",
     "bind_routed",
     "bind_singularity",
-    "case_of",
     "check_routed",
     "is_found",
     "law_models",
@@ -80,17 +79,11 @@ def _check_behind(behind: tuple[Model, ...], name: str, value: Any) -> None:
     raise problem
 
 
-def case_of(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapping[str, Any]]:
-    """Return the model that the settings select, and those of them that concern it."""
-    while isinstance(model, Cases):
-        chosen = select_case(model, settings)
-        model, settings = chosen.model, chosen.settings
-    return model, settings
-
-
 def bind_routed(model: Model, settings: Mapping[str, Any]) -> Binding:
     """Return a model with all its settings bound, those of the models behind it where they belong."""
-    model, settings = case_of(model, settings)
+    if isinstance(model, Cases):
+        chosen = select_case(model, settings)
+        return bind_routed(chosen.model, chosen.settings)
     if isinstance(model, Singularity):
         return bind_singularity(model, settings)
     return bind(model, settings)
