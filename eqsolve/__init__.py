@@ -22,8 +22,8 @@ _HOMES = {
     "eqsolve.explaining": "explain",
     "eqsolve.solving": "solve",
     "eqsolve.validation.validate": "Validation validate",
-    "eqsolve.solvers.fixed_point.follow": "follow",
-    "eqsolve.solvers.fixed_point.iterate": "iterate",
+    "eqsolve.curves.follow": "follow",
+    "eqsolve.curves.iterate": "iterate",
     "eqsolve.results.result": "Result",
     "eqsolve.results.archive": "open",
     "eqsolve.sweeping.run": "sweep",
@@ -35,6 +35,8 @@ _WHERE = {name: module for module, names in _HOMES.items() for name in names.spl
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
+    from eqsolve.curves.follow import follow
+    from eqsolve.curves.iterate import iterate
     from eqsolve.curves.rates import fit_rate, rate_curve
     from eqsolve.curves.relaxation import path_rates
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
@@ -64,8 +66,6 @@ if TYPE_CHECKING:
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
     from eqsolve.results.result import Result
-    from eqsolve.solvers.fixed_point.follow import follow
-    from eqsolve.solvers.fixed_point.iterate import iterate
     from eqsolve.solving import solve
     from eqsolve.sweeping.run import sweep
     from eqsolve.validation.validate import Validation, validate

@@ -19,8 +19,8 @@ __all__ = [
     "callback",
     "checked",
     "flag",
+    "got",
     "list_of",
-    "model",
     "names",
     "number",
     "numbers",
@@ -59,7 +59,7 @@ def checked(**readers: Reader) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]
     return decorate
 
 
-def _got(value: Any) -> str:
+def got(value: Any) -> str:
     shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:40]}..."
     return shown if isinstance(value, str | int | float | None) else f"{shown} ({type(value).__name__})"
 
@@ -71,7 +71,7 @@ def number(value: Any, what: str) -> float:
     except (TypeError, ValueError, OverflowError):
         made = math.nan
     if not math.isfinite(made):
-        raise UsageError(f"{what}= takes a finite number, got {_got(value)}")
+        raise UsageError(f"{what}= takes a finite number, got {got(value)}")
     return made
 
 
@@ -85,7 +85,7 @@ def whole(least: int, most: int | None = None) -> Reader:
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
             reach = f"from {least} to {most}" if most is not None else f"of at least {least}"
-            raise UsageError(f"{what}= takes a whole number {reach}, got {_got(value)}") from None
+            raise UsageError(f"{what}= takes a whole number {reach}, got {got(value)}") from None
         return int(made)
 
     return read
@@ -94,7 +94,7 @@ def whole(least: int, most: int | None = None) -> Reader:
 def text(value: Any, what: str) -> str:
     """Return a text."""
     if not isinstance(value, str):
-        raise UsageError(f"{what}= takes a text, got {_got(value)}")
+        raise UsageError(f"{what}= takes a text, got {got(value)}")
     return value
 
 
@@ -103,7 +103,7 @@ def one_of(*words: str) -> Reader:
 
     def read(value: Any, what: str) -> str:
         if not isinstance(value, str) or value not in words:
-            raise UsageError(f"{what}= takes {' or '.join(map(repr, words))}, got {_got(value)}")
+            raise UsageError(f"{what}= takes {' or '.join(map(repr, words))}, got {got(value)}")
         return value
 
     return read
@@ -112,18 +112,18 @@ def one_of(*words: str) -> Reader:
 def flag(value: Any, what: str) -> bool:
     """Return True or False."""
     if not isinstance(value, bool | int) or value not in (0, 1):
-        raise UsageError(f"{what}= takes True or False, got {_got(value)}")
+        raise UsageError(f"{what}= takes True or False, got {got(value)}")
     return bool(value)
 
 
 def list_of(value: Any, what: str) -> list[Any]:
     """Return a list of whatever is given one after the other."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise UsageError(f"{what}= takes a list of values, got {_got(value)}")
+        raise UsageError(f"{what}= takes a list of values, got {got(value)}")
     try:
         return list(value)
     except TypeError:  # an array without dimensions
-        raise UsageError(f"{what}= takes a list of values, got {_got(value)}") from None
+        raise UsageError(f"{what}= takes a list of values, got {got(value)}") from None
 
 
 def numbers(value: Any, what: str) -> list[float]:
@@ -141,7 +141,7 @@ def pair(value: Any, what: str) -> tuple[float, float]:
     """Return two numbers."""
     entries = list_of(value, what)
     if len(entries) != 2:
-        raise UsageError(f"{what}= takes two numbers, got {_got(value)}")
+        raise UsageError(f"{what}= takes two numbers, got {got(value)}")
     return (number(entries[0], what), number(entries[1], what))
 
 
@@ -153,7 +153,7 @@ def pairs(value: Any, what: str) -> list[tuple[float, float]]:
 def table(value: Any, what: str) -> dict[str, Any]:
     """Return values by name."""
     if not isinstance(value, Mapping):
-        raise UsageError(f"{what}= takes values by name, such as {{'alpha': 0.3}}, got {_got(value)}")
+        raise UsageError(f"{what}= takes values by name, such as {{'alpha': 0.3}}, got {got(value)}")
     for name in value:
         text(name, f"a name in {what}")
     return dict(value)
@@ -166,7 +166,7 @@ def path(value: Any, what: str) -> str:
     except TypeError:
         made = None
     if not isinstance(made, str):
-        raise UsageError(f"{what}= takes the path of a file, got {_got(value)}")
+        raise UsageError(f"{what}= takes the path of a file, got {got(value)}")
     return made
 
 
@@ -177,9 +177,9 @@ def callback(value: Any, what: str) -> Callable[..., Any]:
     except ValueError:  # one that does not tell what it takes
         pass
     except TypeError:
-        raise UsageError(f"{what}= takes a function of (done, total, text), got {_got(value)}") from None
+        raise UsageError(f"{what}= takes a function of (done, total, text), got {got(value)}") from None
     if isinstance(value, type):
-        raise UsageError(f"{what}= takes a function of (done, total, text), got {_got(value)}")
+        raise UsageError(f"{what}= takes a function of (done, total, text), got {got(value)}")
     made: Callable[..., Any] = value
     return made
 
@@ -189,19 +189,7 @@ def offers(method: str, example: str) -> Reader:
 
     def read(value: Any, what: str) -> Any:
         if not callable(getattr(value, method, None)) or isinstance(value, type):
-            raise UsageError(f"{what}= takes {example}, got {_got(value)}")
+            raise UsageError(f"{what}= takes {example}, got {got(value)}")
         return value
 
     return read
-
-
-def model(value: Any, what: str) -> Any:
-    """Return a model, loaded if it is given by its name or its file."""
-    from eqsolve.language.loading import load
-    from eqsolve.language.model import Model
-
-    if isinstance(value, str | os.PathLike):
-        return load(os.fspath(value))
-    if not isinstance(value, Model):
-        raise UsageError(f"{what}= takes a model, its name or the path of its file, got {_got(value)}")
-    return value

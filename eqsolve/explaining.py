@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from eqsolve.arguments import checked, flag, number, text
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import EqsolveError, ModelError
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import Chosen, Explanation

@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from eqsolve.arguments import callback, checked, flag, number, pairs, path, table, text
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.binding import Binding, bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
 from eqsolve.language.system import System
@@ -183,7 +183,7 @@ def solve(
     if isinstance(model, Flow):
         model, settings = _mean_field(model, settings)
     if isinstance(model, Singularity):
-        from eqsolve.solvers.singularity.law import bind_singularity
+        from eqsolve.passes.routing import bind_singularity
 
         binding: Binding = bind_singularity(model, settings)
     else:
@@ -361,9 +361,15 @@ def _run(name: str, binding: Binding, options: Options) -> Result:
         solver = solvers[name]
         return solver.solve(binder.plan(values), values, options)
     if name == "fixed_point":
-        from eqsolve.solvers.fixed_point.solve import solve_fixed_point
+        from eqsolve.compile.values import binder_of
+        from eqsolve.solvers.fixed_point.solve import FixedPointSolver
 
-        return solve_fixed_point(binding, options)
-    from eqsolve.solvers.singularity.solve import solve_singularity
+        reader = binder_of(binding.model)
+        numbers = reader.take(binding)
+        return FixedPointSolver().solve(reader.plan(numbers), numbers, options)
+    from eqsolve.compile.values import binder_of
+    from eqsolve.solvers.singularity.solve import SingularitySolver
 
-    return solve_singularity(binding, options)  # type: ignore[arg-type]
+    reader = binder_of(binding.model)
+    numbers = reader.take(binding)
+    return SingularitySolver().solve(reader.plan(numbers), numbers, options)

@@ -10,7 +10,7 @@ import networkx as nx
 
 ROOT = Path(__file__).resolve().parents[1]
 ORDER = [  # a room may import itself, its neighbours in the row, and earlier rows
-    ["errors", "_version", "verbs"],  # `verbs` names later stages in text: see its docstring
+    ["errors", "_version", "verbs", "arguments"],  # `verbs` names later stages in text: see its docstring
     ["numerics", "spectra", "files"],
     ["language", "laws"],
     ["passes"],
@@ -18,7 +18,7 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
     ["laplace", "results"],  # a result is what every solver fills in
     ["solvers"],
     ["microscopic", "plotting", "curves", "phases"],
-    ["solving"],
+    ["solving", "explaining"],
     ["sweeping", "validation"],
     ["eqsolve"],  # the public names
     ["figures", "tools"],
@@ -26,20 +26,7 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
 ]
 RANK = {room: place for place, row in enumerate(ORDER) for room in row}
 SYMBOLIC = ("sympy", "eqsolve.language", "eqsolve.passes")
-KNOWN = {  # still to be mended
-    "eqsolve.numerics.quadrature",
-    "eqsolve.numerics.quadrature_rows",
-    "eqsolve.solvers.fixed_point.follow",
-    "eqsolve.solvers.fixed_point.iterate",
-    "eqsolve.solvers.fixed_point.newton",
-    "eqsolve.solvers.fixed_point.precise",
-    "eqsolve.solvers.fixed_point.problem",
-    "eqsolve.solvers.fixed_point.search",
-    "eqsolve.solvers.fixed_point.sensitivity",
-    "eqsolve.solvers.fixed_point.solve",
-    "eqsolve.solvers.singularity.law",
-    "eqsolve.solvers.singularity.solve",
-}
+KNOWN: set[str] = set()
 
 
 def _name(path: Path) -> str:

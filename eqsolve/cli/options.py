@@ -92,7 +92,7 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
 def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     """Return the model with the named parameters and laws put in; those of models behind it do not show."""
     from eqsolve.language.binding import bind_some
-    from eqsolve.routing import check_routed
+    from eqsolve.passes.routing import check_routed
 
     check_routed(model, settings)
     names = {item.name for item in (*model.parameters, *model.randoms)}

@@ -1,12 +1,13 @@
 """A fixed point as numpy functions: stages (roots and switches), integrands, their derivatives, both sides of equations.
 
 Everything is a function of one list of arguments: parameters, remaining unknowns, standard normal variables, random
-constants, then one value per stage. Functions are made when first used and kept with the plan; plans are kept by model.
+constants, then one value per stage. Functions are made when first asked for and kept with the plan; plans are kept with
+the model, one per set of branches its numbers select.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -17,120 +18,195 @@ from sympy.core.power import Pow
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from eqsolve.compile.increasing import increasing_roots
-from eqsolve.compile.lowering import as_function
+from eqsolve.compile.lowering import Lowered, Module, as_function
 from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.fixed_point import FixedPoint
-from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Parameter, Unknown
+from eqsolve.language.symbols import Unknown
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.domains import Domain
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
-from eqsolve.passes.forms.reduction import Reduced, branch_key, hold, reduce_fixed_point
+from eqsolve.passes.forms.reduction import Reduced
 
-__all__ = ["Plan", "compile_fixed_point"]
-
-Lowered = Callable[..., list[Any]]
-
-_PLANS: dict[Any, Plan] = {}
-_KEPT = 64
+__all__ = ["FixedPointPlan", "domain_of"]
 
 
-def compile_fixed_point(
-    model: FixedPoint,
-    values: Mapping[Parameter, Expr],
-    given: frozenset[str],
-    extra: tuple[Expr, ...] = (),
-    symbols: tuple[Parameter, ...] = (),
-    *,
-    eliminate: bool = True,
-    held: tuple[Unknown, ...] = (),
-    dropped: tuple[int, ...] = (),
-) -> Plan:
-    """Return the plan of a model for the branches its parameters select, made once.
+def domain_of(item: Unknown) -> Domain:
+    """Return where an unknown may lie, in numbers."""
+    low, high = item.bounds
+    interval = None if low is None or high is None else (float(low), float(high))
+    sign = 1 if item.is_nonnegative else -1 if item.is_nonpositive else 0
+    return Domain(item.name, sign, interval, interval or ((0.0,) if sign and item.is_zero is None else ()))
 
-    ``given`` names random constants whose law the user replaced; ``extra`` are further integrands, which may
-    contain further ``symbols``, to be given as parameters. Without ``eliminate`` every unknown stays one. Unknowns that
-    are ``held`` are parameters too, given last, and as many of the reduced equations are ``dropped``.
+
+class FixedPointPlan:
+    """The compiled form of a fixed point; no numbers of a particular solve. Solvers know everything in it by name or place.
+
+    Attributes
+    ----------
+    name, location
+        Of the model.
+    parameters, smooth
+        Names of the parameters, and of those along which derivatives exist.
+    unknowns, declared
+        Domains of the remaining unknowns, and of all.
+    normals, constants, gaussians
+        Standard normal variables, random constants, and the Gaussian variables that the first stand for.
+    variables, randoms
+        Names of the variables, and of everything declared random.
+    means
+        How many expectations there are.
+    outputs
+        Names of eliminated unknowns and observables.
+    lefts, averaged, logarithmic
+        Of each equation: the unknown on its left if it is one, whether it contains an expectation, and whether its left side
+        is positive.
+    is_switch, switches
+        What each stage is, and the places of the switches among them.
     """
-    declared = frozenset(
-        item.name for item in model.randoms if isinstance(item.law, Normal) and item.name not in given
-    )
-    key = (model, branch_key(model, values), declared, extra, symbols, eliminate, held, dropped)
-    if key not in _PLANS:
-        while len(_PLANS) >= _KEPT:
-            _PLANS.pop(next(iter(_PLANS)))
-        reduced = reduce_fixed_point(model, values, declared, eliminate=eliminate)
-        _PLANS[key] = Plan(model, hold(reduced, held, dropped), extra, (*symbols, *held))
-    return _PLANS[key]
-
-
-class Plan:
-    """The compiled form of a fixed point; data and functions only, no numbers of a particular solve."""
 
     def __init__(
-        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...], symbols: tuple[Parameter | Unknown, ...]
+        self, model: FixedPoint, reduced: Reduced, extra: tuple[Expr, ...] = (), symbols: tuple[Basic, ...] = ()
     ) -> None:
-        self.model = model
-        self.reduced = reduced
-        self.parameters = (*model.parameters, *symbols)
-        self.unknowns = reduced.unknowns
-        self.normals = tuple(xi for xi, _ in reduced.gaussians.values())
-        self.constants = tuple(item for item in model.randoms if item.name not in reduced.gaussians)
+        self.name, self.location = model.name, model.location
+        self._model, self.reduced = model, reduced
+        self._unknowns = reduced.unknowns
+        self._parameters = (*model.parameters, *symbols)
+        self._normals = tuple(xi for xi, _ in reduced.gaussians.values())
+        self._constants = tuple(item for item in model.randoms if item.name not in reduced.gaussians)
+        self._take_apart(extra)
+        self._stand_ins = {item.name: item for item in (*self._parameters, *self._unknowns)}
+        self._arguments = (
+            *self._parameters, *self._unknowns, *self._normals, *self._constants, *(s.symbol for s in self._stages),
+        )  # fmt: skip
+        self.parameters = tuple(item.name for item in self._parameters)
+        self.smooth = tuple(item.name for item in self._parameters if not item.is_integer)
+        self.unknowns = tuple(domain_of(item) for item in self._unknowns)
+        self.declared = tuple(domain_of(item) for item in model.unknowns)
+        self.normals = tuple(item.name for item in self._normals)
+        self.constants = tuple(item.name for item in self._constants)
+        self.gaussians = tuple(reduced.gaussians)
+        self.variables = tuple(reduced.variables)
+        self.randoms = tuple(item.name for item in model.randoms)
+        self.means = len(self._integrands)
+        self.outputs = tuple(self._outputs)
+        self.lefts = tuple(eq.lhs.name if isinstance(eq.lhs, Unknown) else None for eq in reduced.equations)
+        self.averaged = tuple(bool(right.free_symbols & set(self._means)) for _, right in self._sides)
+        inner = {item: Dummy(item.name, positive=True) for item in self._unknowns if item.bounds[0] == 0}
+        self.logarithmic = tuple(bool(left.xreplace(inner).is_positive) for left, _ in self._sides)
+        self.is_switch = tuple(isinstance(stage, Switch) for stage in self._stages)
+        self.switches = tuple(place for place, switch in enumerate(self.is_switch) if switch)
+        randoms = frozenset((*self._normals, *self._constants))
+        self.linear = tuple(self._is_linear(place) for place in self.switches)
+        self.combinations = tuple(self._combinations(place) for place in self.switches)
+        self._tabled = tuple(self._places(stage) for stage in self._stages)
+        self.aligned, self._carriers = self._find_carriers()
+        self.carriers = len(self._carriers)
+        self.degree = max((_degree(expr, randoms) for expr in self._integrands), default=0)
+        used = frozenset[Basic]().union(*(f.free_symbols for f in self._integrands), *map(_reads, self._stages))
+        self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in used)
+        self._pieces: dict[Any, Lowered] = {}
+        self._tables: dict[int, Any] = {}
+
+    def _take_apart(self, extra: tuple[Expr, ...]) -> None:
+        """Give expectations names, and split what they and the variables contain into stages and smooth parts."""
+        reduced = self.reduced
         sides = [(eq.lhs, eq.rhs) for eq in reduced.equations]
-        self.outputs = {**{item.name: expr for item, expr in reduced.eliminated}, **reduced.observables}
-        everything = [*(side for pair in sides for side in pair), *self.outputs.values()]
+        outputs = {**{item.name: expr for item, expr in reduced.eliminated}, **reduced.observables}
+        everything = [*(side for pair in sides for side in pair), *outputs.values()]
         nodes = sorted({node for expr in everything for node in expr.atoms(E)}, key=str)
         integrands = [node.argument for node in nodes] + list(extra)
-        randoms = frozenset((*self.normals, *self.constants))
-        smooth, self.stages = take_apart([*integrands, *reduced.variables.values()], randoms)
-        self.integrands = smooth[: len(integrands)]
-        self.variables = dict(zip(reduced.variables, smooth[len(integrands) :], strict=True))
-        self.means = [Dummy(f"e{place}", real=True) for place in range(len(integrands))]
-        exchange = dict(zip(nodes, self.means, strict=False))
-        self.sides = [(left.xreplace(exchange), right.xreplace(exchange)) for left, right in sides]
-        self.outputs = {name: expr.xreplace(exchange) for name, expr in self.outputs.items()}
-        inner = {item: Dummy(item.name, positive=True) for item in self.unknowns if item.bounds[0] == 0}
-        self.logarithmic = [bool(left.xreplace(inner).is_positive) for left, _ in self.sides]
-        self.arguments = (
-            *self.parameters, *self.unknowns, *self.normals, *self.constants, *(s.symbol for s in self.stages),
-        )  # fmt: skip
-        self.switches = [s for s in self.stages if isinstance(s, Switch)]
-        self.aligned, self.carriers = self._carriers()
-        self.degree = max((_degree(expr, randoms) for expr in self.integrands), default=0)
-        self._cache: dict[Any, Any] = {}
+        randoms = frozenset((*self._normals, *self._constants))
+        smooth, self._stages = take_apart([*integrands, *reduced.variables.values()], randoms)
+        self._integrands = smooth[: len(integrands)]
+        self._variables = dict(zip(reduced.variables, smooth[len(integrands) :], strict=True))
+        self._means = [Dummy(f"e{place}", real=True) for place in range(len(integrands))]
+        exchange = dict(zip(nodes, self._means, strict=False))
+        self._sides = [(left.xreplace(exchange), right.xreplace(exchange)) for left, right in sides]
+        self._outputs = {name: expr.xreplace(exchange) for name, expr in outputs.items()}
 
     # --- lowering ----------------------------------------------------------------------------------------------
-    def lowered(self, key: Any, make: Callable[[], Sequence[Expr]], arguments: Sequence[Basic] | None = None) -> Lowered:
-        """Return a numpy function of the plan's arguments (or others) for expressions, made once per key."""
-        if key not in self._cache:
-            self._cache[key] = as_function(arguments if arguments is not None else self.arguments, list(make()))
-        return self._cache[key]
+    def piece(self, what: str, *detail: Any, module: Module = "numpy") -> Lowered:
+        """Return a function of the plan's arguments, made once.
 
-    def integrand_values(self) -> Lowered:
-        return self.lowered("integrands", lambda: self.integrands)
+        ======================= ================= ====================================================================
+        what                    detail            values
+        ======================= ================= ====================================================================
+        integrands              [place]           all, or one
+        integrand slopes        names             derivatives along unknowns and parameters, integrand by integrand
+        variables               names             their values
+        variable slopes         name              derivatives along every normal variable and random constant
+        switch, switch slopes   place, [names]    what changes sign; its derivatives along names, then as a variable's
+        target                  place             of a root: the value to be met, the ends of its domain
+        root                    place             of (y, arguments): the function and its derivative along y
+        directions                                gradients of the linear forms, form by form
+        sides, outputs                            of (parameters, unknowns, means): left sides, right sides; outputs
+        side slopes, ...        names             their derivatives along names, then along the means
+        variances, ... slopes   [names]           of (parameters, unknowns): variances of the Gaussian ``spreads``
+        ======================= ================= ====================================================================
+        """
+        key = (what, detail, module)
+        if key not in self._pieces:
+            arguments, expressions = self._piece(what, *detail)
+            self._pieces[key] = as_function(arguments, list(expressions), module)
+        return self._pieces[key]
 
-    def integrand_slopes(self, variables: tuple[Basic, ...]) -> Lowered:
-        """Return the derivatives of the integrands along each variable, integrand by integrand."""
-        return self.lowered(
-            ("slopes", variables), lambda: [d for f in self.integrands for d in self.totals(f, variables)]
-        )
+    def _piece(self, what: str, *detail: Any) -> tuple[Sequence[Basic], list[Expr]]:
+        scalars = (*self._parameters, *self._unknowns, *self._means)
+        axes = (*self._normals, *self._constants)
+        match what:
+            case "integrands":
+                return self._arguments, [self._integrands[place] for place in detail] or self._integrands
+            case "integrand slopes":
+                return self._arguments, [d for f in self._integrands for d in self._totals(f, self._along(detail))]
+            case "variables":
+                return self._arguments, [self._variable(name) for name in detail]
+            case "variable slopes":
+                return self._arguments, self._totals(self._variable(detail[0]), axes)
+            case "switch":
+                return self._arguments, [self._stages[detail[0]].expression]
+            case "switch slopes":
+                place, *names = detail
+                return self._arguments, self._totals(self._stages[place].expression, (*self._along(names), *axes))
+            case "target":
+                stage = self._stages[detail[0]]
+                return self._arguments, [stage.argument, *stage.domain]
+            case "root":
+                stage = self._stages[detail[0]]
+                y = stage.variable
+                return (y, *self._arguments), [stage.expression, stage.expression.diff(y)]
+            case "directions":
+                ones = {self._stages[place].symbol: S.One for place in self.switches}
+                return self._arguments, [form.subs(ones).diff(v) for form in self._carriers for v in axes]
+            case "sides":
+                return scalars, self._flat_sides
+            case "side slopes":
+                along = (*self._along(detail), *self._means)
+                return scalars, [side.diff(v) for side in self._flat_sides for v in along]
+            case "outputs":
+                return scalars, list(self._outputs.values())
+            case "output slopes":
+                along = (*self._along(detail), *self._means)
+                return scalars, [expr.diff(v) for expr in self._outputs.values() for v in along]
+        variances = [self.reduced.gaussians[name][1] for name in self.spreads]
+        if what == "variance slopes":
+            variances = [item.diff(v) for item in variances for v in self._along(detail)]
+        return (*self._parameters, *self._unknowns), variances
 
-    def variable_values(self, names: tuple[str, ...]) -> Lowered:
-        return self.lowered(("variables", names), lambda: [self.variable(name) for name in names])
+    @property
+    def _flat_sides(self) -> list[Expr]:
+        return [side for pair in zip(*self._sides, strict=True) for side in pair]
 
-    def variable_slopes(self, name: str) -> Lowered:
-        """Return the derivatives of a variable along every normal variable and random constant."""
-        return self.lowered(
-            ("variable slopes", name), lambda: self.totals(self.variable(name), (*self.normals, *self.constants))
-        )
+    def _along(self, names: Sequence[str]) -> tuple[Basic, ...]:
+        return tuple(self._stand_ins[name] for name in names)
 
-    def variable(self, name: str) -> Expr:
-        if name in self.variables:
-            return self.variables[name]
-        random = next(item for item in self.model.randoms if item.name == name)
+    def _variable(self, name: str) -> Expr:
+        if name in self._variables:
+            return self._variables[name]
+        random = next(item for item in self._model.randoms if item.name == name)
         return self.reduced.mapping.get(random, random)
 
-    def totals(self, expr: Expr, variables: Sequence[Basic]) -> list[Expr]:
+    def _totals(self, expr: Expr, variables: Sequence[Basic]) -> list[Expr]:
         """Return total derivatives of a smooth expression, through the roots; switches are constant."""
         made = []
         for variable in variables:
@@ -143,41 +219,11 @@ class Plan:
                         change += item.diff(symbol) * slope
                 return change
 
-            for stage in self.stages:
+            for stage in self._stages:
                 if isinstance(stage, Root):
                     moved[stage.symbol] = stage.derivative(total)
             made.append(total(expr))
         return made
-
-    def side_values(self) -> Lowered:
-        """Return a function of (parameters, unknowns, means): left sides, right sides."""
-        return self.lowered(
-            "sides", lambda: [side for pair in zip(*self.sides, strict=True) for side in pair], self.scalars
-        )
-
-    def side_slopes(self, variables: tuple[Basic, ...]) -> Lowered:
-        """Return derivatives of left and right sides along variables and means, in the order of ``side_values``."""
-        along = (*variables, *self.means)
-        return self.lowered(
-            ("side slopes", variables),
-            lambda: [side.diff(v) for pair in zip(*self.sides, strict=True) for side in pair for v in along],
-            self.scalars,
-        )
-
-    def output_values(self) -> Lowered:
-        return self.lowered("outputs", lambda: list(self.outputs.values()), self.scalars)
-
-    def output_slopes(self, variables: tuple[Basic, ...]) -> Lowered:
-        along = (*variables, *self.means)
-        return self.lowered(
-            ("output slopes", variables),
-            lambda: [expr.diff(v) for expr in self.outputs.values() for v in along],
-            self.scalars,
-        )
-
-    @property
-    def scalars(self) -> tuple[Basic, ...]:
-        return (*self.parameters, *self.unknowns, *self.means)
 
     # --- stages ------------------------------------------------------------------------------------------------
     def run_stages(
@@ -195,137 +241,109 @@ class Plan:
         ``unknowns`` are the sets of unknowns (columns) among the arguments, ``owner`` says which of them each point has: with
         these, roots are found sooner. ``rough`` ones are quick.
         """
-        full = [*arguments, *([0.0] * len(self.stages))]
-        first, count = len(arguments), 0
-        for place, stage in enumerate(self.stages):
-            if isinstance(stage, Switch):
-                if signs is not None:
-                    full[first + place] = signs[count]
-                else:
-                    (inside,) = self.lowered(stage, lambda stage=stage: [stage.expression])(*full)  # type: ignore[misc]
-                    full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
-                count += 1
+        full = [*arguments, *([0.0] * len(self.is_switch))]
+        first, given = len(arguments), iter(signs if signs is not None else ())
+        for place, switch in enumerate(self.is_switch):
+            if not switch:
+                full[first + place] = self._root(place, full, size, unknowns, owner, rough)
+            elif signs is not None:
+                full[first + place] = next(given)
             else:
-                full[first + place] = self._root(stage, full, size, unknowns, owner, rough)
+                (inside,) = self.piece("switch", place)(*full)
+                full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
         return full
 
     def _root(
-        self,
-        stage: Root,
-        full: list[Any],
-        size: int,
-        unknowns: Array | None,
-        owner: Array | None,
-        rough: bool,
+        self, place: int, full: list[Any], size: int, unknowns: Array | None, owner: Array | None, rough: bool
     ) -> Array:
-        y = stage.variable
-        pair = self.lowered(
-            ("root", stage), lambda: [stage.expression, stage.expression.diff(y)], (y, *self.arguments)
-        )
-        target, low, high = self.lowered(("target", stage), lambda: [stage.argument, *stage.domain])(*full)
+        pair = self.piece("root", place)
+        target, low, high = self.piece("target", place)(*full)
         wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
         start = None
-        inside = self._tabled(stage)
-        if unknowns is not None and owner is not None and inside is not None and np.ndim(low) == np.ndim(high) == 0:
+        plain = self._tabled[place] is not None and np.ndim(low) == np.ndim(high) == 0
+        if unknowns is not None and owner is not None and plain:
             grid = first_grid(float(low), float(high), rough=rough)
-            start = self._starts(stage, inside, pair, grid, full, unknowns, owner, wanted)
-        arrays = [(place, entry) for place, entry in enumerate(full) if np.ndim(entry) and np.size(entry) == size]
+            start = self._starts(place, pair, grid, full, unknowns, owner, wanted)
+        arrays = [(k, entry) for k, entry in enumerate(full) if np.ndim(entry) and np.size(entry) == size]
 
         def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
             given = list(full)
             if len(places) < size:
-                for place, entry in arrays:
-                    given[place] = entry[places]
+                for k, entry in arrays:
+                    given[k] = entry[places]
             value, slope = pair(at, *given)
             return value, slope
 
         return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), start, rough=rough)
 
-    def _tabled(self, stage: Root) -> list[int] | None:
+    def _places(self, stage: Any) -> list[int] | None:
         """Return the places of the unknowns in the function of a root; None if it contains anything random."""
-        if ("tabled", stage) not in self._cache:
-            inside = stage.expression.free_symbols
-            plain = inside <= {stage.variable, *self.parameters, *self.unknowns}
-            self._cache["tabled", stage] = [k for k, u in enumerate(self.unknowns) if u in inside] if plain else None
-        found: list[int] | None = self._cache["tabled", stage]
-        return found
+        if isinstance(stage, Switch):
+            return None
+        inside = stage.expression.free_symbols
+        plain = inside <= {stage.variable, *self._parameters, *self._unknowns}
+        return [k for k, u in enumerate(self._unknowns) if u in inside] if plain else None
 
     def _starts(
-        self,
-        stage: Root,
-        inside: list[int],
-        pair: Lowered,
-        grid: Array,
-        full: list[Any],
-        unknowns: Array,
-        owner: Array,
-        target: Array,
+        self, place: int, pair: Lowered, grid: Array, full: list[Any], unknowns: Array, owner: Array, target: Array
     ) -> Array:
         """Return about where the roots are, from tables for the distinct sets of those unknowns that the function contains."""
-        first = len(self.parameters)
+        first, inside = len(self.parameters), self._tabled[place]
+        assert inside is not None
         if unknowns.shape[1] == 1 or not inside:
             distinct, which = unknowns[inside][:, :1], np.zeros(1, dtype=int)
         else:
             distinct, back = np.unique(unknowns[inside], axis=1, return_inverse=True)
             which = back.reshape(-1)[owner]
         key = (tuple(full[:first]), distinct.tobytes(), len(grid))
-        if self._cache.get(("table", stage), (None,))[0] != key:
+        if self._tables.get(place, (None,))[0] != key:
             given: list[Any] = [*full[:first], *([0.0] * (len(full) - first))]
-            for place, row in zip(inside, distinct, strict=True):
-                given[first + place] = row[:, None]
-            made = table(lambda y: pair(y, *given), grid, max(1, distinct.shape[1]))
-            self._cache["table", stage] = (key, made)
-        return table_starts(self._cache["table", stage][1], grid, which, target)
+            for k, row in zip(inside, distinct, strict=True):
+                given[first + k] = row[:, None]
+            self._tables[place] = (key, table(lambda y: pair(y, *given), grid, max(1, distinct.shape[1])))
+        return table_starts(self._tables[place][1], grid, which, target)
 
-    def switch_combinations(self, switch: Switch) -> list[tuple[int, ...]]:
+    def _combinations(self, place: int) -> list[tuple[int, ...]]:
         """Return the values that the switches inside a switch may take."""
-        if ("combinations", switch) not in self._cache:
-            inside = [s for s in self.switches if s.symbol in switch.expression.free_symbols]
-            self._cache["combinations", switch] = [
-                tuple(signs[inside.index(s)] if s in inside else 1 for s in self.switches)
-                for signs in product((1, -1), repeat=len(inside))
-            ]
-        return list(self._cache["combinations", switch])
+        symbols = self._stages[place].expression.free_symbols
+        inside = [k for k in self.switches if self._stages[k].symbol in symbols]
+        return [
+            tuple(signs[inside.index(k)] if k in inside else 1 for k in self.switches)
+            for signs in product((1, -1), repeat=len(inside))
+        ]
 
-    def is_linear(self, switch: Switch) -> bool:
+    def _is_linear(self, place: int) -> bool:
         """Whether a switch is linear in the random variables, so that its zeros are known at once."""
-        if ("linear", switch) not in self._cache:
-            roots = {s.symbol for s in self.stages if isinstance(s, Root)}
-            randoms = (*self.normals, *self.constants)
-            self._cache["linear", switch] = not switch.expression.free_symbols & roots and all(
-                not switch.expression.diff(item).free_symbols & set(randoms) for item in randoms
-            )
-        return bool(self._cache["linear", switch])
+        expr = self._stages[place].expression
+        roots = {s.symbol for s in self._stages if isinstance(s, Root)}
+        randoms = (*self._normals, *self._constants)
+        return not expr.free_symbols & roots and all(not expr.diff(v).free_symbols & set(randoms) for v in randoms)
 
     # --- the direction in which integrands are not polynomial ---------------------------------------------------
-    def _carriers(self) -> tuple[bool, list[Expr]]:
+    def _find_carriers(self) -> tuple[bool, list[Expr]]:
         """Return whether integrands are polynomials besides functions of linear forms, and these forms."""
-        randoms = {*self.normals, *self.constants}
+        randoms = {*self._normals, *self._constants}
         forms: list[Expr] = []
         simple = True
-        for stage in self.stages:
+        for stage in self._stages:
             forms += _linear_forms(stage.expression if isinstance(stage, Switch) else stage.argument, randoms)
             if isinstance(stage, Root) and (stage.expression.free_symbols | _symbols(stage.domain)) & randoms:
                 simple = False
-        for expr in (*self.integrands, *self.variables.values()):
+        for expr in (*self._integrands, *self._variables.values()):
             for node in expr.atoms(SympyFunction, Pow):
                 if isinstance(node, Piecewise) or (isinstance(node, Pow) and node.exp.is_Integer and node.exp > 0):
                     continue
                 for arg in node.args:
                     forms += _linear_forms(arg, randoms)
         forms = list(dict.fromkeys(forms))
-        roots = {s.symbol for s in self.stages if isinstance(s, Root)}
+        roots = {s.symbol for s in self._stages if isinstance(s, Root)}
         if any(form.diff(item).free_symbols & roots for form in forms for item in randoms):
             simple = False
         return simple, forms
 
-    def directions(self) -> Lowered:
-        """Return the gradients of the linear forms along normal variables and constants, form by form."""
-        along = (*self.normals, *self.constants)
-        ones = {s.symbol: S.One for s in self.switches}
-        return self.lowered(
-            "directions", lambda: [form.subs(ones).diff(v) for form in self.carriers for v in along]
-        )
+
+def _reads(stage: Root | Switch) -> set[Basic]:
+    return set((stage.expression if isinstance(stage, Switch) else stage.argument).free_symbols)
 
 
 def _linear_forms(expr: Basic, randoms: set[Basic]) -> list[Expr]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eqsolve.language.equations import Equation
+from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.model import Model, transform
 from eqsolve.language.nodes import Int
 from eqsolve.language.symbols import Function, Parameter
@@ -152,11 +153,27 @@ def _ode(plan: Plan) -> Any:
     return compile_ode(plan.model, plan.parameters)
 
 
+def _fixed_point(plan: Plan) -> Any:
+    from eqsolve.compile.fixed_point_program import FixedPointProgram
+
+    assert isinstance(plan.model, FixedPoint)
+    return FixedPointProgram(plan.model)
+
+
+def _singularity(plan: Plan) -> Any:
+    from eqsolve.compile.singularity import SingularityProgram
+
+    assert isinstance(plan.model, Singularity)
+    return SingularityProgram(plan.model)
+
+
 FORMS: dict[str, Callable[[Plan], Any]] = {
     "stochastic": _stochastic,
     "discrete stochastic": _discrete_stochastic,
     "operators": _operators,
     "two_time": _two_time,
     "ode": _ode,
+    "fixed_point": _fixed_point,
+    "singularity": _singularity,
 }
 """How a plan is compiled for each form of solver."""

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sympy import Expr
 
+from eqsolve.compile.branches import Branches, is_plain
+from eqsolve.compile.keeping import kept_by_model
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.plan import Plan, make_plan
-from eqsolve.language.binding import Binding, bind
+from eqsolve.errors import EqsolveError
+from eqsolve.language.binding import Binding, bind, read_value
+from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.model import Model
-from eqsolve.language.symbols import Parameter
+from eqsolve.language.symbols import Parameter, Random
+from eqsolve.language.system import System
 from eqsolve.numerics.laws import Law
 from eqsolve.passes.forms.structure import choosing_parameters
+from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found, law_models
 
 __all__ = ["Binder", "Values", "binder_of"]
 
@@ -29,12 +35,16 @@ class Values:
     """Numbers of the parameters and laws of the random constants, by name.
 
     ``settings`` is what results record; ``exact`` gives the same as exact numbers, for more digits than floats have.
+    ``given`` names the constants whose declared law was replaced, ``behind`` is the fixed point that gives a singularity its
+    laws.
     """
 
     numbers: Mapping[str, float]
     laws: Mapping[str, Law]
     settings: Mapping[str, float | str]
     exact: Callable[[], Binding]
+    given: frozenset[str] = frozenset()
+    behind: tuple[Plan, Values] | None = None
 
 
 class Binder:
@@ -42,52 +52,102 @@ class Binder:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.choosing = choosing_parameters(model)
+        self.choosing = choosing_parameters(model) if isinstance(model, System) else frozenset()
         self._names = {item.name: item for item in model.parameters}
         self._domains = {item.name: _Domain.of(item) for item in model.parameters}
         self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
-        self._conditions = [self._condition(item) for item in model.conditions]
-        self._default: Binding | None = None
+        self._conditions = [(type(item).__name__, _sides(model, item)) for item in model.conditions]
+        self._base: Values | None = None
         self._plans: dict[Any, Plan] = {}
-
-    def _condition(self, relation: Any) -> tuple[type, Lowered]:
-        return type(relation), lower([relation.lhs, relation.rhs], [], list(self.model.parameters))
+        self._sources: Branches | None = None
+        if isinstance(model, Singularity) and model.law_of:
+            self._sources = Branches(model, [condition for condition, _ in model.law_of])
+            self._behind: dict[Any, Model] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def read(self, settings: Mapping[str, Any]) -> Values:
         """Return the numbers for given settings; errors name the parameter, its domain and the nearest name."""
-        return self._quickly(settings) or self._exactly(settings)
+        quickly = self._quickly_routed if self._sources is not None else self._quickly
+        return quickly(settings) or self._exactly(settings)
 
     def _exactly(self, settings: Mapping[str, Any]) -> Values:
-        return self.take(bind(self.model, settings))
+        return self.take(bind_routed(self.model, settings))
 
     def take(self, binding: Binding) -> Values:
         """Return the numbers of a binding."""
         numbers = {item.name: float(value) for item, value in binding.values.items()}
-        laws = {item.name: law.numeric() for item, law in binding.laws.items()}
-        return Values(numbers, laws, binding.settings(), lambda: binding)
+        laws = {item.name: law.numeric() for item, law in binding.laws.items() if not law.free_symbols}
+        given = frozenset(item.name for item, law in binding.laws.items() if _replaced(item, law, binding))
+        behind = None
+        if isinstance(binding, SingularityBinding) and binding.law is not None:
+            binder = binder_of(binding.law.model)
+            there = binder.take(binding.law)
+            behind = (binder.plan(there), there)
+        return Values(numbers, laws, binding.settings(), lambda: binding, given, behind)
 
     def _quickly(self, settings: Mapping[str, Any]) -> Values | None:
         """Return the numbers where all settings are plain ones inside their domains and no law depends on them."""
-        if any(name not in self._free or not _is_plain(value) for name, value in settings.items()):
+        if any(name not in self._free or not is_plain(value) for name, value in settings.items()):
             return None
-        if self._default is None:
-            try:
-                self._default = bind(self.model, {})
-            except Exception:  # a parameter without a default: then every solve goes the exact way
-                return None
-            self._fixed = not any(law.free_symbols for law in _declared_laws(self.model))
-            self._start = self._exactly({})
-        if not self._fixed:
+        if self._base is None:
+            self._prepare(settings)
+        if self._base is None or not self._fixed or not self._needed <= settings.keys():
             return None
         given = {name: float(value) for name, value in settings.items()}
         if not all(self._domains[name].holds(value) for name, value in given.items()):
             return None
-        numbers = {**self._start.numbers, **given}
-        if any(not _HOLDS[kind.__name__](*function.at(numbers)()) for kind, function in self._conditions):
+        numbers = {name: given.get(name, self._defaults.get(name, math.nan)) for name in self._names}
+        if any(not _HOLDS[kind](*sides.at(numbers)()) for kind, sides in self._conditions):
             return None
         chosen = dict(settings)
-        return Values(numbers, self._start.laws, {**self._start.settings, **given}, lambda: bind(self.model, chosen))
+        shown = {**numbers, **self._texts}
+        return Values(numbers, self._base.laws, shown, lambda: bind(self.model, chosen), self._base.given)
+
+    def _quickly_routed(self, settings: Mapping[str, Any]) -> Values | None:
+        """Return the numbers of a singularity and of the fixed point behind it, where those of both are plain."""
+        assert self._sources is not None
+        own = self._quickly({name: value for name, value in settings.items() if name in self._names})
+        if own is None:
+            return None
+        key = self._sources.key(own.numbers, lambda: own.exact().values)
+        if key not in self._behind:
+            exact = own.exact().values
+            for condition, model in law_models(self.model):  # type: ignore[arg-type]
+                if condition.subs(exact) == True:  # noqa: E712
+                    self._behind[key] = model
+                    break
+            else:
+                return None
+        binder = binder_of(self._behind[key])
+        routed = {name: value for name, value in {**own.numbers, **settings}.items() if name in binder._names}
+        if not settings.keys() <= self._names.keys() | routed.keys():
+            return None
+        there = binder._quickly(routed)
+        if there is None:
+            return None
+        chosen = dict(settings)
+        return replace(
+            own, settings={**there.settings, **own.settings}, exact=lambda: bind_routed(self.model, chosen),
+            behind=(binder.plan(there), there),
+        )  # fmt: skip
+
+    def _prepare(self, settings: Mapping[str, Any]) -> None:
+        """Keep what does not change with plain numbers: the laws, and the defaults."""
+        try:
+            self._base = self.take(bind(self.model, settings))
+        except EqsolveError:  # whoever reads exactly says why
+            return
+        known = {item.name: self.model.defaults.get(item, item.default) for item in self.model.parameters}
+        self._needed = frozenset(name for name, value in known.items() if value is None)
+        exact = {item.name: value for item, value in self._base.exact().values.items()}
+        self._defaults = {
+            name: float(exact[name]) if name not in settings else float(read_value(value))
+            for name, value in known.items() if value is not None
+        }  # fmt: skip
+        laws = _declared_laws(self.model)
+        found = {item.name for item, _ in laws if is_found(self.model, item)}
+        self._fixed = not any(law.free_symbols for item, law in laws if item.name not in found)
+        self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in found}
 
     # --- plans --------------------------------------------------------------------------------------------------------
     def plan(self, values: Values) -> Plan:
@@ -95,7 +155,7 @@ class Binder:
         put = {
             name: value for name, value in values.numbers.items()
             if name not in self._free or value == 0 or math.isinf(value)
-        }  # fmt: skip
+        } if isinstance(self.model, System) else {}  # fmt: skip
         kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
         key = (tuple(put.items()), kinds)
         if key not in self._plans:
@@ -114,10 +174,6 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)  # numpy's floats are floats
-
-
 @dataclass(frozen=True)
 class _Domain:
     """The interval a parameter may lie in; open at zero if it has a strict sign."""
@@ -125,6 +181,7 @@ class _Domain:
     low: float
     high: float
     signed: bool
+    whole: bool
 
     @classmethod
     def of(cls, item: Parameter) -> _Domain:
@@ -135,26 +192,27 @@ class _Domain:
             max((end for end in lows if end is not None), default=-math.inf),
             min((end for end in highs if end is not None), default=math.inf),
             bool(item.is_positive or item.is_negative),
+            bool(item.is_integer),
         )
 
     def holds(self, value: float) -> bool:
-        return math.isfinite(value) and self.low <= value <= self.high and not (self.signed and value == 0)
+        if not math.isfinite(value) or (self.whole and value != round(value)):
+            return False
+        return self.low <= value <= self.high and not (self.signed and value == 0)
 
 
-def _declared_laws(model: Model) -> list[Any]:
-    laws = [getattr(model, "laws", {}).get(item, model.defaults.get(item, item.law)) for item in model.randoms]
-    return [law for law in laws if law is not None]
+def _declared_laws(model: Model) -> list[tuple[Random, Any]]:
+    laws = [(item, getattr(model, "laws", {}).get(item, model.defaults.get(item, item.law))) for item in model.randoms]
+    return [(item, law) for item, law in laws if law is not None]
 
 
-_BINDERS: dict[int, Binder] = {}
-_KEPT = 128
+def _replaced(item: Random, law: Any, binding: Binding) -> bool:
+    return item.law is None or (law != item.law and law != item.law.xreplace(dict(binding.values)))
 
 
-def binder_of(model: Model) -> Binder:
-    """Return the binder of a model; the last ones are kept, by identity, since comparing models is symbolic work."""
-    known = _BINDERS.get(id(model))
-    if known is None or known.model is not model:
-        known = _BINDERS[id(model)] = Binder(model)
-        while len(_BINDERS) > _KEPT:
-            del _BINDERS[next(iter(_BINDERS))]
-    return known
+def _sides(model: Model, relation: Any) -> Lowered:
+    return lower([relation.lhs, relation.rhs], [], list(model.parameters))
+
+
+binder_of = kept_by_model(Binder)
+"""Return the binder of a model; the last ones are kept."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, names, number, pair, text, whole
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.law import Law
+from eqsolve.language.loading import read_model
 from eqsolve.numerics.arrays import Array
 
 __all__ = ["FittedRate", "RateCurve", "fit_rate", "rate_curve"]
@@ -284,12 +284,12 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
+    from eqsolve.compile.cases import case_of
+    from eqsolve.compile.values import binder_of
     from eqsolve.language.binding import read_value
     from eqsolve.language.fixed_point import Cases, Singularity
     from eqsolve.passes.check.check import check
-    from eqsolve.routing import bind_routed
     from eqsolve.solvers.options import read_region
-    from eqsolve.solvers.singularity.law import SingularityBinding
     from eqsolve.solvers.singularity.solve import find
 
     chosen = model
@@ -306,13 +306,16 @@ def rate_curve(
     rows, errors, slopes, certified = [], [], [], []
     start, near, law_of = None, None, None
     for index, value in enumerate(path):
-        binding = bind_routed(chosen, {**settings, parameter: value})
-        if not isinstance(binding, SingularityBinding):
-            raise UsageError(f"rate_curve takes a Singularity, got the {binding.model.kind} `{binding.model.name}`")
-        if binding.law is not None and binding.law.model != law_of:  # a start is good for the same equations only
-            start, near, law_of = None, None, binding.law.model
+        target, given = case_of(chosen, {**settings, parameter: value})
+        if not isinstance(target, Singularity):
+            raise UsageError(f"rate_curve takes a Singularity, got the {target.kind} `{target.name}`")
+        binder = binder_of(target)
+        values = binder.read(given)
+        program = binder.plan(values).program("singularity")
+        if values.behind is not None and values.behind[0] is not law_of:  # a start is good for the same equations only
+            start, near, law_of = None, None, values.behind[0]
         search = index % every == 0 or index == len(places) - 1
-        solution = find(binding, certify=search, start=start, near=near, region=read_region(region))
+        solution = find(program, values, certify=search, start=start, near=near, region=read_region(region))
         near = solution.point
         start = dict(solution.fixed_point.values) if solution.fixed_point is not None else None
         rows.append(solution.values)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Dummy
 
 from eqsolve.arguments import checked, number, text, whole
-from eqsolve.arguments import model as read_model
+from eqsolve.compile.bundles import Bundle
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
-from eqsolve.laplace.bundle import Bundle
+from eqsolve.language.loading import read_model
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.richardson import extrapolate
 
@@ -102,28 +101,27 @@ def path_rates(
     **settings
         Parameters and laws, as for ``solve``.
     """
+    from eqsolve.compile.values import binder_of
+    from eqsolve.laplace.implicit import Prepared
     from eqsolve.solvers.singularity.law import law_source
-    from eqsolve.solvers.singularity.solve import bind_singularity, compile_singularity
 
     chosen = model
     if largest is not None and largest <= 0:
         raise UsageError(f"largest= takes a positive number, got {largest:g}")
     if not isinstance(chosen, Singularity) or pole not in chosen.variables:
         raise UsageError(f"path_rates takes a Singularity with a variable `{pole}`, got `{getattr(chosen, 'name', chosen)}`")
-    binding = bind_singularity(chosen, settings)
-    whole = tuple((item, value) for item, value in binding.values.items() if item.is_integer)
-    compiled = compile_singularity(chosen, whole)
-    (random,) = compiled.transform.randoms
-    source, solution = law_source(binding, (random.name,))
+    binder = binder_of(chosen)
+    values = binder.read(settings)
+    program = binder.plan(values).program("singularity")
+    plan = program.plan(values)
+    (random,) = plan.transform.randoms
+    source, solution = law_source(program, values, (random,))
     if solution is None:
         raise UsageError(f"model `{chosen.name}` declares its law; path_rates needs one from a fixed point")
-    prepared = compiled.transform.prepare(source, binding.values)
-    moving = solution.law(random.name)
+    prepared = Prepared(plan.transform, source, values.numbers)
+    moving = solution.law(random)
     top = largest if largest is not None else float(max(abs(moving.quantile(0.999)), abs(moving.quantile(0.001))))
-    name = Dummy("size", positive=True)  # positive, so that |size| continues to complex sizes
-    expr = chosen.variables[pole].subs(dict(whole)).subs(random, name)
-    R, p = chosen.unknown, chosen.variable
-    bundle = Bundle([expr, expr.diff(R), expr.diff(p)], (R, p), (*compiled.transform.parameters, name))
+    bundle = plan.pole(pole, random)
     sizes = np.geomspace(1e-3 * top, top, points)
     guess = (-0.5 * sizes[0] + 0j, -0.5 * sizes[0] + 0j)
     rates, errors = np.empty(points), np.empty(points)

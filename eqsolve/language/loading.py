@@ -10,12 +10,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from eqsolve.arguments import got
 from eqsolve.errors import EqsolveError, ModelError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
-__all__ = ["ModelFile", "find", "list_models", "load"]
+__all__ = ["ModelFile", "find", "list_models", "load", "read_model"]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -108,6 +109,17 @@ def load(name: str | os.PathLike[str]) -> Model:
         finally:
             _LOADING.pop()
     return _LOADED[key]
+
+
+def read_model(value: Any, what: str) -> Model:
+    """Return a model, loaded if it is given by its name or its file; ``what`` is the argument it was given as."""
+    from eqsolve.language.model import Model
+
+    if isinstance(value, str | os.PathLike):
+        return load(os.fspath(value))
+    if not isinstance(value, Model):
+        raise UsageError(f"{what}= takes a model, its name or the path of its file, got {got(value)}")
+    return value
 
 
 def _as_text(name: Any) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.laplace.densities import Part, density_parts, legendre_panels, precise_rule_of, split
-from eqsolve.laplace.support import law_extremes, law_ladders
+from eqsolve.laplace.extremes import law_extremes, law_ladders
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Law
 

@@ -15,11 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Pow, lambdify, log
-from sympy import exp as sym_exp
 
-from eqsolve.language.nodes import E
-from eqsolve.laplace.bundle import Bundle
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.numerics.arrays import Array
 
@@ -71,44 +67,14 @@ class Explicit:
     """R(p) = −b(p)/a(p) of an equation that is linear in R, with its logarithms and roots as continuous functions."""
 
     def __init__(self, prepared: Prepared) -> None:
-        transform = prepared.transform
-        R, p = transform.unknown, transform.variable
-        first, rest = transform.expression.diff(R), transform.expression.subs(R, 0)
-        means = sorted(first.atoms(E) | rest.atoms(E), key=str)
-        self._means = Bundle(means, (R, p), transform.parameters) if means else None
+        form = prepared.transform.explicit
+        self._means, self._inner, self._outer = form.means, form.inner, form.outer
         self._weights, self._floats = prepared.rule.weights, prepared.floats
-        known = dict(zip(transform._bundle.statics, prepared.statics, strict=True))  # of points that may be merged
         self._statics: list[Array] = []
-        if self._means is not None:
-            parts = self._means.statics
-            have = all(part in known for part in parts)
-            rule = prepared.rule
-            self._statics = [known[k] for k in parts] if have else self._means.static_values(rule, prepared.named, "numpy")
-        names = [Dummy(f"m{index}") for index in range(len(means))]
-        swaps: dict[Basic, Basic] = dict(zip(means, names, strict=True))
-        self._logs: dict[Expr, Dummy] = {}
-        bodies = [self._continuous(part.xreplace(swaps), p) for part in (first, rest)]
-        arguments = [p, *transform.parameters, *names]
-        modules = ["scipy", "numpy"]
-        self._inner = []
-        for index, inside in enumerate(self._logs):
-            earlier = list(self._logs.values())[:index]
-            self._inner.append(lambdify([*arguments, *earlier], inside, modules, cse=True))
-        self._outer = lambdify([*arguments, *self._logs.values()], bodies, modules, cse=True)
-
-    def _continuous(self, expr: Expr, p: Basic) -> Expr:
-        """Give the logarithm of everything under a root or a logarithm a name, the innermost first."""
-        if not expr.args or p not in expr.free_symbols:
-            return expr
-        args = [self._continuous(arg, p) for arg in expr.args]
-        if isinstance(expr, Pow) and not expr.exp.is_Integer and p in expr.base.free_symbols:
-            return sym_exp(args[1] * self._log(args[0]))
-        if isinstance(expr, log):
-            return self._log(args[0])
-        return expr.func(*args)
-
-    def _log(self, inside: Expr) -> Dummy:
-        return self._logs.setdefault(inside, Dummy(f"l{len(self._logs)}"))
+        if form.known is not None:
+            self._statics = [prepared.statics[place] for place in form.known]  # of points that may be merged
+        elif form.means is not None:
+            self._statics = form.means.static_values(prepared.rule.values, prepared.floats)
 
     @property
     def points(self) -> int:
@@ -131,7 +97,7 @@ class Explicit:
             given += [np.broadcast_to(mean, flat.shape).reshape(p.shape) for mean in made]
         found = []
         for function in self._inner:
-            inside = np.broadcast_to(np.asarray(function(p, *given), dtype=complex), p.shape)
+            inside = np.broadcast_to(np.asarray(function(p, *given)[0], dtype=complex), p.shape)
             found.append(inside)
             angle = np.angle(inside)
             if p.shape[-1] == POINTS:

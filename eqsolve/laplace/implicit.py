@@ -1,23 +1,20 @@
-"""An implicit transform h(R, p) = 0 made computable: h and its derivatives at one point, many points, or many digits."""
+"""An implicit transform h(R, p) = 0 with a law and numbers: h and its derivatives at one point, many, or in many digits."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr, Pow, fraction, together
 
+from eqsolve.compile.transforms import ImplicitTransform
 from eqsolve.errors import UsageError
-from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Random
-from eqsolve.laplace.bundle import Bundle
 from eqsolve.laplace.expectation import Rule, Source
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Derivatives", "ImplicitTransform", "Prepared"]
+__all__ = ["Derivatives", "Prepared"]
 
 _EPS, _SAFE = 1.2e-16, 6  # rounding of a law's points, and how much more than what one sample of it does is stated
 _BESIDE = 0.3  # how far the panels of a rule are worth keeping for the next one
@@ -51,48 +48,6 @@ class Derivatives:
         return self.h_Rp + self.h_RR * self.slope
 
 
-class ImplicitTransform:
-    """h(R, p) with expectations, compiled once; the law is put in later by `prepare`.
-
-    Parameters
-    ----------
-    expression
-        h, whose zero defines the transform; expectations are written with ``E``.
-    unknown, variable
-        The symbols of the transform R and of its variable p.
-    parameters
-        Symbols that stay free, in which h is differentiated too; their values are given to ``prepare``.
-    """
-
-    def __init__(self, expression: Expr, unknown: Basic, variable: Basic, parameters: Sequence[Basic] = ()) -> None:
-        self.expression, self.unknown, self.variable = expression, unknown, variable
-        self.parameters = tuple(parameters)
-        R, p = unknown, variable
-        first = [expression.diff(R), expression.diff(p)]
-        second = [first[0].diff(R), first[0].diff(p), first[1].diff(p)]
-        self.is_linear = second[0] == 0
-        self._expressions = [expression, *first, *second]
-        allowed = {R, p, *self.parameters}
-        odd = sorted(
-            (item for item in expression.free_symbols if item not in allowed and not isinstance(item, Random)), key=str
-        )
-        if odd:
-            raise UsageError(f"the transform contains `{odd[0]}`, which has no value; substitute a number for it")
-        self.randoms = tuple(sorted((item for item in expression.free_symbols if isinstance(item, Random)), key=str))
-        self._bundle = Bundle(self._expressions, (R, p), self.parameters)
-        self.denominators = _denominators(expression, {R, p})
-        self._distances = (
-            Bundle([E(d) for d in self.denominators], (R, p), self.parameters) if self.denominators else None
-        )
-
-    def prepare(self, source: Source, values: Mapping[Basic, Any] | None = None) -> Prepared:
-        """Return the transform with its law and parameters fixed."""
-        missing = [item.name for item in self.randoms if item.name not in source.names]
-        if missing:
-            raise UsageError(f"the transform contains the random variable `{missing[0]}`, which has no law")
-        return Prepared(self, source, dict(values or {}))
-
-
 def merged(x: Array, weights: Array, bins: int) -> tuple[Array, Array]:
     """Return two points per bin with the moments up to the third of all points in it; bins are even in log x."""
     keep = weights > 1e-18 * weights.max()
@@ -113,30 +68,25 @@ def merged(x: Array, weights: Array, bins: int) -> tuple[Array, Array]:
     return np.tile(centre, 2) + np.tile(spread, 2) * sides, np.tile(mass, 2) / (1 + sides**2)
 
 
-def _denominators(expression: Expr, points: set[Basic]) -> tuple[Expr, ...]:
-    """Return what must not vanish under an expectation: random denominators that depend on R or p."""
-    found: dict[Expr, None] = {}
-    for node in expression.atoms(E):
-        for power in node.argument.atoms(Pow):
-            base = power.base
-            negative = power.exp.is_number and (power.exp < 0 or not power.exp.is_integer)
-            random = any(isinstance(item, Random) for item in base.free_symbols)
-            if negative and random and base.free_symbols & points:
-                fixed, moving = base.as_independent(*points, as_Add=True)
-                whole = Dummy("x", real=True)  # what does not depend on R and p stays as it is
-                found[fraction(together(whole + moving))[0].xreplace({whole: fixed})] = None
-    return tuple(found)
-
-
 class Prepared:
-    """An implicit transform with its law and parameters, ready to be evaluated."""
+    """An implicit transform with its law and parameters, ready to be evaluated.
 
-    def __init__(self, transform: ImplicitTransform, source: Source, values: dict[Basic, Any]) -> None:
-        self.transform, self.source = transform, source
-        self.values = values
-        self.floats = [float(values[item]) for item in transform.parameters]
-        self.named = dict(zip(transform.parameters, self.floats, strict=True))
-        self._distances = transform._distances
+    ``exact`` gives the parameters in mpmath's working precision, for more digits than floats have.
+    """
+
+    def __init__(
+        self,
+        transform: ImplicitTransform,
+        source: Source,
+        numbers: Mapping[str, float] | None = None,
+        exact: Callable[[], list[Any]] = list,
+    ) -> None:
+        missing = [name for name in transform.randoms if name not in source.names]
+        if missing:
+            raise UsageError(f"the transform contains the random variable `{missing[0]}`, which has no law")
+        self.transform, self.source, self.exact = transform, source, exact
+        self.floats = [(numbers or {})[name] for name in transform.parameters]
+        self._distances = transform.distances
         self._extremes: dict[str, list[Array]] = {}  # shared by copies
         self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
         if not hasattr(source, "first_rule"):  # of a solved fixed point, it is dear, and looked for when it matters
@@ -145,7 +95,7 @@ class Prepared:
     def _outline(self, values: Mapping[str, Array]) -> Array:
         """Return what points to begin with must resolve: the random parts of the transform and one over them."""
         size = len(next(iter(values.values())))
-        columns = self.transform._bundle.static_values(Rule(values, np.ones(size)), self.named, "numpy")
+        columns = self.transform.bundle.static_values(values, self.floats)
         with np.errstate(all="ignore"):
             return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
 
@@ -153,7 +103,7 @@ class Prepared:
     def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
         """Return the random parts of denominators at values of the random variables."""
         assert self._distances is not None
-        return self._distances.static_values(Rule(values, np.ones(0)), self.named, "numpy")
+        return self._distances.static_values(values, self.floats)
 
     rule: Rule
     statics: list[Array]
@@ -162,7 +112,7 @@ class Prepared:
     def use(self, rule: Rule) -> None:
         """Take another rule for the expectations."""
         self.rule = rule
-        self.statics = self.transform._bundle.static_values(rule, self.named, "numpy")
+        self.statics = self.transform.bundle.static_values(rule.values, self.floats)
         if self._distances is not None:
             ends = rule.ends
             whole = {key: np.concatenate([column, ends[key]]) for key, column in rule.values.items()} if ends else rule.values
@@ -199,8 +149,7 @@ class Prepared:
         made: Prepared = object.__new__(Prepared)
         made.__dict__.update(self.__dict__)
         made._merged = True  # keeps its points wherever it is looked at
-        same = self._distances is None or self._distances.statics == self.transform._bundle.statics
-        if len(self.statics) == 1 and same and self.rule.weights.size > 6 * bins:
+        if len(self.statics) == 1 and self.transform.same_statics and self.rule.weights.size > 6 * bins:
             x, weights = merged(self.statics[0], self.rule.weights, bins)
             made.rule, made.statics = Rule({}, weights), [x]
             made._distance_columns = self._with_extremes([x])
@@ -208,7 +157,7 @@ class Prepared:
 
     def resolve(self, R: Any, p: Any) -> None:
         """Take a rule that is good at one point (R, p)."""
-        if self.transform._bundle.statics and not self._merged:
+        if self.transform.bundle.statics and not self._merged:
             source = self.source
             make = getattr(source, "rule_beside", source.rule) if self.resolved_near(R, p, _BESIDE) else source.rule
             self._last = (R, p)
@@ -222,12 +171,12 @@ class Prepared:
         return bool(moved <= share * min(abs(p), self.distance(R, p)[0]))
 
     def _probe(self, R: Any, p: Any) -> Any:
-        bundle = self.transform._bundle
+        bundle = self.transform.bundle
         inner, _ = bundle.functions("numpy")
 
         def probe(values: Mapping[str, Array]) -> Array:
             size = len(next(iter(values.values())))
-            columns = bundle.static_values(Rule(values, np.ones(size)), self.named, "numpy")
+            columns = bundle.static_values(values, self.floats)
             with np.errstate(all="ignore"):
                 bodies = np.stack([np.broadcast_to(b, (size,)) for b in inner(R, p, *self.floats, *columns)])
             return np.concatenate([bodies.real, bodies.imag]) if np.iscomplexobj(bodies) else bodies
@@ -236,7 +185,7 @@ class Prepared:
 
     def __call__(self, R: Any, p: Any) -> Derivatives:
         """Return h and its derivatives at a point or at arrays of points."""
-        return Derivatives(*self.transform._bundle.evaluate(R, p, self.floats, self.statics, self.rule.weights))
+        return Derivatives(*self.transform.bundle.evaluate(R, p, self.floats, self.statics, self.rule.weights))
 
     def rounding(self, R: Any, p: Any) -> tuple[float, float]:
         """Return how much h and h_R move when the law's variables are rounded: next to the edge of a law that is seen."""
@@ -247,8 +196,8 @@ class Prepared:
             name: column + _EPS * float(np.sqrt(abs(column**2 @ weights))) * rng.choice([-1.0, 1.0], column.shape)
             for name, column in self.rule.values.items()
         }
-        bundle = self.transform._bundle
-        statics = bundle.static_values(Rule(shaken, weights), self.named, "numpy")
+        bundle = self.transform.bundle
+        statics = bundle.static_values(shaken, self.floats)
         moved, here = Derivatives(*bundle.evaluate(R, p, self.floats, statics, weights)), self(R, p)
         return _SAFE * float(abs(moved.h - here.h)), _SAFE * float(abs(moved.h_R - here.h_R))
 
@@ -273,14 +222,14 @@ class Prepared:
         """Return the same in mpmath numbers."""
         import mpmath
 
-        bundle = self.transform._bundle
-        named = {item: precise_number(self.values[item]) for item in self.transform.parameters}
+        bundle = self.transform.bundle
+        numbers = self.exact()
         rule = self.precise_rule(digits)
         with mpmath.workdps(digits + 15):
-            statics = bundle.static_values(rule, named, "mpmath")
+            statics = bundle.static_values(rule.values, numbers, "mpmath")
 
         def function(R: Any, p: Any) -> Derivatives:
-            return Derivatives(*bundle.evaluate_precise(R, p, list(named.values()), statics, rule.weights))
+            return Derivatives(*bundle.evaluate_precise(R, p, numbers, statics, rule.weights))
 
         return function
 
@@ -291,17 +240,6 @@ class Prepared:
     def precise_rule(self, digits: int) -> Rule:
         """Return the rule in mpmath numbers, on the panels of the last one."""
         return self.source.rule(self._probe(*self._last) if self._last else None, digits)
-
-
-def precise_number(value: Any) -> Any:
-    """Return a number in mpmath's precision: exact for rationals and integers."""
-    import mpmath
-    from sympy import sympify
-
-    expr = sympify(value)
-    if expr.is_Rational:
-        return mpmath.mpf(int(expr.p)) / int(expr.q)
-    return mpmath.mpf(str(expr.evalf(mpmath.mp.dps + 5)))
 
 
 def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, float, bool]:

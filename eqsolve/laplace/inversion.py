@@ -114,14 +114,15 @@ def implicit_function(
     """Return R(p) on the physical sheet of h(R, p) = 0, continued from the far right."""
     from sympy import sympify
 
+    from eqsolve.compile.transforms import ImplicitTransform
     from eqsolve.language.equations import Equation
     from eqsolve.laplace.expectation import as_source
-    from eqsolve.laplace.implicit import ImplicitTransform
+    from eqsolve.laplace.implicit import Prepared
     from eqsolve.laplace.newton import track_to
     from eqsolve.laplace.real_axis import far_right, glide
 
     expr = h.lhs - h.rhs if isinstance(h, Equation) else sympify(h, strict=True)
-    prepared = ImplicitTransform(expr, unknown, variable).prepare(as_source(laws))
+    prepared = Prepared(ImplicitTransform(expr, unknown, variable), as_source(laws))
     with np.errstate(all="ignore"):
         begin = far_right(prepared, start)
         prepared.resolve(begin.R, begin.p)

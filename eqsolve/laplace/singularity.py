@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sympy import Basic, Expr, sympify
 
+from eqsolve.compile.transforms import ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.equations import Equation
 from eqsolve.laplace.axis_search import nearby, walk_real_axis
@@ -17,10 +18,10 @@ from eqsolve.laplace.expectation import as_source
 from eqsolve.laplace.explicit import Explicit
 from eqsolve.laplace.explicit_search import search_explicit
 from eqsolve.laplace.half_plane import Complex, Region, survey
-from eqsolve.laplace.implicit import ImplicitTransform, Prepared
+from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton
 from eqsolve.laplace.real_axis import RealTrack, far_right
-from eqsolve.laplace.unbounded import refuse_divergent, refuse_unbounded
+from eqsolve.laplace.support import refuse_divergent, refuse_unbounded
 
 __all__ = ["Candidate", "SingularPoint", "find_singularity", "rightmost_singularity"]
 
@@ -124,7 +125,7 @@ def rightmost_singularity(
             raise UsageError(f"the transform `{expr}` does not contain its {role} `{item}`")
     bound = expr.subs(dict(values or {}))
     transform = ImplicitTransform(bound, unknown, variable)
-    prepared = transform.prepare(as_source(laws, tuple(item.name for item in transform.randoms)))
+    prepared = Prepared(transform, as_source(laws, transform.randoms))
     return find_singularity(prepared, region=region, start=start, precision=precision, certify=certify)
 
 

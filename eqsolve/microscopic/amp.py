@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.fixed_point import Plan
+from eqsolve.compile.fixed_point import FixedPointPlan
 from eqsolve.errors import UsageError
 from eqsolve.language.binding import Binding
 from eqsolve.language.fixed_point import FixedPoint
@@ -92,13 +92,13 @@ def _shrinkage(binding: Binding) -> Any:
     x, t = Random("x", None, (Point(0),)), Parameter("t")
     value, slope = proximal(binding.apply(spec.penalty), spec.variable, x, t)
     holder = FixedPoint("shrinkage", [], variables={"value": value, "slope": slope})
-    plan = Plan(holder, reduce_fixed_point(holder, {}, frozenset()), (), ())
+    plan = FixedPointPlan(holder, reduce_fixed_point(holder, {}, frozenset()))
 
     def shrink(at: Array, threshold: float) -> tuple[Array, Array]:
-        given = [threshold if item == t else at for item in plan.arguments[: len(plan.arguments) - len(plan.stages)]]
+        given = [*([threshold] * len(plan.parameters)), *([at] * len(plan.constants))]
         full = plan.run_stages(given, len(at))
         with np.errstate(all="ignore"):
-            found = plan.variable_values(("value", "slope"))(*full)
+            found = plan.piece("variables", "value", "slope")(*full)
         first, second = (np.array(np.broadcast_to(entry, at.shape), dtype=float) for entry in found)
         return first, second
 

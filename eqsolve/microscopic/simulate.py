@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, whole
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, bind
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, Normal
+from eqsolve.language.loading import read_model
 from eqsolve.microscopic.balanced import Placement, balance
 from eqsolve.microscopic.data import Features, read_data
 from eqsolve.microscopic.integrators import descend, flow_through

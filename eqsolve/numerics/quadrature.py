@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sympy import Basic
 
-from eqsolve.compile.fixed_point import Plan
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature_rows import Rows, node_arguments, stacked
+from eqsolve.numerics.quadrature_rows import Integrands, Rows, node_arguments, stacked
 
 __all__ = ["Lines", "Mesh", "adapt", "coarse_mesh", "expectations", "gradients", "normal_density", "stacked"]
 
@@ -97,20 +95,20 @@ class Mesh:
 class Lines:
     """One model at given numbers: kinks on rows, signs at points, integrands at nodes."""
 
-    def __init__(self, plan: Plan, parameters: Sequence[float], unknowns: Array) -> None:
+    def __init__(self, plan: Integrands, parameters: Sequence[float], unknowns: Array) -> None:
         self.plan, self.parameters, self.unknowns = plan, parameters, unknowns
         self.rough = False
         self._kinks: tuple[Rows, Array] | None = None
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
-        given = node_arguments(self.plan, self.parameters, self.unknowns, rows, at, x)
+        given = node_arguments(self.parameters, self.unknowns, rows, at, x)
         return self.plan.run_stages(
             given, len(x), signs, unknowns=self.unknowns, owner=rows.owner[at], rough=self.rough
         )
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)
-        return stacked(self.plan.integrand_values()(*full), len(x))
+        return stacked(self.plan.piece("integrands")(*full), len(x))
 
     def signs(self, rows: Rows, at: Array, x: Array) -> Array:
         """Return the switches at points, one column each."""
@@ -118,9 +116,8 @@ class Lines:
         if not plan.switches:
             return np.zeros((len(x), 0))
         full = self.arguments(rows, at, x)
-        first = len(plan.arguments) - len(plan.stages)
-        chosen = [full[first + place] for place, stage in enumerate(plan.stages) if stage in plan.switches]
-        return np.stack(chosen, axis=1)
+        first = len(full) - len(plan.is_switch)
+        return np.stack([full[first + place] for place in plan.switches], axis=1)
 
     def kinks(self, rows: Rows) -> Array:
         """Return where the switches change sign on each row (out of reach where they do not)."""
@@ -134,35 +131,30 @@ class Lines:
         if not plan.switches:
             return np.zeros((len(lines), 0))
         ends = [
-            node_arguments(plan, self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)
+            node_arguments(self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)
         ]
         found = []
-        for switch in plan.switches:
-            if plan.is_linear(switch):
-                found += self._linear_kinks(switch, lines, ends)
-            else:
-                found += self._curved_kinks(switch, rows, lines)
+        for number, is_linear in enumerate(plan.linear):
+            found += self._linear_kinks(number, lines, ends) if is_linear else self._curved_kinks(number, rows, lines)
         kinks = np.stack(found, axis=1)
         kinks = np.where(np.isfinite(kinks), kinks, _REACH)
         return np.clip(kinks, -_REACH, _REACH)
 
-    def _linear_kinks(self, switch: Any, lines: Array, ends: list[list[Any]]) -> list[Array]:
+    def _linear_kinks(self, number: int, lines: Array, ends: list[list[Any]]) -> list[Array]:
         plan = self.plan
-        function = plan.lowered(switch, lambda: [switch.expression])
+        function = plan.piece("switch", plan.switches[number])
         found = []
-        for signs in plan.switch_combinations(switch):
-            stages, given = [], iter(signs)
-            for stage in plan.stages:
-                stages.append(float(next(given)) if stage in plan.switches else 0.0)
+        for signs in plan.combinations[number]:
+            given = iter(signs)
+            stages = [float(next(given)) if switch else 0.0 for switch in plan.is_switch]
             low, high = (np.broadcast_to(function(*end, *stages)[0], lines.shape) for end in ends)
             with np.errstate(all="ignore"):
                 found.append(-low / (high - low))
         return found
 
-    def _curved_kinks(self, switch: Any, rows: Rows, lines: Array, most: int = _CURVED, steps: int = 240) -> list[Array]:
+    def _curved_kinks(self, place: int, rows: Rows, lines: Array, most: int = _CURVED, steps: int = 240) -> list[Array]:
         """Return the first few zeros of a switch that is not linear: sign changes on a grid, then halved."""
         grid = np.sinh(np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH), steps))
-        place = self.plan.switches.index(switch)
         at = np.repeat(lines, steps)
         table = self.signs(rows, at, np.tile(grid, len(lines)))[:, place].reshape(len(lines), steps)
         found = np.full((len(lines), most), _REACH)
@@ -311,14 +303,14 @@ def _sums(values: Array, owner: Array, count: int) -> Array:
     return np.stack([np.bincount(owner, weights=row, minlength=count) for row in values])
 
 
-def gradients(lines: Lines, mesh: Mesh, along: tuple[Basic, ...]) -> tuple[Array, Array, Array]:
+def gradients(lines: Lines, mesh: Mesh, along: tuple[str, ...]) -> tuple[Array, Array, Array]:
     """Return means, their derivatives along variables, and the means of absolute values, for one set of unknowns."""
     plan = lines.plan
     at, x, share, signs = mesh.nodes()
     with np.errstate(all="ignore"):
         full = lines.arguments(mesh.rows, at, x, signs)
-        values = stacked(plan.integrand_values()(*full), len(x))
-        slopes = stacked(plan.integrand_slopes(along)(*full), len(x))
+        values = stacked(plan.piece("integrands")(*full), len(x))
+        slopes = stacked(plan.piece("integrand slopes", *along)(*full), len(x))
         weighted = values * share
         means = weighted.sum(axis=1)
         derivatives = (np.where(np.isfinite(slopes), slopes, 0.0) @ share).reshape(len(values), len(along))
@@ -326,16 +318,16 @@ def gradients(lines: Lines, mesh: Mesh, along: tuple[Basic, ...]) -> tuple[Array
     return means, derivatives, np.abs(weighted).sum(axis=1)
 
 
-def _jump_terms(lines: Lines, rows: Rows, along: tuple[Basic, ...]) -> Array:
+def _jump_terms(lines: Lines, rows: Rows, along: tuple[str, ...]) -> Array:
     """Return what moving jumps add to derivatives: (left − right value) × density × how the jump moves."""
     plan = lines.plan
-    out = np.zeros((len(plan.integrands), len(along)))
+    out = np.zeros((plan.means, len(along)))
     if not plan.switches:
         return out
     kinks = lines.kinks(rows)
     column = []
-    for index, switch in enumerate(plan.switches):
-        column += [index] * (len(plan.switch_combinations(switch)) if plan.is_linear(switch) else _CURVED)
+    for index, is_linear in enumerate(plan.linear):
+        column += [index] * (len(plan.combinations[index]) if is_linear else _CURVED)
     row, which = np.nonzero((np.abs(kinks) < _REACH) & ~rows.is_point[:, None])
     if not len(row):
         return out
@@ -353,15 +345,13 @@ def _jump_terms(lines: Lines, rows: Rows, along: tuple[Basic, ...]) -> Array:
     row, x, number, before, after = (part[first] for part in (row, x, number, before, after))
     left = lines.arguments(rows, row, x, list(before.T))
     right = lines.arguments(rows, row, x, list(after.T))
-    jump = stacked(plan.integrand_values()(*left), len(x)) - stacked(plan.integrand_values()(*right), len(x))
+    jump = stacked(plan.piece("integrands")(*left), len(x)) - stacked(plan.piece("integrands")(*right), len(x))
     share = rows.weight[row] * normal_density(x)
-    axes = (*plan.normals, *plan.constants)
-    for index, switch in enumerate(plan.switches):
+    for index, place in enumerate(plan.switches):
         here = number == index
         if not here.any():
             continue
-        slopes = plan.lowered(("switch", switch, along), lambda switch=switch: plan.totals(switch.expression, (*along, *axes)))  # type: ignore[misc]
-        found = stacked(slopes(*left), len(x))[:, here]
+        found = stacked(plan.piece("switch slopes", place, *along)(*left), len(x))[:, here]
         crossing = (found[len(along) :] * (rows.scale[row[here]] * rows.direction[row[here]]).T).sum(axis=0)
         out += (jump[:, here] * share[here]) @ (-found[: len(along)] / crossing).T
     return out

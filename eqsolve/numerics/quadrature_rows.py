@@ -7,20 +7,72 @@ Gauss–Hermite nodes are exact. Where there is no such direction, many are take
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from eqsolve.compile.fixed_point import Plan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature_laws import Branch
 
-__all__ = ["Rows", "make_rows", "node_arguments", "rows_along", "stacked"]
+__all__ = ["Integrands", "Rows", "make_rows", "node_arguments", "rows_along", "stacked"]
 
 _DRAWS = 48  # points at which the gradient of a variable is looked at
+
+
+class Integrands(Protocol):
+    """Integrands of Gaussian variables and points, as functions of arrays: what a compiled fixed point offers.
+
+    Arguments are parameters, unknowns, standard normal variables, random constants, and one value per stage: the root of an
+    increasing function, or the sign of a switch. Between zeros of switches everything is smooth.
+    """
+
+    @property
+    def normals(self) -> tuple[str, ...]: ...
+    @property
+    def constants(self) -> tuple[str, ...]: ...
+    @property
+    def means(self) -> int:
+        """How many integrands there are."""
+
+    @property
+    def is_switch(self) -> tuple[bool, ...]:
+        """What each stage is."""
+
+    @property
+    def switches(self) -> tuple[int, ...]:
+        """The places of the switches among the stages."""
+
+    @property
+    def linear(self) -> tuple[bool, ...]:
+        """Which switches are linear in the random variables."""
+
+    @property
+    def combinations(self) -> tuple[list[tuple[int, ...]], ...]:
+        """The signs that the switches inside each switch may take."""
+
+    @property
+    def carriers(self) -> int:
+        """How many linear forms the integrands are functions of."""
+
+    @property
+    def aligned(self) -> bool:
+        """Whether they are polynomials besides."""
+
+    @property
+    def degree(self) -> int:
+        """Of these polynomials."""
+
+    def piece(self, what: str, *detail: Any) -> Callable[..., list[Any]]:
+        """Return one of the functions, by what it gives."""
+
+    def run_stages(
+        self, arguments: list[Any], size: int, signs: Sequence[Array] | None = None, *,
+        unknowns: Array | None = None, owner: Array | None = None, rough: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """Return all arguments, the values of the stages included."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +103,7 @@ class Rows:
 
 
 def make_rows(
-    plan: Plan, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int
+    plan: Integrands, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int
 ) -> Rows:
     """Return the rows for several sets of unknowns (one per column), turned to suit the plan's integrands.
 
@@ -74,7 +126,7 @@ def make_rows(
 
 
 def rows_along(
-    plan: Plan, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, name: str, outer: int | None
+    plan: Integrands, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, name: str, outer: int | None
 ) -> Rows:
     """Return the rows for one set of unknowns, turned along the gradient of a variable where that has one direction.
 
@@ -98,7 +150,7 @@ def rows_along(
     return _joined(pieces, 1, exact)
 
 
-def _gaussians(plan: Plan, part: Branch) -> tuple[float, Array, Array, Array]:
+def _gaussians(plan: Integrands, part: Branch) -> tuple[float, Array, Array, Array]:
     """Return probability, means and deviations of all random variables in a branch, and which of them are Gaussian."""
     normals = len(plan.normals)
     probability, means, deviations = part.numbers
@@ -130,7 +182,7 @@ def _joined(pieces: list[tuple[Any, ...]], count: int, exact: bool) -> Rows:
 
 
 def _forms_direction(
-    plan: Plan, parameters: Sequence[float], unknowns: Array, mean: Array, scale: Array, active: Array
+    plan: Integrands, parameters: Sequence[float], unknowns: Array, mean: Array, scale: Array, active: Array
 ) -> tuple[Array, bool]:
     """Return the direction along which the integrands are not polynomials, and whether it is the only one."""
     count, width, dims = unknowns.shape[1], len(mean), len(active)
@@ -138,9 +190,9 @@ def _forms_direction(
     first[:, 0] = 1.0
     if not plan.carriers:
         return first, plan.aligned
-    arguments = [*parameters, *unknowns, *mean, *([0.0] * len(plan.stages))]
-    found = np.array([np.broadcast_to(entry, (count,)) for entry in plan.directions()(*arguments)], dtype=float)
-    gradients = found.reshape(len(plan.carriers), width, count).transpose(2, 0, 1)[:, :, active] * scale[active]
+    arguments = [*parameters, *unknowns, *mean, *([0.0] * len(plan.is_switch))]
+    found = np.array([np.broadcast_to(entry, (count,)) for entry in plan.piece("directions")(*arguments)], dtype=float)
+    gradients = found.reshape(plan.carriers, width, count).transpose(2, 0, 1)[:, :, active] * scale[active]
     length = np.linalg.norm(gradients, axis=2, keepdims=True)
     unit = gradients / np.where(length > 0, length, 1.0)
     place = np.argmax(length[:, :, 0], axis=1)
@@ -151,7 +203,7 @@ def _forms_direction(
 
 
 def _gradient_direction(
-    plan: Plan, parameters: Sequence[float], unknowns: Array, mean: Array, scale: Array, active: Array, name: str
+    plan: Integrands, parameters: Sequence[float], unknowns: Array, mean: Array, scale: Array, active: Array, name: str
 ) -> Array | None:
     """Return the direction of a variable's gradient if it is the same wherever it was looked at."""
     draws = np.random.default_rng(0).standard_normal((_DRAWS, len(active))) * np.geomspace(0.3, 6, _DRAWS)[:, None]
@@ -160,7 +212,7 @@ def _gradient_direction(
     with np.errstate(all="ignore"):
         given = [*parameters, *unknowns[:, 0], *values.T]
         full = plan.run_stages(given, _DRAWS, unknowns=unknowns, owner=np.zeros(_DRAWS, dtype=int))
-        slopes = stacked(plan.variable_slopes(name)(*full), _DRAWS)[active].T * scale[active]
+        slopes = stacked(plan.piece("variable slopes", name)(*full), _DRAWS)[active].T * scale[active]
     length = np.linalg.norm(slopes, axis=1)
     good = np.isfinite(length) & (length > 0)
     if not good.any():
@@ -189,7 +241,7 @@ def _hermite(order: int) -> tuple[Array, Array]:
     return nodes, weights / weights.sum()
 
 
-def node_arguments(plan: Plan, parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
+def node_arguments(parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
     """Return the arguments of the plan's functions at points x of the rows ``at``, stages left out."""
     owned: list[Any] = list(unknowns[:, 0]) if unknowns.shape[1] == 1 else list(unknowns[:, rows.owner[at]])
     starts, slopes = (rows.mean + rows.scale * rows.base).T, (rows.scale * rows.direction).T

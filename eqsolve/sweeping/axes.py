@@ -13,7 +13,7 @@ from eqsolve.errors import UsageError, quote
 from eqsolve.language.binding import read_value
 from eqsolve.language.law import Law
 from eqsolve.language.model import Model
-from eqsolve.routing import check_routed
+from eqsolve.passes.routing import check_routed
 
 __all__ = ["Axis", "check_settings", "read_axes"]
 

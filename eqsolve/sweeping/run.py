@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, number, numbers, offers, path, table, text
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.passes.rewrite.observables import select_observables
+from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.results.result import Result
-from eqsolve.routing import bind_routed, models_behind, settable
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
 from eqsolve.sweeping.points import Point, Record, lay_out_points, solve_point, takes_start

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, whole
-from eqsolve.arguments import model as read_model
 from eqsolve.errors import UsageError
 from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import HOW
+from eqsolve.passes.routing import bind_routed, check_routed, settable
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
-from eqsolve.routing import bind_routed, check_routed, settable
 from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
 from eqsolve.validation.wasserstein import distances, distances_at_rest
 
@@ -120,7 +120,7 @@ def validate(
 
 
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
-    from eqsolve.solvers.singularity.law import bind_singularity
+    from eqsolve.passes.routing import bind_singularity
 
     if given is None and isinstance(model, Flow):
         return model

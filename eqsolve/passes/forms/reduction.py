@@ -15,7 +15,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random, Unknown
 
-__all__ = ["Reduced", "branch_key", "hold", "reduce_fixed_point"]
+__all__ = ["Reduced", "conditions_of", "hold", "reduce_fixed_point"]
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,8 @@ class Reduced:
     mapping: dict[Basic, Basic]
 
 
-def branch_key(model: FixedPoint, values: Mapping[Parameter, Expr]) -> tuple[Any, ...]:
-    """Return what a compiled model depends on besides its symbols: whole numbers, and which branches are taken."""
-    whole = tuple((item.name, value) for item, value in values.items() if item.is_integer)
-    return (whole, tuple(bool(c.xreplace(dict(values))) for c in _conditions(model)))
-
-
 @functools.lru_cache(maxsize=128)
-def _conditions(model: FixedPoint) -> list[Basic]:
+def conditions_of(model: FixedPoint) -> list[Basic]:
     """Return the conditions of branches that involve parameters only, in a fixed order."""
     found: set[Basic] = set()
     sides = [side for equation in model.equations for side in (equation.lhs, equation.rhs)]
@@ -70,7 +64,7 @@ def _parametric(condition: Basic) -> bool:
 
 def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:
     whole = {item: value for item, value in values.items() if item.is_integer}
-    truths = {c: S.true if c.subs(values) == True else S.false for c in _conditions(model)}  # noqa: E712
+    truths = {c: S.true if c.subs(values) == True else S.false for c in conditions_of(model)}  # noqa: E712
 
     def resolve(expr: Any) -> Any:
         """Replace branches on parameters by the one taken, bottom up, then whole numbers by their values."""

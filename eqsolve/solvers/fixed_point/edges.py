@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
-from sympy import Expr, S
 
-from eqsolve.compile.fixed_point import Plan
-from eqsolve.language.symbols import Unknown
+from eqsolve.compile.fixed_point import FixedPointPlan
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import coarse_mesh, expectations
 from eqsolve.numerics.quadrature_rows import make_rows
-from eqsolve.solvers.fixed_point.newton import Point, Problem, polish, value_of
+from eqsolve.solvers.fixed_point.newton import Point, Problem, polish
 from eqsolve.solvers.fixed_point.search import crossing, find_solutions, scan_axes
 
 __all__ = ["edge_solutions"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
-Held = tuple[tuple[Unknown, Expr], ...]
+Held = tuple[tuple[str, float], ...]
 
 _MANY = 3  # unknowns beyond which only one at a time is held
 _EQUAL = 1e-13  # a dropped equation holds to this, relative to its sides beside the edge
@@ -56,43 +53,35 @@ def edge_solutions(
     return found
 
 
-def _edges(plan: Plan, start: Mapping[str, float] | None) -> Iterator[Held]:
+def _edges(plan: FixedPointPlan, start: Mapping[str, float] | None) -> Iterator[Held]:
     """Yield the unknowns that may be held, with the ends of their domains."""
-    ends = {item: _ends(item) for item in plan.unknowns}
+    ends = {item.name: item.ends for item in plan.unknowns}
     if start is not None:
-        held = tuple((item, end) for item in plan.unknowns for end in ends[item] if start[item.name] == float(end))
+        held = tuple((name, end) for name, found in ends.items() for end in found if start[name] == end)
         if held:
             yield held
         return
     several = range(1, len(ends) + 1) if len(ends) <= _MANY else (1,)
     for size in several:
-        for items in combinations([item for item in plan.unknowns if ends[item]], size):
+        for items in combinations([name for name, found in ends.items() if found], size):
             for chosen in product(*(ends[item] for item in items)):
                 yield tuple(zip(items, chosen, strict=True))
 
 
-def _ends(item: Unknown) -> tuple[Expr, ...]:
-    """Return the ends that belong to an unknown's domain."""
-    low, high = item.bounds
-    if low is not None and high is not None:
-        return (low, high)
-    return (S.Zero,) if item.is_zero is None and (item.is_nonnegative or item.is_nonpositive) else ()
-
-
-def _without(plan: Plan, held: Held) -> list[tuple[int, ...]]:
+def _without(plan: FixedPointPlan, held: Held) -> list[tuple[int, ...]]:
     """Return which equations to drop: those that define the unknowns held, or else any."""
-    lefts = [equation.lhs for equation in plan.reduced.equations]
-    if all(item in lefts for item, _ in held):
-        return [tuple(sorted(lefts.index(item) for item, _ in held))]
+    lefts = plan.lefts
+    if all(name in lefts for name, _ in held):
+        return [tuple(sorted(lefts.index(name) for name, _ in held))]
     return list(combinations(range(len(lefts)), len(held)))
 
 
-def _values(plan: Plan, held: Held, free: Array) -> Array:
+def _values(plan: FixedPointPlan, held: Held, free: Array) -> Array:
     """Return a column of all unknowns for every column of those that are free."""
     rest = iter(free)
-    numbers = {item: float(end) for item, end in held}
-    count = free.shape[1]
-    return np.stack([np.full(count, numbers[item]) if item in numbers else next(rest) for item in plan.unknowns])
+    numbers, count = dict(held), free.shape[1]
+    names = [item.name for item in plan.unknowns]
+    return np.stack([np.full(count, numbers[name]) if name in numbers else next(rest) for name in names])
 
 
 def _sides(problem: Problem, values: Array, *, roughly: bool = False) -> tuple[Array, Array]:
@@ -105,16 +94,17 @@ def _sides(problem: Problem, values: Array, *, roughly: bool = False) -> tuple[A
         else:
             mesh = problem.adapted(values)
         means = expectations(lines, mesh)
-        sides = plan.side_values()(*problem.parameters, *values, *means)
+        sides = plan.piece("sides")(*problem.parameters, *values, *means)
         table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (values.shape[1],)) for side in sides])
-    return table[: len(plan.sides)], table[len(plan.sides) :]
+    return table[: len(plan.lefts)], table[len(plan.lefts) :]
 
 
 def _hold(problem: Problem, held: Held, dropped: tuple[int, ...], free: Array) -> bool:
     """Whether the dropped equations hold, compared with their sides in the middle of the domains."""
     column = np.asarray(free, dtype=float)[:, None] if len(free) else np.zeros((0, 1))
     left, right = _sides(problem, _values(problem.plan, held, column))
-    middle = tuple((item, _inner(item)) for item, _ in held)
+    names = dict(held)
+    middle = tuple((item.name, item.middle) for item in problem.plan.unknowns if item.name in names)
     beside = np.abs(_sides(problem, _values(problem.plan, middle, column))).max(axis=(0, 2))
     where = list(dropped)
     gap = np.abs(right - left)[where, 0]
@@ -122,24 +112,18 @@ def _hold(problem: Problem, held: Held, dropped: tuple[int, ...], free: Array) -
     return bool(np.isfinite(gap).all() and (gap <= _EQUAL * np.maximum(size, np.abs(left[where, 0]))).all())
 
 
-def _inner(item: Unknown) -> Expr:
-    low, high = item.bounds
-    if low is not None and high is not None:
-        return (low + high) / 2
-    return S.One if item.is_nonnegative else S.NegativeOne
-
-
 def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:
     """Whether a scan of the edge finds places where the kept equations may hold and the dropped ones nearly do."""
     plan = problem.plan
-    free = [item for item in plan.unknowns if item not in dict(held)]
+    names = dict(held)
+    free = [item for item in plan.unknowns if item.name not in names]
     axes = scan_axes(free, 0)
     grid = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")])
-    values = np.stack([value_of(item, row) for item, row in zip(free, grid, strict=True)])
+    values = np.stack([item.value(row) for item, row in zip(free, grid, strict=True)])
     left, right = _sides(problem, _values(plan, held, values), roughly=True)
     shape = tuple(len(axis) for axis in axes)
-    gap = (right - left).reshape(len(plan.sides), *shape)
-    kept = [place for place in range(len(plan.sides)) if place not in dropped]
+    gap = (right - left).reshape(len(plan.lefts), *shape)
+    kept = [place for place in range(len(plan.lefts)) if place not in dropped]
     cells = np.argwhere(crossing(gap[kept]))
     for place in dropped:
         size = np.nanmax(np.abs(gap[place]), initial=0.0, where=np.isfinite(gap[place]))

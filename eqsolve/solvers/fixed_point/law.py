@@ -21,7 +21,7 @@ from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.quadrature import Lines, adapt, expectations, normal_density
 from eqsolve.numerics.quadrature_rows import Rows, rows_along, stacked
 from eqsolve.results.distribution import Distribution, Histogram, probabilities
-from eqsolve.solvers.fixed_point.problem import constant_laws
+from eqsolve.solvers.fixed_point.source import SolutionSource
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import Solution
@@ -37,7 +37,7 @@ logger = logging.getLogger("eqsolve")
 def known_variables(solution: Solution) -> list[str]:
     """Return the names of everything random in a solved model."""
     plan = solution.problem.plan
-    return [*plan.variables, *(item.name for item in plan.model.randoms)]
+    return [*plan.variables, *plan.randoms]
 
 
 class _FunctionLines(Lines):
@@ -88,20 +88,18 @@ class FixedPointLaw(Distribution):
     @classmethod
     def without_points(cls, solution: Solution, name: str) -> FixedPointLaw:
         """Return the same law for everything but its points and weights, which are left out."""
-        names = (name, *(item.name for item in solution.problem.plan.constants if item.name != name))
+        names = (name, *(item for item in solution.problem.plan.constants if item != name))
         return cls(names, np.zeros((len(names), 1)), np.ones(1), solution)
 
     def at(self, lines: Lines, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None) -> Array:
         """Return the variables at points of rows."""
         full = lines.arguments(rows, at, x, signs)
         with np.errstate(all="ignore"):
-            return stacked(self.solution.problem.plan.variable_values(self.names)(*full), len(x))
+            return stacked(self.solution.problem.plan.piece("variables", *self.names)(*full), len(x))
 
-    def source(self, names: tuple[str, ...]) -> Any:
+    def source(self, names: tuple[str, ...]) -> SolutionSource:
         """Return the law of some variables as the expectations of a transform take it: with its tails, not as points."""
-        from eqsolve.solvers.singularity.law import SolutionSource
-
-        return SolutionSource(self.solution, names)
+        return SolutionSource(FixedPointLaw.without_points(self.solution, names[0]), names)
 
     @functools.cached_property
     def _lines(self) -> Lines:
@@ -167,16 +165,16 @@ class FixedPointLaw(Distribution):
 
     def sample(self, n: int, seed: int = 0) -> Array:
         """Draw n points exactly: the random constants and Gaussians are drawn, the variables computed from them."""
-        plan, binding = self.solution.problem.plan, self.solution.binding
+        plan, laws = self.solution.problem.plan, self.solution.at.laws
         rng = np.random.default_rng(seed)
-        drawn = draw_constants(constant_laws(binding, plan), n, rng)
+        drawn = draw_constants({name: laws[name] for name in plan.constants}, n, rng)
         constants = list(drawn.values())
         normals = [rng.standard_normal(n) for _ in plan.normals]
         problem = self.solution.problem
         given = [*problem.parameters, *self.solution.point.values, *normals, *constants]
         full = plan.run_stages(given, n)
         with np.errstate(all="ignore"):
-            return stacked(plan.variable_values(self.names)(*full), n)
+            return stacked(plan.piece("variables", *self.names)(*full), n)
 
     def given_constants(self, count: int, most: int) -> list[tuple[Array, float, Array]] | None:
         """Return (values of the random constants, their probability, the variable at equally likely points, in order).
@@ -197,7 +195,7 @@ class FixedPointLaw(Distribution):
             given = [*problem.parameters, *self.solution.point.values, gaussian, *(np.full(count, c) for c in constants)]
             with np.errstate(all="ignore"):
                 full = plan.run_stages(given, count)
-                values = stacked(plan.variable_values(self.names[:1])(*full), count)[0]
+                values = stacked(plan.piece("variables", self.names[0])(*full), count)[0]
             found.append((constants, share, np.sort(values)))
         return found
 
@@ -247,8 +245,8 @@ class FixedPointLaw(Distribution):
         def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
             here = row[places]
             full = self._lines.arguments(rows, here, at, list(signs[places].T))
-            value = stacked(plan.variable_values(self.names)(*full), len(at))[place]
-            slopes = stacked(plan.variable_slopes(variable)(*full), len(at))
+            value = stacked(plan.piece("variables", *self.names)(*full), len(at))[place]
+            slopes = stacked(plan.piece("variable slopes", variable)(*full), len(at))
             slope = (slopes * (rows.scale[here] * rows.direction[here]).T).sum(axis=0)
             return up[places] * value, up[places] * slope
 

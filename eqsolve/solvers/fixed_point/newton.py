@@ -12,27 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Expr
 
-from eqsolve.compile.fixed_point import Plan
-from eqsolve.language.symbols import Unknown
+from eqsolve.compile.fixed_point import FixedPointPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt, gradients
 from eqsolve.numerics.quadrature_laws import Branch
 from eqsolve.numerics.quadrature_rows import make_rows
 
-__all__ = [
-    "Linearised",
-    "Point",
-    "Problem",
-    "interval_of",
-    "linearise",
-    "newton",
-    "polish",
-    "residuals",
-    "sign_of",
-    "value_of",
-]
+__all__ = ["Linearised", "Point", "Problem", "linearise", "newton", "polish", "residuals"]
 
 _OUTER = 96
 _FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
@@ -44,11 +31,11 @@ _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm
 class Problem:
     """A plan at given numbers."""
 
-    plan: Plan
+    plan: FixedPointPlan
     parameters: tuple[float, ...]
     parts: tuple[Branch, ...]
     outer: int = _OUTER
-    held: tuple[tuple[Unknown, Expr], ...] = ()  # unknowns on the edges of their domains; the last parameters
+    held: tuple[tuple[str, float], ...] = ()  # unknowns on the edges of their domains; the last parameters
     dropped: tuple[int, ...] = ()  # the equations that these fulfil
 
     def lines(self, unknowns: Array) -> Lines:
@@ -59,16 +46,16 @@ class Problem:
         """Return unknowns from the variables searched in."""
         if not self.plan.unknowns:
             return np.asarray(points)
-        return np.stack([value_of(item, row) for item, row in zip(self.plan.unknowns, points, strict=True)])
+        return np.stack([item.value(row) for item, row in zip(self.plan.unknowns, points, strict=True)])
 
     def points(self, values: Sequence[float]) -> Array:
         """Return the variables searched in from unknowns."""
         with np.errstate(all="ignore"):
-            return np.array([_point(item, value) for item, value in zip(self.plan.unknowns, values, strict=True)])
+            return np.array([item.point(value) for item, value in zip(self.plan.unknowns, values, strict=True)])
 
     def jacobian_scale(self, values: Array) -> Array:
         """Return d unknown / d search variable."""
-        return np.array([_scale(item, v) for item, v in zip(self.plan.unknowns, values, strict=True)])
+        return np.array([item.scale(v) for item, v in zip(self.plan.unknowns, values, strict=True)])
 
     def adapted(self, values: Array, **how: Any) -> Mesh:
         lines = self.lines(values)
@@ -99,43 +86,11 @@ class Point:
     first: float = 0.0  # how many longest steps away the first one said the solution is
 
 
-def sign_of(item: Basic) -> int:
-    return 1 if item.is_nonnegative else -1 if item.is_nonpositive else 0
-
-
-def interval_of(item: Basic) -> tuple[float, float] | None:
-    low, high = item.bounds
-    return None if low is None or high is None else (float(low), float(high))
-
-
-def value_of(item: Basic, point: Array) -> Array:
-    """Return an unknown from its search variable: a logistic map onto an interval, an exponential, or itself."""
-    interval, sign = interval_of(item), sign_of(item)
-    with np.errstate(over="ignore"):
-        if interval is not None:
-            return interval[0] + (interval[1] - interval[0]) / (1 + np.exp(-np.asarray(point)))
-        return sign * np.exp(point) if sign else np.asarray(point)
-
-
-def _point(item: Basic, value: float) -> float:
-    interval, sign = interval_of(item), sign_of(item)
-    if interval is not None:
-        return float(np.log(max(value - interval[0], 1e-300)) - np.log(max(interval[1] - value, 1e-300)))
-    return float(np.log(max(sign * value, 1e-300))) if sign else float(value)
-
-
-def _scale(item: Basic, value: float) -> float:
-    interval = interval_of(item)
-    if interval is not None:
-        return (value - interval[0]) * (interval[1] - value) / (interval[1] - interval[0])
-    return value if sign_of(item) else 1.0
-
-
 def residuals(problem: Problem, values: Array, means: Array) -> Array:
     """Return the residuals for several sets of unknowns (columns)."""
     plan = problem.plan
     with np.errstate(all="ignore"):
-        sides = plan.side_values()(*problem.parameters, *values, *means)
+        sides = plan.piece("sides")(*problem.parameters, *values, *means)
         count = values.shape[1]
         table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (count,)) for side in sides])
         left, right = table[: len(table) // 2], table[len(table) // 2 :]
@@ -144,25 +99,25 @@ def residuals(problem: Problem, values: Array, means: Array) -> Array:
         ])  # fmt: skip
 
 
-def linearise(problem: Problem, values: Array, mesh: Mesh, along: tuple[Basic, ...] | None = None) -> Linearised:
-    """Return residuals and their derivatives along the unknowns (or other symbols) on a mesh that follows its kinks."""
+def linearise(problem: Problem, values: Array, mesh: Mesh, along: tuple[str, ...] | None = None) -> Linearised:
+    """Return residuals and their derivatives along the unknowns (or other names) on a mesh that follows its kinks."""
     plan = problem.plan
-    symbols = plan.unknowns if along is None else along
+    names = tuple(item.name for item in plan.unknowns) if along is None else along
     lines = problem.lines(values)
     mesh = mesh.moved(lines.kinks(mesh.rows))
-    means, slopes, sizes = gradients(lines, mesh, symbols)
-    count, wide = len(plan.sides), len(symbols) + len(means)
+    means, slopes, sizes = gradients(lines, mesh, names)
+    count, wide = len(plan.lefts), len(names) + len(means)
     scalars = (*problem.parameters, *values, *means)
     with np.errstate(all="ignore"):
-        sides = np.array([float(side) for side in plan.side_values()(*scalars)]).reshape(2, count)
-        partial = np.array([float(entry) for entry in plan.side_slopes(symbols)(*scalars)]).reshape(2, count, wide)
+        sides = np.array([float(side) for side in plan.piece("sides")(*scalars)]).reshape(2, count)
+        partial = np.array([float(entry) for entry in plan.piece("side slopes", *names)(*scalars)]).reshape(2, count, wide)
         left, right = sides
         log = np.array(plan.logarithmic, dtype=bool)
         residual = np.where(log, np.log(right / left), right - left)
         scale_left, scale_right = np.where(log, 1 / left, 1.0), np.where(log, 1 / right, 1.0)
         change = partial[1] * scale_right[:, None] - partial[0] * scale_left[:, None]
-    through = change[:, len(symbols) :]
-    jacobian = change[:, : len(symbols)] + through @ slopes
+    through = change[:, len(names) :]
+    jacobian = change[:, : len(names)] + through @ slopes
     rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
     return Linearised(residual, jacobian, means, slopes, rounding)
 
@@ -231,7 +186,7 @@ def newton(
 def _reach(problem: Problem, point: Array) -> Array:
     """Return the longest step of each search variable: a factor e², or the size of the variable."""
     return np.array([
-        2.0 if sign_of(item) or interval_of(item) is not None else 1 + abs(x)
+        2.0 if item.is_bounded else 1 + abs(x)
         for item, x in zip(problem.plan.unknowns, point, strict=True)
     ])  # fmt: skip
 
@@ -241,7 +196,7 @@ def _inside(point: Array, box: list[tuple[float, float]]) -> bool:
 
 
 def _nothing(problem: Problem) -> Linearised:
-    count, means = len(problem.plan.unknowns), len(problem.plan.means)
+    count, means = len(problem.plan.unknowns), problem.plan.means
     nan = np.full(count, np.nan)
     return Linearised(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
 

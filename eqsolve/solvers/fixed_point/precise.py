@@ -12,27 +12,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sympy import Basic, Expr
 
-from eqsolve.compile.lowering import as_function
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt
 from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.numerics.quadrature_rows import Rows, make_rows, stacked
-from eqsolve.passes.forms.kinks import Root, Switch
 from eqsolve.results.distribution import Distribution
 from eqsolve.solvers.fixed_point.newton import Problem
-from eqsolve.solvers.fixed_point.problem import constant_laws
 
 if TYPE_CHECKING:
-    from eqsolve.compile.fixed_point import Plan
+    from eqsolve.compile.fixed_point import FixedPointPlan
     from eqsolve.results.result import Result
     from eqsolve.solvers.fixed_point.solve import Solution
 
-__all__ = ["PreciseSolution", "refine"]
+__all__ = ["GUARD", "Evaluator", "PreciseSolution", "nodes_of", "orders_of", "refine"]
 
-_GUARD = 12
+GUARD = 12
 
 
 @functools.lru_cache(maxsize=8)
@@ -72,19 +68,19 @@ class PreciseSolution:
         """Return the law of a variable with expectations at this precision."""
         return PreciseLaw.of(self, name)
 
-    def expect(self, expr: Expr, **values: Any) -> tuple[Any, Any]:
+    def expect(self, expr: Any, **values: Any) -> tuple[Any, Any]:
         """Return the mean of an expression and its error, as numbers of mpmath."""
         from mpmath import mp, mpf
 
         from eqsolve.solvers.fixed_point.sensitivity import extended
 
-        working = self.digits + _GUARD
+        working = self.digits + GUARD
         with mp.workdps(working):
             problem = extended(self.base, expr, values)
-            evaluator = _Evaluator(self.base, working, problem, list(values.values()))
+            evaluator = Evaluator(self.base, working, problem, list(values.values()))
             mesh = _fine_mesh(problem, self.base.point.values, self.digits)
             first, second = (
-                _means(evaluator, mesh, self.unknowns, order, only=-1)[0] for order in _orders(self.digits)
+                _means(evaluator, mesh, self.unknowns, order, only=-1)[0] for order in orders_of(self.digits)
             )
             return +second, abs(second - first) + abs(second) * mpf(10) ** -self.digits
 
@@ -111,15 +107,14 @@ class PreciseLaw(Distribution):
         from mpmath import mp
 
         precise, base = self.precise, self.precise.base
-        working = precise.digits + _GUARD
+        working = precise.digits + GUARD
         with mp.workdps(working):
-            evaluator = _Evaluator(base, working)
+            evaluator = Evaluator(base, working)
             lines = _LawLines(base.problem, base.point.values, self)
             mesh = _fine_mesh(base.problem, base.point.values, precise.digits, lines)
-            plan = evaluator.plan
-            function = evaluator.function("law", lambda: [plan.variable(name) for name in self.names], plan.arguments)
+            function = evaluator.function("variables", *self.names)
             points, weights = [], []
-            for row, x, weight, signs, near in _nodes(evaluator, mesh, precise.unknowns, _orders(precise.digits)[1]):
+            for row, x, weight, signs, near in nodes_of(evaluator, mesh, precise.unknowns, orders_of(precise.digits)[1]):
                 points.append(tuple(function(*evaluator.point(row, x, precise.unknowns, signs, near))))
                 weights.append(weight)
         return points, weights
@@ -128,7 +123,7 @@ class PreciseLaw(Distribution):
         """Return the mean of a function of the variables, called with mpmath's numbers at every node."""
         from mpmath import mp, mpf
 
-        with mp.workdps(self.precise.digits + _GUARD):
+        with mp.workdps(self.precise.digits + GUARD):
             points, weights = self.nodes
             return sum((w * self.call(function, p) for p, w in zip(points, weights, strict=True)), mpf(0))
 
@@ -145,12 +140,12 @@ class PreciseLaw(Distribution):
         return self.exact.quantile(q, name)
 
 
-def _orders(digits: int) -> tuple[int, int]:
+def orders_of(digits: int) -> tuple[int, int]:
     """Return two numbers of nodes per panel; their difference is the error estimate."""
     return int(1.35 * digits) + 12, int(1.75 * digits) + 20
 
 
-class _Evaluator:
+class Evaluator:
     """Evaluates the stages and integrands of a plan at single points, in mpmath."""
 
     def __init__(
@@ -159,15 +154,15 @@ class _Evaluator:
         from mpmath import mp, mpf
 
         self.problem = problem if problem is not None else solution.problem
-        self.plan: Plan = self.problem.plan
+        self.plan: FixedPointPlan = self.problem.plan
         self.solution, self.digits = solution, digits
         with mp.workdps(digits):
-            values = solution.binding.values
-            self.parameters = [mpf(str(values[item].evalf(digits))) for item in self.plan.model.parameters]
-            self.parameters += [mpf(value) for value in more]
-            self.parameters += [mpf(str(end.evalf(digits))) for _, end in self.problem.held]
+            numbers, ends = solution.program.precise(solution.at, self.problem.held, digits)
+            self.parameters = [*numbers, *(mpf(value) for value in more), *ends]
             self.rows = self._rows(solution)
-        self._functions: dict[Any, Callable[..., Any]] = {}
+
+    def function(self, what: str, *detail: Any) -> Callable[..., Any]:
+        return self.plan.piece(what, *detail, module="mpmath")
 
     def _rows(self, solution: Solution) -> list[tuple[Any, list[Any], list[Any], list[Any], list[Any]]]:
         """Return weight, means, deviations, base and direction of every row; only branches of at most one Gaussian."""
@@ -175,7 +170,7 @@ class _Evaluator:
 
         normals = len(self.plan.normals)
         made = []
-        laws = constant_laws(solution.binding, self.plan, self.digits)
+        laws = solution.program.precise_laws(solution.at, self.plan.constants, self.digits)
         for part in branches(tuple(laws), laws, 2):
             if not part.exact:
                 raise UsageError("high precision needs laws made of points and Gaussians, such as Bernoulli or Normal")
@@ -186,37 +181,27 @@ class _Evaluator:
             if len(active) > 1:
                 raise UsageError(
                     "high precision needs at most one Gaussian at a time; "
-                    f"the law of {', '.join(item.name for item in self.plan.constants)} adds another"
+                    f"the law of {', '.join(self.plan.constants)} adds another"
                 )
             direction = [mpf(1 if place in active else 0) for place in range(len(scales))]
             made.append((mpf(part.probability), means, scales, [mpf(0)] * len(scales), direction))
         return made
 
-    def function(self, key: Any, make: Callable[[], Sequence[Expr]], arguments: Sequence[Basic]) -> Callable[..., Any]:
-        if key not in self._functions:
-            self._functions[key] = as_function(list(arguments), list(make()), "mpmath")
-        return self._functions[key]
-
     def point(self, row: int, x: Any, unknowns: Sequence[Any], signs: Sequence[int], near: Sequence[float]) -> list[Any]:
         """Return all arguments of the plan at one point; ``near`` are the roots in double precision."""
         _, means, scales, base, direction = self.rows[row]
         randoms = [m + s * (b + d * x) for m, s, b, d in zip(means, scales, base, direction, strict=True)]
-        full = [*self.parameters, *unknowns, *randoms, *([0] * len(self.plan.stages))]
-        first, switch = len(full) - len(self.plan.stages), 0
-        for place, stage in enumerate(self.plan.stages):
-            if isinstance(stage, Switch):
-                full[first + place] = signs[switch]
-                switch += 1
-            else:
-                full[first + place] = self._root(stage, full, near[place])
+        full = [*self.parameters, *unknowns, *randoms, *([0] * len(self.plan.is_switch))]
+        first, given = len(full) - len(self.plan.is_switch), iter(signs)
+        for place, switch in enumerate(self.plan.is_switch):
+            full[first + place] = next(given) if switch else self._root(place, full, near[place])
         return full
 
-    def _root(self, stage: Root, full: list[Any], start: float) -> Any:
+    def _root(self, place: int, full: list[Any], start: float) -> Any:
         from mpmath import mpf
 
-        y, arguments = stage.variable, self.plan.arguments
-        pair = self.function(("root", stage), lambda: [stage.expression, stage.expression.diff(y)], (y, *arguments))
-        (target,) = self.function(("target", stage), lambda: [stage.argument], arguments)(*full)
+        pair = self.function("root", place)
+        target = self.function("target", place)(*full)[0]
         root = mpf(start)
         small = mpf(10) ** (4 - self.digits)
         for _ in range(30):
@@ -232,25 +217,25 @@ class _Evaluator:
         from mpmath import mpf
 
         found = []
-        for switch in self.plan.switches:
-            if not self.plan.is_linear(switch):
-                raise UsageError("high precision needs kinks at places linear in the Gaussian variable")
-            function = self.function(switch, lambda switch=switch: [switch.expression], self.plan.arguments)  # type: ignore[misc]
-            for signs in self.plan.switch_combinations(switch):
+        if not all(self.plan.linear):
+            raise UsageError("high precision needs kinks at places linear in the Gaussian variable")
+        for place, combinations in zip(self.plan.switches, self.plan.combinations, strict=True):
+            function = self.function("switch", place)
+            for signs in combinations:
                 ends = []
                 for x in (mpf(0), mpf(1)):
                     _, means, scales, base, direction = self.rows[row]
                     randoms = [m + s * (b + d * x) for m, s, b, d in zip(means, scales, base, direction, strict=True)]
                     given = iter(signs)
-                    stages = [next(given) if isinstance(stage, Switch) else 0 for stage in self.plan.stages]
+                    stages = [next(given) if switch else 0 for switch in self.plan.is_switch]
                     ends.append(function(*self.parameters, *unknowns, *randoms, *stages)[0])
                 gap = ends[1] - ends[0]
                 found.append(-ends[0] / gap if gap != 0 else mpf(38))
         return found
 
 
-def _nodes(
-    evaluator: _Evaluator, mesh: Mesh, unknowns: Sequence[Any], order: int
+def nodes_of(
+    evaluator: Evaluator, mesh: Mesh, unknowns: Sequence[Any], order: int
 ) -> list[tuple[int, Any, Any, tuple[int, ...], list[float]]]:
     """Return (row, x, weight, signs, double roots) of all nodes."""
     from mpmath import exp, mpf, pi, sqrt
@@ -276,8 +261,8 @@ def _nodes(
     x = np.array([float(entry[1]) for entry in made])
     signs_table = [np.array([entry[3][k] for entry in made], dtype=float) for k in range(len(evaluator.plan.switches))]
     full = lines.arguments(mesh.rows, at, x, signs_table)
-    first = len(full) - len(evaluator.plan.stages)
-    roots = np.zeros((len(x), len(evaluator.plan.stages)))
+    first = len(full) - len(evaluator.plan.is_switch)
+    roots = np.zeros((len(x), len(evaluator.plan.is_switch)))
     for place, entry in enumerate(full[first:]):
         roots[:, place] = entry
     return [(*entry, roots[k].tolist()) for k, entry in enumerate(made)]
@@ -300,8 +285,8 @@ class _LawLines(Lines):
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)
-        variables = stacked(self.plan.variable_values(self.law.names)(*full), len(x))
-        own = stacked(self.plan.integrand_values()(*full), len(x))
+        variables = stacked(self.plan.piece("variables", *self.law.names)(*full), len(x))
+        own = stacked(self.plan.piece("integrands")(*full), len(x))
         return np.concatenate([own, np.ones((1, len(x))), variables, variables**2])
 
 
@@ -310,11 +295,11 @@ def refine(solution: Solution, result: Result, digits: int) -> Result:
     from mpmath import mp, mpf
 
     plan, problem = solution.problem.plan, solution.problem
-    working = digits + _GUARD
+    working = digits + GUARD
     with mp.workdps(working):
-        evaluator = _Evaluator(solution, working)
+        evaluator = Evaluator(solution, working)
         mesh = _fine_mesh(problem, solution.point.values, digits)
-        orders = _orders(digits)
+        orders = orders_of(digits)
         unknowns = [mpf(float(value)) for value in solution.point.values]
         inverse = np.linalg.inv(solution.point.linear.jacobian) if plan.unknowns else np.zeros((0, 0))
         tables = []
@@ -333,12 +318,11 @@ def refine(solution: Solution, result: Result, digits: int) -> Result:
                     break
             else:
                 raise SolverError(
-                    f"model `{plan.model.name}`: {digits} digits were not reached; the last step changed the unknowns by "
+                    f"model `{plan.name}`: {digits} digits were not reached; the last step changed the unknowns by "
                     f"{mp.nstr(size, 3)} relative"
                 )
             names = [item.name for item in plan.unknowns]
-            outputs = evaluator.function("outputs", lambda: list(plan.outputs.values()), plan.scalars)
-            found = outputs(*evaluator.parameters, *unknowns, *means) if plan.outputs else []
+            found = evaluator.function("outputs")(*evaluator.parameters, *unknowns, *means) if plan.outputs else []
             tables.append({**dict(zip(names, unknowns, strict=True)), **dict(zip(plan.outputs, found, strict=True))})
         order_of = [name for name in solution.values]
         values = {name: mpf(tables[1][name]) for name in order_of}
@@ -360,33 +344,30 @@ def _with_values(result: Result, precise: PreciseSolution) -> Result:
 
 
 def _means(
-    evaluator: _Evaluator, mesh: Mesh, unknowns: Sequence[Any], order: int, only: int | None = None
+    evaluator: Evaluator, mesh: Mesh, unknowns: Sequence[Any], order: int, only: int | None = None
 ) -> list[Any]:
     """Return the means of the integrands, or of one of them."""
     from mpmath import mpf
 
-    plan = evaluator.plan
-    wanted = plan.integrands if only is None else [plan.integrands[only]]
-    if not wanted:
+    count = evaluator.plan.means if only is None else 1
+    if not count:
         return []
-    function = evaluator.function(("integrands", only), lambda: wanted, plan.arguments)
-    total = [mpf(0)] * len(wanted)
-    for row, x, weight, signs, near in _nodes(evaluator, mesh, unknowns, order):
+    function = evaluator.function("integrands", *(() if only is None else (only,)))
+    total = [mpf(0)] * count
+    for row, x, weight, signs, near in nodes_of(evaluator, mesh, unknowns, order):
         values = function(*evaluator.point(row, x, unknowns, signs, near))
         total = [t + weight * v for t, v in zip(total, values, strict=True)]
     return total
 
 
-def _residual(evaluator: _Evaluator, unknowns: Sequence[Any], means: Sequence[Any]) -> list[Any]:
+def _residual(evaluator: Evaluator, unknowns: Sequence[Any], means: Sequence[Any]) -> list[Any]:
     from mpmath import log
 
     plan = evaluator.plan
-    if not plan.sides:
+    if not plan.lefts:
         return []
-    sides = evaluator.function(
-        "sides", lambda: [side for pair in zip(*plan.sides, strict=True) for side in pair], plan.scalars
-    )(*evaluator.parameters, *unknowns, *means)
-    count = len(plan.sides)
+    sides = evaluator.function("sides")(*evaluator.parameters, *unknowns, *means)
+    count = len(plan.lefts)
     return [
         log(right / left) if logarithmic else right - left
         for left, right, logarithmic in zip(sides[:count], sides[count:], plan.logarithmic, strict=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from sympy import Basic
 
-from eqsolve.compile.fixed_point import Plan
+from eqsolve.compile.fixed_point import FixedPointPlan
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import Mesh, coarse_mesh, expectations
 from eqsolve.numerics.quadrature_rows import make_rows
-from eqsolve.solvers.fixed_point.newton import Point, Problem, interval_of, newton, polish, residuals, sign_of
+from eqsolve.solvers.fixed_point.newton import Point, Problem, newton, polish, residuals
 
 __all__ = ["Near", "crossing", "find_solutions", "scan_axes", "searched"]
 
@@ -113,17 +113,17 @@ def _on_many_nodes(problem: Problem, point: Point) -> Near | None:
 def _spread(problem: Problem, values: Array) -> Array:
     """Return unknowns in coordinates in which the scan's cells are equally wide."""
     return np.array([
-        point if sign_of(item) or interval_of(item) is not None else np.arcsinh(point / _SMALL)
+        point if item.is_bounded else np.arcsinh(point / _SMALL)
         for item, point in zip(problem.plan.unknowns, problem.points(list(values)), strict=True)
     ])  # fmt: skip
 
 
-def searched(plan: Plan) -> str:
+def searched(plan: FixedPointPlan) -> str:
     """Return the domain of the widest scan in words."""
     low, high = _SCANS[-1]
     words = []
     for item in plan.unknowns:
-        sign, interval = sign_of(item), interval_of(item)
+        sign, interval = item.sign, item.interval
         if interval is not None:
             ends = (f"{interval[0]:g}", f"{interval[1]:g}")
         elif sign:
@@ -138,16 +138,16 @@ def _real_decades(level: int) -> float:
     return (3.0, 6.0, 12.0)[level]
 
 
-def scan_axes(unknowns: Sequence[Basic], level: int) -> list[Array]:
+def scan_axes(unknowns: Sequence[Domain], level: int) -> list[Array]:
     """Return the search variables at which a scan looks, a column of them per unknown."""
     return [_axis(item, _SCANS[level], len(unknowns), level) for item in unknowns]
 
 
-def _axis(item: Basic, decades: tuple[float, float], dims: int, level: int) -> Array:
+def _axis(item: Domain, decades: tuple[float, float], dims: int, level: int) -> Array:
     count = _POINTS.get(dims, (5, 7, 9))[level]
-    if interval_of(item) is not None:
+    if item.interval is not None:
         return np.linspace(-1, 1, count) * (9.0, 18.0, 30.0)[level]
-    if sign_of(item):
+    if item.sign:
         return np.linspace(*decades, count) * np.log(10)
     half = np.arcsinh(10 ** _real_decades(level) / _SMALL)
     return _SMALL * np.sinh(np.linspace(-half, half, count) + 1e-9)

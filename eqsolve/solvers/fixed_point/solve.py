@@ -15,37 +15,37 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sympy import Expr
 
-from eqsolve.compile.fixed_point import Plan
+from eqsolve.compile.fixed_point import FixedPointPlan
+from eqsolve.compile.fixed_point_program import FixedPointProgram
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError, did_you_mean
-from eqsolve.language.binding import Binding
-from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Mesh, expectations
 from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.fixed_point.edges import edge_solutions
-from eqsolve.solvers.fixed_point.newton import Point, Problem, interval_of, polish, residuals
-from eqsolve.solvers.fixed_point.problem import RULE, constant_laws, make_problem
+from eqsolve.solvers.fixed_point.newton import Linearised, Point, Problem, polish, residuals
+from eqsolve.solvers.fixed_point.problem import RULE, make_problem
 from eqsolve.solvers.fixed_point.search import find_solutions, searched
 from eqsolve.solvers.options import Options
 
 if TYPE_CHECKING:
     from eqsolve.results.distribution import Distribution
 
-__all__ = ["Solution", "solve_fixed_point", "solve_problem"]
+__all__ = ["FixedPointSolver", "Solution", "solve_problem", "to_result"]
 
 logger = logging.getLogger("eqsolve")
-
-_ROUNDING = 1e-12  # by which an unknown may leave its interval, in lengths of it
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Solution:
     """One solution with everything needed to ask more of it: laws, expectations, derivatives."""
 
-    binding: Binding
+    program: FixedPointProgram
+    at: Values
     problem: Problem
     point: Point
     values: Mapping[str, float]
@@ -59,16 +59,16 @@ class Solution:
 
         known = known_variables(self)
         if name not in known:
-            model = self.binding.model.name
             raise UsageError(
-                f"model `{model}` has no random variable `{name}`{did_you_mean(name, known)} (it has: {', '.join(known)})"
+                f"model `{self.problem.plan.name}` has no random variable `{name}`{did_you_mean(name, known)} "
+                f"(it has: {', '.join(known)})"
             )
         if name not in self._laws:
             self._laws[name] = FixedPointLaw.of(self, name)
         law: Distribution = self._laws[name]
         return law
 
-    def expect(self, expr: Expr, **values: float) -> tuple[float, float]:
+    def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols and variables, and its error."""
         from eqsolve.solvers.fixed_point.sensitivity import expectation
 
@@ -81,33 +81,43 @@ class Solution:
         return derivative(self, what, parameter, values)
 
 
-def solve_fixed_point(binding: Binding, options: Options) -> Result:
-    """Solve a bound fixed point and report every unknown and observable with its error."""
-    solution = solve_problem(binding, options.start)
-    result = to_result(solution)
-    if options.precision is not None:
-        from eqsolve.solvers.fixed_point.precise import refine
+class FixedPointSolver(Solver):
+    __doc__ = __doc__
+    name = "fixed_point"
 
-        return refine(solution, result, options.precision)
-    return result
+    def why_not(self, plan: Plan) -> str:
+        return "" if plan.facts.kind == "FixedPoint" else f"it solves a FixedPoint, and this is a {plan.facts.kind}"
+
+    def why(self, plan: Plan) -> str:
+        return "scalar equations: a scan, then Newton's method, expectations split at kinks"
+
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+        """Solve a fixed point and report every unknown and observable with its error."""
+        solution = solve_problem(plan.program("fixed_point"), values, options.start)
+        result = to_result(solution)
+        if options.precision is not None:
+            from eqsolve.solvers.fixed_point.precise import refine
+
+            return refine(solution, result, options.precision)
+        return result
 
 
 def solve_problem(
-    binding: Binding, start: Mapping[str, float] | None = None, neighbour: Solution | None = None
+    program: FixedPointProgram, at: Values, start: Mapping[str, float] | None = None, neighbour: Solution | None = None
 ) -> Solution:
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
 
     With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.
     """
-    problem = make_problem(binding)
+    problem = make_problem(program, at)
     plan = problem.plan
     points: list[tuple[Problem, Point]] = []
     if start is not None and neighbour is not None:
-        quick = _beside(binding, problem, start, neighbour)
+        quick = _beside(program, at, problem, start, neighbour)
         if quick is not None:
             return quick
     if start is not None and plan.unknowns and all(item.name in start for item in plan.unknowns):
-        points = edge_solutions(problem, partial(make_problem, binding), start)
+        points = edge_solutions(problem, partial(make_problem, program, at), start)
         point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
         points += [(problem, point)] if point.converged and not points else []
     if not points:
@@ -115,27 +125,27 @@ def solve_problem(
             point = polish(problem, near.values, like=near.mesh)
             if point.converged and not any(_close(problem, point, other) for _, other in points):
                 points.append((problem, point))
-        points += edge_solutions(problem, partial(make_problem, binding))
+        points += edge_solutions(problem, partial(make_problem, program, at))
     if not points:
         raise SolverError(
-            f"model `{plan.model.name}` ({plan.model.location}): no solution found; searched {searched(plan)}. "
-            f"The equations may have none{_said(binding, plan)}"
+            f"model `{plan.name}` ({plan.location}): no solution found; searched {searched(plan)}. "
+            f"The equations may have none{_said(at, plan)}"
         )
-    points, tables = _apart(problem, points, [_table(binding, *found) for found in points])
-    chosen = next((k for k, (values, _) in enumerate(tables) if _allowed(plan.model, values)), None)
+    points, tables = _apart(problem, points, [_table(at, *found) for found in points])
+    chosen = next((k for k, (values, _) in enumerate(tables) if _allowed(plan, values)), None)
     if chosen is None:
         found = ", ".join(f"{name} = {value:.6g}" for name, value in tables[0][0].items())
         raise SolverError(
-            f"model `{plan.model.name}` ({plan.model.location}): the equations hold only for {found}, which lies "
-            f"outside the domains declared for the unknowns; searched {searched(plan)}{_said(binding, plan)}"
+            f"model `{plan.name}` ({plan.location}): the equations hold only for {found}, which lies "
+            f"outside the domains declared for the unknowns; searched {searched(plan)}{_said(at, plan)}"
         )
     values, errors = tables[chosen]
-    others = tuple(table for k, (table, _) in enumerate(tables) if k != chosen and _allowed(plan.model, table))
+    others = tuple(table for k, (table, _) in enumerate(tables) if k != chosen and _allowed(plan, table))
     if others:
-        names = [item.name for item in plan.model.unknowns]
+        names = [item.name for item in plan.declared]
         listed = "; ".join(", ".join(f"{name} = {other[name]:.6g}" for name in names) for other in others)
-        logger.warning("%s: further solutions, in stats['other_solutions']: %s", plan.model.name, listed)
-    return Solution(binding, *points[chosen], values, errors, others)
+        logger.warning("%s: further solutions, in stats['other_solutions']: %s", plan.name, listed)
+    return Solution(program, at, *points[chosen], values, errors, others)
 
 
 def _apart(
@@ -152,7 +162,9 @@ def _apart(
     return [points[k] for k in kept], [tables[k] for k in kept]
 
 
-def _beside(binding: Binding, problem: Problem, start: Mapping[str, float], neighbour: Solution) -> Solution | None:
+def _beside(
+    program: FixedPointProgram, at: Values, problem: Problem, start: Mapping[str, float], neighbour: Solution
+) -> Solution | None:
     """Return the solution on the mesh of a neighbouring one, if that resolves it to 1e-13."""
     plan, mesh = problem.plan, neighbour.point.mesh
     if plan is not neighbour.problem.plan or problem.parts != neighbour.problem.parts or mesh.rows.turned:
@@ -161,9 +173,9 @@ def _beside(binding: Binding, problem: Problem, start: Mapping[str, float], neig
     point = polish(problem, first, mesh=mesh)
     if not point.converged:
         return None
-    values, errors = _table(binding, problem, point)
+    values, errors = _table(at, problem, point)
     good = all(errors[item.name] <= 1e-13 * abs(values[item.name]) for item in plan.unknowns)
-    return Solution(binding, problem, point, values, errors) if good and _allowed(plan.model, values) else None
+    return Solution(program, at, problem, point, values, errors) if good and _allowed(plan, values) else None
 
 
 def _close(problem: Problem, one: Point, other: Point) -> bool:
@@ -171,38 +183,29 @@ def _close(problem: Problem, one: Point, other: Point) -> bool:
     return bool(np.max(gap, initial=0.0) < 1e-7)
 
 
-def _said(binding: Binding, plan: Plan) -> str:
-    given = ", ".join(f"{name}={value}" for name, value in settings(binding, plan).items())
+def _said(at: Values, plan: FixedPointPlan) -> str:
+    given = ", ".join(f"{name}={value}" for name, value in settings(at, plan).items())
     return f" for {given}" if given else ""
 
 
-def settings(binding: Binding, plan: Plan) -> dict[str, float | str]:
+def settings(at: Values, plan: FixedPointPlan) -> dict[str, float | str]:
     """Return parameters and laws by name, without the Gaussian variables that the equations determine."""
-    return {name: value for name, value in binding.settings().items() if name not in plan.reduced.gaussians}
+    return {name: value for name, value in at.settings.items() if name not in plan.gaussians}
 
 
-def _allowed(model: FixedPoint, values: Mapping[str, float]) -> bool:
+def _allowed(plan: FixedPointPlan, values: Mapping[str, float]) -> bool:
     """Whether every unknown lies in its domain."""
-    for item in model.unknowns:
-        value = values[item.name]
-        if not np.isfinite(value) or (item.is_nonnegative and value < 0) or (item.is_nonpositive and value > 0):
-            return False
-        interval = interval_of(item)
-        if interval is not None:
-            room = _ROUNDING * (interval[1] - interval[0])
-            if not interval[0] - room <= value <= interval[1] + room:
-                return False
-    return True
+    return all(item.holds(values[item.name]) for item in plan.declared)
 
 
-def _table(binding: Binding, problem: Problem, point: Point) -> tuple[dict[str, float], dict[str, float]]:
+def _table(at: Values, problem: Problem, point: Point) -> tuple[dict[str, float], dict[str, float]]:
     """Return all unknowns and observables, and their errors: a finer quadrature, and rounding."""
     plan = problem.plan
     if not plan.unknowns and not plan.means:
         values = _outputs(plan, problem.parameters, point.values, point.linear.means)
         return values, {name: 4e-16 * abs(value) for name, value in values.items()}
     linear = point.linear  # one step before the point: good enough for derivatives
-    finer, mesh = _finer(binding, problem, point)
+    finer, mesh = _finer(at, problem, point)
     lines = problem.lines(point.values)
     coarse = expectations(lines, point.mesh.moved(lines.kinks(point.mesh.rows)))[:, 0]
     fine = expectations(finer.lines(point.values), mesh)[:, 0]
@@ -223,34 +226,34 @@ def _table(binding: Binding, problem: Problem, point: Point) -> tuple[dict[str, 
         along, through = slopes[place]
         rounding = np.abs(along + through @ linear.mean_slopes) @ noise + np.abs(through) @ sizes
         errors[name] = abs(second[name] - first[name]) + float(rounding) + 2.3e-16 * abs(second[name])
-    ordered = {item.name for item in plan.model.unknowns}
-    order = [*(n for n in (i.name for i in plan.model.unknowns)), *(n for n in values if n not in ordered)]
+    order = dict.fromkeys([*(item.name for item in plan.declared), *values])
     return {name: values[name] for name in order}, {name: errors[name] for name in order}
 
 
-def _finer(binding: Binding, problem: Problem, point: Point) -> tuple[Problem, Mesh]:
+def _finer(at: Values, problem: Problem, point: Point) -> tuple[Problem, Mesh]:
     """Return the same problem with a finer quadrature: every panel cut in two, rules with more nodes."""
     if point.mesh.rows.exact:
         lines = problem.lines(point.values)
         return problem, point.mesh.moved(lines.kinks(point.mesh.rows)).halved()
-    plan = problem.plan
-    laws = constant_laws(binding, plan)
+    laws = {name: at.laws[name] for name in problem.plan.constants}
     parts = tuple(branches(tuple(laws), laws, RULE * 3 // 2))
     finer = replace(problem, parts=parts, outer=problem.outer * 3 // 2)
     return finer, finer.adapted(point.values)
 
 
-def _outputs(plan: Plan, parameters: tuple[float, ...], values: Array, means: Array) -> dict[str, float]:
+def _outputs(plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, means: Array) -> dict[str, float]:
     with np.errstate(all="ignore"):
-        found = plan.output_values()(*parameters, *values, *means)
+        found = plan.piece("outputs")(*parameters, *values, *means)
     return dict(zip(plan.outputs, (float(entry) for entry in found), strict=True))
 
 
-def _output_slopes(plan: Plan, parameters: tuple[float, ...], values: Array, linear: Any) -> list[tuple[Array, Array]]:
+def _output_slopes(
+    plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, linear: Linearised
+) -> list[tuple[Array, Array]]:
     """Return derivatives of the outputs along unknowns and along means."""
     count = len(plan.unknowns)
     with np.errstate(all="ignore"):
-        found = plan.output_slopes(plan.unknowns)(*parameters, *values, *linear.means)
+        found = plan.piece("output slopes", *(item.name for item in plan.unknowns))(*parameters, *values, *linear.means)
     table = np.array([float(entry) for entry in found]).reshape(len(plan.outputs), count + len(linear.means))
     return [(row[:count], row[count:]) for row in table]
 
@@ -281,6 +284,6 @@ def to_result(solution: Solution) -> Result:
     }  # fmt: skip
     if solution.others:
         stats["other_solutions"] = [dict(other) for other in solution.others]
-    model = solution.binding.model
-    params = settings(solution.binding, solution.problem.plan)
-    return Result(xr.Dataset(data), model=model.name, kind="fixed point", params=params, stats=stats, source=solution)
+    plan = solution.problem.plan
+    params = settings(solution.at, plan)
+    return Result(xr.Dataset(data), model=plan.name, kind="fixed point", params=params, stats=stats, source=solution)

@@ -7,68 +7,47 @@ does to it. Cost: some ten milliseconds once compiled, most of it for the certif
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Dummy, Expr
 
+from eqsolve.compile.bundles import Bundle
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.singularity import RatePlan, SingularityProgram
+from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
-from eqsolve.language.fixed_point import Singularity
-from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Parameter
-from eqsolve.laplace.bundle import Bundle
-from eqsolve.laplace.implicit import ImplicitTransform, Prepared, precise_number
+from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
+from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.fixed_point.solve import Solution
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.singularity.law import SingularityBinding, bind_singularity, law_source
+from eqsolve.solvers.singularity.law import law_source
 
-__all__ = ["SingularitySolution", "bind_singularity", "solve_singularity"]
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A transform and its observables, compiled once for all values of the parameters that are not integers."""
-
-    transform: ImplicitTransform
-    observables: Bundle
-    names: tuple[str, ...]
-    expressions: tuple[Expr, ...]
-
-
-@functools.lru_cache(maxsize=64)
-def compile_singularity(model: Singularity, whole: tuple[tuple[Parameter, Any], ...]) -> Compiled:
-    """Return a model with its integers put in, and branches on them resolved."""
-    (equation,) = model.equations
-    fixed = dict(whole)
-    parameters = tuple(item for item in model.parameters if item not in fixed)
-    expr = (equation.lhs - equation.rhs).subs(fixed)
-    transform = ImplicitTransform(expr, model.unknown, model.variable, parameters)
-    points = (model.unknown, model.variable)
-    made = tuple(value.subs(fixed) for value in model.observables.values())
-    slopes = [value.diff(item) for value in made for item in points]
-    return Compiled(transform, Bundle([*made, *slopes], points, parameters), tuple(model.observables), made)
+__all__ = ["SingularitySolution", "SingularitySolver", "find", "to_result"]
 
 
 @dataclass(frozen=True, eq=False)
 class SingularitySolution:
     """A singular point with everything needed to ask more of it."""
 
-    binding: SingularityBinding
-    compiled: Compiled
+    program: SingularityProgram
+    plan: RatePlan
+    at: Values
     prepared: Prepared
     point: SingularPoint
-    fixed_point: Any
+    fixed_point: Solution | None
     values: dict[str, Any]
     errors: dict[str, float]
 
-    def law(self, name: str) -> Any:
+    def law(self, name: str) -> Distribution:
         """Return the law of a variable of the fixed point behind the transform."""
         if self.fixed_point is None:
-            raise UsageError(f"the laws of model `{self.binding.model.name}` are declared; there is none to ask for")
+            raise UsageError(f"the laws of model `{self.program.name}` are declared; there is none to ask for")
         return self.fixed_point.law(name)
 
     def derivative(self, what: str, parameter: str, fixed_law: bool = False) -> float:
@@ -77,117 +56,102 @@ class SingularitySolution:
         With h = 0 and h_R = 0 the point moves as dp = −dh/h_p, dR = −(h_Rp dp + dh_R)/h_RR. The total derivative lets
         the law move too, by implicit differentiation of the fixed point; ``fixed_law=True`` keeps it.
         """
-        model, point = self.binding.model, self.point
-        assert isinstance(model, Singularity)
-        if point.kind != "branch point" or self.compiled.transform.is_linear or not np.isfinite(complex(point.R)):
+        point, transform = self.point, self.plan.transform
+        if point.kind != "branch point" or transform.is_linear or not np.isfinite(complex(point.R)):
             what = point.kind if point.kind != "branch point" else "branch point of the equation's own coefficients"
             raise UsageError(f"derivatives are known where h = 0 and dh/dR = 0, and this singularity is a {what}")
-        symbol = next((item for item in self.compiled.transform.parameters if item.name == parameter), None)
-        if symbol is None and fixed_law is False and self._law_has(parameter):
-            symbol = Parameter(parameter)  # a parameter of the fixed point only
-        if symbol is None:
-            names = [item.name for item in self.compiled.transform.parameters]
-            raise ParameterError(f"there is no derivative along `{parameter}`{did_you_mean(parameter, names)}")
-        R, p = model.unknown, model.variable
-        expr = self.compiled.transform.expression
+        if parameter not in transform.parameters and (fixed_law or not self._law_has(parameter)):
+            near = did_you_mean(parameter, transform.parameters)
+            raise ParameterError(f"there is no derivative along `{parameter}`{near}")
         d = self.prepared(float(point.R), float(point.p))
-        dp = -self._along(expr, symbol, fixed_law) / d.h_p
-        dR = -(d.h_Rp * dp + self._along(expr.diff(R), symbol, fixed_law)) / d.h_RR
-        if what == p.name:
+        dp = -self._along("h", parameter, fixed_law) / d.h_p
+        dR = -(d.h_Rp * dp + self._along("h_R", parameter, fixed_law)) / d.h_RR
+        if what == self.program.variable:
             return float(dp)
-        if what == R.name:
+        if what == self.program.unknown:
             return float(dR)
-        if what not in self.compiled.names:
-            raise UsageError(f"there is no observable `{what}`{did_you_mean(what, self.compiled.names)}")
-        place = self.compiled.names.index(what)
-        value = self.compiled.expressions[place]
-        slopes = self._evaluate([value.diff(R), value.diff(p)])
-        return float(self._along(value, symbol, fixed_law) + slopes[0] * dR + slopes[1] * dp)
+        if what not in self.plan.names:
+            raise UsageError(f"there is no observable `{what}`{did_you_mean(what, self.plan.names)}")
+        place, count = self.plan.names.index(what), len(self.plan.names)
+        slopes = self._evaluate(self.plan.observables)[count + 2 * place : count + 2 * place + 2]
+        return float(self._along(f"observable {what}", parameter, fixed_law) + slopes[0] * dR + slopes[1] * dp)
 
     def _law_has(self, parameter: str) -> bool:
-        return self.binding.law is not None and any(item.name == parameter for item in self.binding.law.model.parameters)
+        return self.at.behind is not None and parameter in self.at.behind[1].numbers
 
     @np.errstate(all="ignore")
-    def _evaluate(self, expressions: list[Expr]) -> list[float]:
-        transform, model = self.compiled.transform, self.binding.model
-        bundle = Bundle(expressions, (model.unknown, model.variable), transform.parameters)  # type: ignore[attr-defined]
-        statics = bundle.static_values(self.prepared.rule, self.prepared.named, "numpy")
-        found = bundle.evaluate(
-            float(self.point.R), float(self.point.p), self.prepared.floats, statics, self.prepared.rule.weights
-        )
+    def _evaluate(self, bundle: Bundle) -> list[float]:
+        rule, floats = self.prepared.rule, self.prepared.floats
+        statics = bundle.static_values(rule.values, floats)
+        found = bundle.evaluate(float(self.point.R), float(self.point.p), floats, statics, rule.weights)
         return [float(entry) for entry in found]
 
-    def _along(self, expr: Expr, symbol: Parameter, fixed_law: bool) -> float:
+    def _along(self, piece: str, parameter: str, fixed_law: bool) -> float:
         """Return the derivative of an expression with expectations along a parameter, R and p held."""
-        if fixed_law or self.fixed_point is None or not self._law_has(symbol.name):
-            if not fixed_law and any(symbol in law.free_symbols for law in self._declared_laws()):
-                raise UsageError(f"a declared law depends on `{symbol.name}`; only fixed_law=True is known")
-            return self._evaluate([expr.diff(symbol)])[0]
-        means = sorted(expr.atoms(E), key=str)
-        stand_ins = [Dummy(f"m{index}") for index in range(len(means))]
-        outer = expr.xreplace(dict(zip(means, stand_ins, strict=True)))
-        back: dict[Basic, Basic] = dict(zip(stand_ins, means, strict=True))
-        weights = self._evaluate([outer.diff(item).xreplace(back) for item in (symbol, *stand_ins)])
-        moved = [self._mean_derivative(node, symbol.name) for node in means]
+        if fixed_law or self.fixed_point is None or not self._law_has(parameter):
+            if not fixed_law and parameter in self.program.in_laws:
+                raise UsageError(f"a declared law depends on `{parameter}`; only fixed_law=True is known")
+            return self._evaluate(self.plan.partial(piece, parameter))[0]
+        bundle, means = self.plan.through(piece, parameter)
+        weights = self._evaluate(bundle)
+        given = {
+            name: value for name, value in zip(self.plan.transform.parameters, self.prepared.floats, strict=True)
+            if not self._law_has(name)
+        }  # fmt: skip
+        given |= {self.program.unknown: float(self.point.R), self.program.variable: float(self.point.p)}
+        moved = [self.fixed_point.derivative(node, parameter, **given) for node in means]
         return weights[0] + float(np.dot(weights[1:], moved))
 
-    def _declared_laws(self) -> list[Basic]:
-        return [item.law for item in self.binding.model.randoms if item.law is not None]
 
-    def _mean_derivative(self, node: E, parameter: str) -> float:
-        model = self.binding.model
-        assert isinstance(model, Singularity)
-        assert self.binding.law is not None
-        known = {item.name for item in self.binding.law.model.parameters}
-        given = {
-            item.name: value
-            for item, value in zip(self.compiled.transform.parameters, self.prepared.floats, strict=True)
-            if item.name not in known
-        }
-        given |= {model.unknown.name: float(self.point.R), model.variable.name: float(self.point.p)}
-        return float(self.fixed_point.derivative(node, parameter, **given))
+class SingularitySolver(Solver):
+    __doc__ = __doc__
+    name = "singularity"
 
+    def why_not(self, plan: Plan) -> str:
+        kind = plan.facts.kind
+        return "" if kind == "Singularity" else f"it finds the rate of a Singularity, and this is a {kind}"
 
-def solve_singularity(binding: SingularityBinding, options: Options, certify: bool = True) -> Result:
-    """Find the rightmost singularity of a bound model and report its observables with their errors."""
-    return to_result(find(binding, options.precision, certify, options.start, region=options.region), options.precision)
+    def why(self, plan: Plan) -> str:
+        return "a transform: followed from the right to its first singularity, then certified"
+
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+        """Find the rightmost singularity and report the observables with their errors."""
+        program, precision = plan.program("singularity"), options.precision
+        return to_result(find(program, values, precision, start=options.start, region=options.region), precision)
 
 
 def find(
-    binding: SingularityBinding,
+    program: SingularityProgram,
+    values: Values,
     precision: int | None = None,
     certify: bool = True,
     start: Mapping[str, float] | None = None,
     near: SingularPoint | None = None,
     region: tuple[float, float] | None = None,
 ) -> SingularitySolution:
-    """Return the singular point of a bound model.
+    """Return the singular point of a model at values.
 
     ``start`` are values of the fixed point's unknowns nearby, and of the transform far to the right, ``near`` the singular
     point of a neighbouring problem, ``region`` where to search.
     """
-    model = binding.model
-    assert isinstance(model, Singularity)
-    whole = tuple((item, value) for item, value in binding.values.items() if item.is_integer)
-    compiled = compile_singularity(model, whole)
-    names = tuple(item.name for item in compiled.transform.randoms)
+    plan = program.plan(values)
     given = dict(start or {})
-    guess = given.pop(model.unknown.name, None)
-    source, fixed_point = law_source(binding, names, precision, given or None)
-    prepared = compiled.transform.prepare(source, binding.values)
+    guess = given.pop(program.unknown, None)
+    source, fixed_point = law_source(program, values, plan.transform.randoms, precision, given or None)
+    prepared = Prepared(plan.transform, source, values.numbers, partial(program.precise, plan, values))
     try:
         point = find_singularity(prepared, region=region, start=guess, precision=precision, certify=certify, near=near)
     except SolverError as error:
-        raise SolverError(f"model `{model.name}`: {model.equations[0].label}: {error}") from None
-    values, errors = _observables(compiled, prepared, point, fixed_point, precision)
-    return SingularitySolution(binding, compiled, prepared, point, fixed_point, values, errors)
+        raise SolverError(f"model `{program.name}`: {program.label}: {error}") from None
+    found, errors = _observables(plan, prepared, point, fixed_point, precision)
+    return SingularitySolution(program, plan, values, prepared, point, fixed_point, found, errors)
 
 
 @np.errstate(all="ignore")
 def _observables(
-    compiled: Compiled, prepared: Prepared, point: SingularPoint, fixed_point: Any, precision: int | None
+    plan: RatePlan, prepared: Prepared, point: SingularPoint, fixed_point: Solution | None, precision: int | None
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    count = len(compiled.names)
+    count = len(plan.names)
     R, p = point.R, point.p
     if point.kind == "pole":  # observables that need R have no value there
         R = float("inf")
@@ -199,18 +163,17 @@ def _observables(
         import mpmath
 
         with mpmath.workdps(precision + 15):
-            named = {item: precise_number(prepared.values[item]) for item in compiled.transform.parameters}
-            rule = prepared.precise_rule(precision)
-            statics = compiled.observables.static_values(rule, named, "mpmath")
-            found = compiled.observables.evaluate_precise(R, p, list(named.values()), statics, rule.weights)
-        values = {name: +found[k] for k, name in enumerate(compiled.names)}
+            numbers, rule = prepared.exact(), prepared.precise_rule(precision)
+            statics = plan.observables.static_values(rule.values, numbers, "mpmath")
+            found = plan.observables.evaluate_precise(R, p, numbers, statics, rule.weights)
+        values = {name: +found[k] for k, name in enumerate(plan.names)}
         return values, {name: float(abs(values[name])) * 10.0**-precision for name in values}
-    statics = compiled.observables.static_values(prepared.rule, prepared.named, "numpy")
-    found = compiled.observables.evaluate(_plain(R), _plain(p), prepared.floats, statics, prepared.rule.weights)
+    statics = plan.observables.static_values(prepared.rule.values, prepared.floats)
+    found = plan.observables.evaluate(_plain(R), _plain(p), prepared.floats, statics, prepared.rule.weights)
     values, errors = {}, {}
     p_error = point.error + 4 * noise * abs(p)
     R_error = point.R_error + 4 * noise * abs(R) if np.isfinite(R) else 0.0
-    for k, name in enumerate(compiled.names):
+    for k, name in enumerate(plan.names):
         value = found[k]
         slopes = np.abs(np.nan_to_num(np.array(found[count + 2 * k : count + 2 * k + 2], dtype=complex)))
         values[name] = float(np.real(value))
@@ -243,11 +206,11 @@ def to_result(solution: SingularitySolution, precision: int | None = None) -> Re
         stats["digits"] = {name: nstr(value, precision) for name, value in solution.values.items()}
     if point.ties:
         stats["equal_real_part"] = [_pair(item.p) for item in point.ties]
-    if solution.binding.law is not None:
-        stats["law_of"] = solution.binding.law.model.name
+    if solution.at.behind is not None:
+        stats["law_of"] = solution.at.behind[0].name
     return Result(
-        xr.Dataset(data), model=solution.binding.model.name, kind="singularity",
-        params=solution.binding.settings(), stats=stats, source=solution,
+        xr.Dataset(data), model=solution.program.name, kind="singularity",
+        params=dict(solution.at.settings), stats=stats, source=solution,
     )  # fmt: skip
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, number, table, whole
-from eqsolve.arguments import model as read_model
+from eqsolve.compile.values import binder_of
 from eqsolve.errors import UsageError
-from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Unknown
 from eqsolve.numerics.quadrature import expectations
@@ -60,38 +60,37 @@ def iterate(
     for equation in model.equations:
         if not isinstance(equation.lhs, Unknown):
             raise UsageError(f"{equation.label}: its left side is no unknown, so it cannot be iterated")
-    binding = bind(model, {**(params or {}), **parameters})
-    problem = make_problem(binding, eliminate=False)
+    binder = binder_of(model)
+    at = binder.read({**(params or {}), **parameters})
+    problem = make_problem(binder.plan(at).program("fixed_point"), at, eliminate=False)
     plan = problem.plan
     missing = [item.name for item in plan.unknowns if item.name not in start]
     if missing:
         raise UsageError(f"start= gives no value for `{missing[0]}`; expected {', '.join(u.name for u in plan.unknowns)}")
-    place = {item: k for k, item in enumerate(plan.unknowns)}
-    targets = [place[equation.lhs] for equation in plan.reduced.equations]
-    averaged = [bool(right.free_symbols & set(plan.means)) for _, right in plan.sides]
+    names = [item.name for item in plan.unknowns]
+    targets, averaged = [names.index(left) for left in plan.lefts if left is not None], plan.averaged
     values = np.array([number(start[item.name], f"start of `{item.name}`") for item in plan.unknowns])
     rows: list[dict[str, float]] = []
     for count in range(steps + 1):
         means = expectations(problem.lines(values), problem.adapted(values))[:, 0]
         with np.errstate(all="ignore"):  # an observable may not exist yet at the start
-            outputs = plan.output_values()(*problem.parameters, *(np.float64(value) for value in values), *means)
-        names = [item.name for item in plan.unknowns]
+            outputs = plan.piece("outputs")(*problem.parameters, *(np.float64(value) for value in values), *means)
         rows.append({**dict(zip(names, values.tolist(), strict=True)), **dict(zip(plan.outputs, outputs, strict=True))})
         if count == steps:
             break
         new = values.copy()
         for with_means in (True, False):
             given = values if with_means else _mixed(values, new, targets, averaged)
-            sides = plan.side_values()(*problem.parameters, *given, *means)
-            right = sides[len(plan.sides) :]
+            sides = plan.piece("sides")(*problem.parameters, *given, *means)
+            right = sides[len(plan.lefts) :]
             for k, target in enumerate(targets):
                 if averaged[k] == with_means:
                     new[target] = float(right[k])
         values = new
-    return _result(model, rows, settings(binding, plan))
+    return _result(model, rows, settings(at, plan))
 
 
-def _mixed(old: Any, new: Any, targets: list[int], averaged: list[bool]) -> Any:
+def _mixed(old: Any, new: Any, targets: list[int], averaged: tuple[bool, ...]) -> Any:
     """Return the new values of unknowns given by expectations, the old ones of the others."""
     made = old.copy()
     for target, with_means in zip(targets, averaged, strict=True):

@@ -8,29 +8,31 @@ from typing import Any
 import numpy as np
 from sympy import Basic, Dummy, Expr, Pow, cse
 
+from eqsolve.compile.inverse_functions import InverseFunction
 from eqsolve.compile.lowering import Module, as_function
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Random
-from eqsolve.laplace.expectation import Rule
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Bundle", "StaticParts"]
+__all__ = ["Bundle"]
 
 
 class Bundle:
     """Several expressions in (R, p) with expectations, evaluated together with common parts shared."""
 
     def __init__(self, expressions: Sequence[Expr], points: tuple[Basic, Basic], parameters: tuple[Basic, ...]) -> None:
-        self.parameters = parameters
+        self._parameters = parameters
         means = sorted(set().union(*(expr.atoms(E) for expr in expressions)), key=str)
         self._static: dict[Basic, Dummy] = {}
         dynamic = [self._shield(node.argument, set(points)) for node in means]
         self.statics = list(self._static)
         names = list(self._static.values())
-        self.randoms = sorted({s for expr in self.statics for s in expr.free_symbols if isinstance(s, Random)}, key=str)
+        self._randoms = sorted({s for expr in self.statics for s in expr.free_symbols if isinstance(s, Random)}, key=str)
+        self.randoms = tuple(item.name for item in self._randoms)
+        self.count = len(dynamic)
         stand_ins = [Dummy(f"m{index}") for index in range(len(means))]
         outer = [_replace(expr, dict(zip(means, stand_ins, strict=True))) for expr in expressions]
-        self._arguments = ([*points, *parameters, *names], dynamic)
+        self.inner = ([*points, *parameters, *names], dynamic)
         self._outer = ([*points, *parameters, *stand_ins], outer)
         self._made: dict[str, Any] = {}
 
@@ -53,18 +55,18 @@ class Bundle:
             shared = _reciprocals if module == "numpy" else True
             self._made[module] = tuple(
                 as_function(arguments, body, module, real=False, shared=shared)
-                for arguments, body in (self._arguments, self._outer)
+                for arguments, body in (self.inner, self._outer)
             )
         return self._made[module]
 
-    def static_values(self, rule: Rule, parameters: Mapping[Basic, Any], module: Module) -> list[Array]:
-        """Return the static random parts at every point of a rule."""
+    def static_values(self, values: Mapping[str, Array], parameters: Sequence[Any], module: Module = "numpy") -> list[Array]:
+        """Return the static random parts at every value of the random variables."""
         if not self.statics:
             return []
-        given = {item: rule.values[item.name] for item in self.randoms}
         if "statics" not in self._made:
-            self._made["statics"] = StaticParts(self.statics, self.randoms, self.parameters)
-        return self._made["statics"](given, parameters, module)
+            self._made["statics"] = _StaticParts(self.statics, self._randoms, self._parameters)
+        parts: _StaticParts = self._made["statics"]
+        return parts([values[name] for name in self.randoms], parameters, module)
 
     def evaluate(self, R: Any, p: Any, parameters: Sequence[Any], statics: list[Array], weights: Array) -> list[Any]:
         """Return the expressions at one point, or at arrays of points; callers silence numpy's warnings."""
@@ -88,7 +90,7 @@ class Bundle:
         import mpmath
 
         inner, outer = self.functions("mpmath")
-        count = len(self._arguments[1])
+        count = self.count
         sums = [mpmath.mpf(0)] * count
         for index, weight in enumerate(weights):
             bodies = inner(R, p, *parameters, *(column[index] for column in statics))
@@ -120,12 +122,10 @@ def _replace(expr: Expr, mapping: Mapping[Basic, Basic]) -> Expr:
     return expr.xreplace(dict(mapping))
 
 
-class StaticParts:
+class _StaticParts:
     """Random expressions without R and p, inverse functions included, at many points."""
 
     def __init__(self, expressions: Sequence[Expr], randoms: Sequence[Basic], parameters: Sequence[Basic]) -> None:
-        from eqsolve.laplace.inverse_functions import InverseFunction
-
         self.inverses: list[tuple[Dummy, InverseFunction]] = []
         nodes = sorted(set().union(*(expr.atoms(InverseValue) for expr in expressions)), key=lambda n: n.count_ops())
         swaps: dict[Basic, Basic] = {}
@@ -140,8 +140,7 @@ class StaticParts:
         self.bodies = [expr.xreplace(swaps) for expr in expressions]
         self._made: dict[str, Any] = {}
 
-    def __call__(self, given: Mapping[Basic, Array], parameters: Mapping[Basic, Any], module: Module) -> list[Array]:
-        columns, numbers = list(given.values()), list(parameters.values())
+    def __call__(self, columns: list[Array], numbers: Sequence[Any], module: Module) -> list[Array]:
         for _, inverse in self.inverses:
             columns.append(inverse(columns, numbers, module))
         if module not in self._made:

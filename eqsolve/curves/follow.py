@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, table, text
-from eqsolve.arguments import model as read_model
+from eqsolve.compile.cases import case_of
+from eqsolve.compile.fixed_point_program import FixedPointProgram
+from eqsolve.compile.values import binder_of
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.binding import bind, read_value
-from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
+from eqsolve.language.binding import read_value
+from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.law import Law
+from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.passes.routing import bind_routed
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
 
@@ -65,10 +69,12 @@ def follow(
         if not isinstance(target, FixedPoint):
             raise UsageError(f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {float(value):.6g} "
                              f"model `{model.name}` is the {target.kind} `{target.name}`")
-        binding = bind(target, given)
-        start = _ahead(solutions, floats, target)
+        binder = binder_of(target)
+        at = binder.read(given)
+        program = binder.plan(at).program("fixed_point")
+        start = _ahead(solutions, floats, program)
         try:
-            solution = solve_problem(binding, start, solutions[-1] if start is not None else None)
+            solution = solve_problem(program, at, start, solutions[-1] if start is not None else None)
         except SolverError as error:
             raise SolverError(f"at {parameter} = {float(value):.6g}: {error}") from None
         searches += start is None
@@ -86,7 +92,6 @@ def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str,
 
     from eqsolve.curves.rates import rate_curve
     from eqsolve.results.provenance import describe
-    from eqsolve.routing import bind_routed
 
     curve = rate_curve(model, parameter, path, params=fixed)
     data: dict[str, Any] = {name: ((parameter,), column) for name, column in curve.values.items()}
@@ -98,19 +103,15 @@ def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str,
 
 
 def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singularity, dict[str, Any]]:
-    if isinstance(model, Cases):
-        from eqsolve.passes.forms.cases import select_case
-
-        chosen = select_case(model, given)
-        model, given = chosen.model, chosen.settings
+    model, given = case_of(model, given)
     if not isinstance(model, FixedPoint | Singularity):
         raise UsageError(f"follow takes a FixedPoint or a Singularity, and model `{model.name}` is a {model.kind}")
     return model, dict(given)
 
 
-def _ahead(solutions: list[Solution], path: list[float], model: FixedPoint) -> dict[str, float] | None:
+def _ahead(solutions: list[Solution], path: list[float], program: FixedPointProgram) -> dict[str, float] | None:
     """Return the straight continuation of the last two points, in the variables of the search."""
-    done = [s for s in solutions[-2:] if s.binding.model == model]
+    done = [s for s in solutions[-2:] if s.program is program]
     if not done or done[-1] is not solutions[-1]:
         return None
     last = done[-1]
@@ -138,5 +139,5 @@ def _result(model: Model, parameter: str, path: list[Any], solutions: list[Solut
         data[f"{name}_error"] = ((parameter,), [s.errors[name] for s in solutions])
     dataset = xr.Dataset(data, coords={parameter: [float(value) for value in path]})
     first = solutions[0]
-    params = {k: v for k, v in settings(first.binding, first.problem.plan).items() if k != parameter}
+    params = {k: v for k, v in settings(first.at, first.problem.plan).items() if k != parameter}
     return Result(dataset, model=model.name, kind="sweep", params=params)

@@ -1,0 +1,144 @@
+"""An implicit transform h(R, p) = 0 compiled once: h and its derivatives, random denominators, h solved for R."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sympy import Basic, Dummy, Expr, Poly, Pow, fraction, log, together
+from sympy import exp as sym_exp
+
+from eqsolve.compile.bundles import Bundle
+from eqsolve.compile.lowering import Lowered, as_function
+from eqsolve.errors import UsageError
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Random
+
+__all__ = ["Denominator", "ExplicitForm", "ImplicitTransform"]
+
+
+@dataclass(frozen=True)
+class Denominator:
+    """What must not vanish under an expectation: its text, its random variables, and its coefficients in powers of p.
+
+    The coefficients, highest first, are a function of (R, parameters, static random parts); None where it is no polynomial.
+    """
+
+    text: str
+    randoms: tuple[str, ...]
+    coefficients: Lowered | None
+
+
+@dataclass(frozen=True)
+class ExplicitForm:
+    """R(p) = −b(p)/a(p) of an equation that is linear in R, its logarithms and roots by their arguments.
+
+    ``inner`` are the arguments of logarithms, each a function of (p, parameters, means, logarithms before it), ``outer`` is
+    (a, b), a function of all of them.
+    """
+
+    means: Bundle | None
+    known: tuple[int, ...] | None  # places of the static parts of the means among those of h, if all are there
+    inner: tuple[Lowered, ...]
+    outer: Lowered
+
+
+class ImplicitTransform:
+    """h(R, p) with expectations, compiled once; a law and numbers are put in later.
+
+    Parameters
+    ----------
+    expression
+        h, whose zero defines the transform; expectations are written with ``E``.
+    unknown, variable
+        The symbols of the transform R and of its variable p.
+    parameters
+        Symbols that stay free.
+    """
+
+    def __init__(self, expression: Expr, unknown: Basic, variable: Basic, parameters: Sequence[Basic] = ()) -> None:
+        self.expression, self.symbols = expression, (unknown, variable)
+        self._parameters = tuple(parameters)
+        R, p = unknown, variable
+        first = [expression.diff(R), expression.diff(p)]
+        second = [first[0].diff(R), first[0].diff(p), first[1].diff(p)]
+        self.is_linear = bool(second[0] == 0)
+        allowed = {R, p, *self._parameters}
+        odd = sorted(
+            (item for item in expression.free_symbols if item not in allowed and not isinstance(item, Random)), key=str
+        )
+        if odd:
+            raise UsageError(f"the transform contains `{odd[0]}`, which has no value; substitute a number for it")
+        self.unknown, self.variable = str(R), str(p)
+        self.parameters = tuple(item.name for item in self._parameters)
+        randoms = sorted((item for item in expression.free_symbols if isinstance(item, Random)), key=str)
+        self.randoms = tuple(item.name for item in randoms)
+        self.bundle = Bundle([expression, *first, *second], (R, p), self._parameters)
+        denominators = _denominators(expression, {R, p})
+        self.distances = Bundle([E(d) for d in denominators], (R, p), self._parameters) if denominators else None
+        self.same_statics = self.distances is None or self.distances.statics == self.bundle.statics
+        self._bottoms = [(str(d), tuple(item.name for item in randoms if item in d.free_symbols)) for d in denominators]
+
+    @functools.cached_property
+    def denominators(self) -> tuple[Denominator, ...]:
+        """The random denominators."""
+        if self.distances is None:
+            return ()
+        arguments, bodies = self.distances.inner
+        p = self.symbols[1]
+        rest = [item for item in arguments if item != p]
+        return tuple(
+            Denominator(text, names, as_function(rest, Poly(b, p).all_coeffs(), real=False) if b.is_polynomial(p) else None)
+            for (text, names), b in zip(self._bottoms, bodies, strict=True)
+        )
+
+    @functools.cached_property
+    def explicit(self) -> ExplicitForm:
+        """The transform solved for R, where h is linear in it."""
+        R, p = self.symbols
+        first, rest = self.expression.diff(R), self.expression.subs(R, 0)
+        nodes = sorted(first.atoms(E) | rest.atoms(E), key=str)
+        means = Bundle(nodes, (R, p), self._parameters) if nodes else None
+        have = means is not None and all(part in self.bundle.statics for part in means.statics)
+        known = tuple(self.bundle.statics.index(part) for part in means.statics) if means is not None and have else None
+        names = [Dummy(f"m{index}") for index in range(len(nodes))]
+        logs: dict[Expr, Dummy] = {}
+        swaps: dict[Basic, Basic] = dict(zip(nodes, names, strict=True))
+        bodies = [_continuous(part.xreplace(swaps), p, logs) for part in (first, rest)]
+        arguments, given = [p, *self._parameters, *names], list(logs.values())
+        inner = tuple(
+            as_function([*arguments, *given[:place]], [inside], real=False) for place, inside in enumerate(logs)
+        )
+        return ExplicitForm(means, known, inner, as_function([*arguments, *given], bodies, real=False))
+
+
+def _continuous(expr: Expr, p: Basic, logs: dict[Expr, Dummy]) -> Expr:
+    """Give the logarithm of everything under a root or a logarithm a name, the innermost first."""
+    if not expr.args or p not in expr.free_symbols:
+        return expr
+    args = [_continuous(arg, p, logs) for arg in expr.args]
+    if isinstance(expr, Pow) and not expr.exp.is_Integer and p in expr.base.free_symbols:
+        return sym_exp(args[1] * _log(args[0], logs))
+    if isinstance(expr, log):
+        return _log(args[0], logs)
+    return expr.func(*args)
+
+
+def _log(inside: Expr, logs: dict[Expr, Dummy]) -> Dummy:
+    return logs.setdefault(inside, Dummy(f"l{len(logs)}"))
+
+
+def _denominators(expression: Expr, points: set[Basic]) -> tuple[Expr, ...]:
+    """Return what must not vanish under an expectation: random denominators that depend on R or p."""
+    found: dict[Expr, None] = {}
+    for node in expression.atoms(E):
+        for power in node.argument.atoms(Pow):
+            base = power.base
+            negative = power.exp.is_number and (power.exp < 0 or not power.exp.is_integer)
+            random = any(isinstance(item, Random) for item in base.free_symbols)
+            if negative and random and base.free_symbols & points:
+                fixed, moving = base.as_independent(*points, as_Add=True)
+                whole = Dummy("x", real=True)  # what does not depend on R and p stays as it is
+                found[fraction(together(whole + moving))[0].xreplace({whole: fixed})] = None
+    return tuple(found)

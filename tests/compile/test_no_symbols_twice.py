@@ -1,0 +1,80 @@
+"""A second solve with other numbers does no symbolic work: calls into files of sympy are counted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+import pytest
+import sympy
+
+import eqsolve
+from eqsolve.compile.cases import case_of
+from eqsolve.compile.values import binder_of
+from eqsolve.language.model import Model
+from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.fixed_point.solve import FixedPointSolver
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.singularity.solve import SingularitySolver
+
+OPTIONS = Options.make(
+    t_max=None, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None
+)
+HOME = os.path.dirname(sympy.__file__)
+
+
+def calls_into_sympy(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
+    """Return what a function gives, and which of sympy's functions were called meanwhile."""
+    found: Counter[str] = Counter()
+
+    def look(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(HOME):
+            found[f"{os.path.relpath(frame.f_code.co_filename, HOME)}:{frame.f_code.co_name}"] += 1
+
+    sys.setprofile(look)
+    try:
+        made = run()
+    finally:
+        sys.setprofile(None)
+    return made, found
+
+
+def solve(model: Model, settings: Mapping[str, Any], solver: Solver) -> Result:
+    target, given = case_of(model, settings)
+    binder = binder_of(target)
+    values = binder.read(given)
+    return solver.solve(binder.plan(values), values, OPTIONS)
+
+
+CASES: list[tuple[str, Solver, dict[str, Any], dict[str, Any], str]] = [
+    ("lasso", FixedPointSolver(), {"delta": 0.7}, {"delta": 0.8, "lam": 0.3}, "C_w"),
+    ("dln_fixed_point_min_norm", FixedPointSolver(), {"delta": 0.5}, {"delta": 0.6, "alpha": 0.7}, "C_w"),
+    ("dln_fixed_point", FixedPointSolver(), {"delta": 0.5, "lam": 0}, {"delta": 0.6, "lam": 0}, "C_w"),
+    ("dln_rate", SingularitySolver(), {"delta": 0.5}, {"delta": 0.6, "alpha": 0.7}, "gamma"),
+    ("dln_rate", SingularitySolver(), {"delta": 1.5}, {"delta": 1.6, "sigma2": 0.2}, "gamma"),
+]
+
+
+@pytest.mark.parametrize(("name", "solver", "first", "second", "what"), CASES)
+def test_a_second_solve_makes_no_call_into_sympy(
+    name: str, solver: Solver, first: dict[str, Any], second: dict[str, Any], what: str
+) -> None:
+    model = eqsolve.load(name)
+    solve(model, first, solver)
+    result, calls = calls_into_sympy(lambda: solve(model, second, solver))
+    assert calls == Counter()
+    expected = eqsolve.solve(model, params={key: str(value) for key, value in second.items()})
+    assert float(result[what]) == pytest.approx(float(expected[what]), rel=1e-12)
+    assert {key: value for key, value in expected.params.items() if key in result.params} == result.params
+
+
+def test_calls_are_seen() -> None:
+    """The count is not blind: the same through exact text."""
+    model = eqsolve.load("lasso")
+    _, calls = calls_into_sympy(lambda: solve(model, {"delta": "7/10"}, FixedPointSolver()))
+    assert calls.total() > 100
