@@ -7,6 +7,7 @@ import difflib
 import inspect
 import linecache
 import re
+import sys
 import textwrap
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
@@ -210,14 +211,14 @@ def _unknown_name(name: str | None, frame: FrameType) -> str | None:
 
 
 def _public() -> list[str]:
-    import eqsolve
+    eqsolve = sys.modules["eqsolve"]  # whose public names a model file uses
 
     return list(eqsolve.__all__)
 
 
 def _words() -> list[str]:
     """Return the public names that models are written with."""
-    import eqsolve
+    eqsolve = sys.modules["eqsolve"]  # whose public names a model file uses
 
     return [name for name, module in eqsolve._WHERE.items() if module.startswith("eqsolve.language")]
 

@@ -19,7 +19,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,20 +38,18 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
-from eqsolve.solvers.stochastic.iterate import Solved, improve, iterate, pack, start, unpack, weigh
+from eqsolve.solvers.stochastic.control import Control
+from eqsolve.solvers.stochastic.iterate import Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
-from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.package import package
-from eqsolve.solvers.stochastic.recording import recorded
+from eqsolve.solvers.stochastic.probing import other_points, probe
 from eqsolve.solvers.stochastic.sweep import (
     Design,
     Engine,
     Means,
     Shapes,
     Work,
-    collect,
     rate,
-    report,
     sample,
     sampled_means,
     sweep,
@@ -59,62 +57,9 @@ from eqsolve.solvers.stochastic.sweep import (
 )
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
-__all__ = ["Control", "StochasticSolver"]
+__all__ = ["StochasticSolver"]
 
 logger = logging.getLogger("eqsolve")
-
-
-@dataclass(frozen=True)
-class Control:
-    """What a solve is steered by.
-
-    Attributes
-    ----------
-    first, growth
-        The first panel in units of the first time scale, and how each follows from the last.
-    ratio
-        Density of the panels that a solution is compared with.
-    rounds
-        Of refinement, at most.
-    share
-        Of the tolerance, for panels, and for points.
-    stop
-        Of the tolerance: what the iteration may leave.
-    paths_to
-        Of what the iteration may leave: the accuracy to which paths are followed.
-    few
-        When more points change the solution by so many tolerances, panels are looked at again.
-    matters
-        Of the largest effect: ways to have more points that have less are left.
-    hope
-        Of the change under more points: what may be left when they are taken in; other points then tell.
-    negligible
-        Of the tolerance: a way to have more points that changes less is not needed to check the rest.
-    checks, other
-        Sets of other points, and nodes on the panels that check others, relative to these.
-    kept
-        Paths, to look at laws.
-    sample, most, sets
-        Paths to average kinks, first and at most, in so many independent sets.
-    """
-
-    first: float = 1.5
-    growth: float = 2.0
-    ratio: float = math.sqrt(2.0)
-    rounds: int = 8
-    share: float = 0.45
-    stop: float = 1e-2
-    paths_to: float = 1e-3
-    few: float = 10.0
-    matters: float = 0.3
-    hope: float = 0.3
-    negligible: float = 0.1
-    checks: int = 2
-    other: float = 1.1
-    kept: int = 4096
-    sample: int = 1024
-    most: int = 16384
-    sets: int = 4
 
 
 class StochasticSolver(Solver):
@@ -265,16 +210,17 @@ class _Solve:
         return dense, errors
 
     def _check_panels(self, solved: Solved, design: Design) -> Errors:
-        """Return the error that other panels, of the next order, show."""
+        """Return the error that other panels, of another order, show: the next one, as far as responses are known in it."""
         old = solved.grid.panels
         assert old is not None
-        position = np.linspace(0, old.panels, math.ceil(self.control.other * old.size / (old.order + 1)) + 1)
+        order = old.order + 1 if old.order < self.control.highest else old.order - 1
+        position = np.linspace(0, old.panels, math.ceil(self.control.other * old.size / order) + 1)
         edges = np.interp(position, np.arange(old.panels + 1), old.edges)
-        other, _ = self._move(solved, design, PanelGrid(edges, old.order + 1))
+        other, _ = self._move(solved, design, PanelGrid(edges, order))
         errors = self.judge.differ(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
         logger.info("panels: %d nodes with %d paths, error %.2g beside %d others of order %d",
-                    solved.grid.size, solved.paths, worst, other.grid.size, old.order + 1)  # fmt: skip
+                    solved.grid.size, solved.paths, worst, other.grid.size, order)  # fmt: skip
         return errors
 
     def _ratios(self, curves: Curves, errors: Errors, solved: Solved) -> Array:
@@ -351,7 +297,7 @@ class _Solve:
         same = sweep(self.engine, solved.grid, solved.means, design)
         means, total, effects = dict(solved.means), self.judge.nothing(solved), {}
         for way in ("choice", *self._ways(solved)):
-            step = _probe(self.engine, solved, same, design, way)
+            step = probe(self.engine, solved, same, design, way)
             means = {name: value + step[name] for name, value in means.items()}
             changed = self.judge.change(curves, solved.grid, {name: solved.means[name] + step[name] for name in means})
             effects[way] = self.judge.worst(curves, changed)
@@ -371,7 +317,7 @@ class _Solve:
         for level in (finer, design.level):
             try:
                 twists = range(1, self.control.checks + 1)
-                self.moved = [_second(self.engine, final, replace(design, level=replace(level, twist=k))) for k in twists]
+                self.moved = [other_points(self.engine, final, replace(design, level=replace(level, twist=k))) for k in twists]
                 break
             except MemoryLimitError:
                 if level is design.level:
@@ -488,56 +434,3 @@ class _Solve:
 
 def _sum(errors: Errors, more: Errors) -> Errors:
     return {name: error + more[name] for name, error in errors.items()}
-
-
-@recorded()
-def _second(engine: Engine, final: Solved, design: Design) -> Means:
-    """Return the means that another set of points asks for: one sweep at the solution, and what its change acts back."""
-    swept = sweep(engine, final.grid, final.means, design)
-    moved = _balanced(engine, final, final.means, swept)
-    if any(value.ndim == 1 for name, value in moved.items() if name in engine.fed):  # that improving leaves alone
-        return _balanced(engine, final, moved, sweep(engine, final.grid, moved, design, swept))
-    if len(engine.fed) < len(moved):  # what is only reported follows what acts back
-        after = report(engine, final.grid, moved, design, swept)
-        moved |= {name: value for name, value in after.items() if name not in engine.fed}
-    return moved
-
-
-def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages, ...]) -> Means:
-    """Return the means that would be their own image, as far as the responses tell."""
-    image = collect(swept)
-    before, weights = pack(engine, means), weigh(engine, means)
-    residual = pack(engine, {name: image[name] for name in means}) - before
-    return unpack(engine, before + _step(engine, final, means, residual, swept, weights), image)
-
-
-def _step(
-    engine: Engine, solved: Solved, means: Means, residual: Array, swept: tuple[Averages, ...], weights: Array
-) -> Array:
-    """Return the change of the means that a residual asks for: by mean responses, or by what past sweeps taught."""
-    if any(item.reacts for item in swept):
-        return improve(engine, means, residual, swept, weights)
-    return solved.secants.extrapolate(residual, residual, weights)
-
-
-@recorded()
-def _probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: Design, way: str) -> Means:
-    """Return how far all means would move with more points in one way, or with modes chosen anew ("choice").
-
-    ``same`` is a sweep with as many points, but modes chosen anew.
-    """
-    plain = collect(same)
-    if way == "choice":
-        used, direct = solved.averages, {name: value - solved.means[name] for name, value in plain.items()}
-    else:
-        used = sweep(engine, solved.grid, solved.means, replace(design, level=refine(design.level, way)))
-        direct = {name: value - plain[name] for name, value in collect(used).items()}
-    packed = _step(engine, solved, solved.means, pack(engine, direct), used, weigh(engine, solved.means))
-    step = unpack(engine, packed, direct)
-    fed = engine.fed
-    aside = [name for name in step if name not in fed]
-    if aside:  # what is only reported follows what acts back
-        moved = {name: value + step[name] if name in fed else value for name, value in solved.means.items()}
-        after = report(engine, solved.grid, moved, design, same)
-        step |= {name: direct[name] + after[name] - plain[name] for name in aside}
-    return step
