@@ -21,6 +21,8 @@ _HOMES = {
     "eqsolve.passes.check.check": "check",
     "eqsolve.explaining": "explain",
     "eqsolve.solving": "solve",
+    "eqsolve.compile.plan": "Plan compile",
+    "eqsolve.solvers.contract": "Solver",
     "eqsolve.validation.validate": "Validation validate",
     "eqsolve.curves.follow": "follow",
     "eqsolve.curves.iterate": "iterate",
@@ -35,6 +37,7 @@ _WHERE = {name: module for module, names in _HOMES.items() for name in names.spl
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
+    from eqsolve.compile.plan import Plan, compile
     from eqsolve.curves.follow import follow
     from eqsolve.curves.iterate import iterate
     from eqsolve.curves.rates import fit_rate, rate_curve
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
     from eqsolve.results.result import Result
+    from eqsolve.solvers.contract import Solver
     from eqsolve.solving import solve
     from eqsolve.sweeping.run import sweep
     from eqsolve.validation.validate import Validation, validate

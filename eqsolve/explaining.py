@@ -6,15 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from eqsolve.arguments import checked, flag, number, text
+from eqsolve.compile.plan import Plan, make_plan
+from eqsolve.compile.tasks import solved_model
 from eqsolve.errors import EqsolveError, ModelError
 from eqsolve.language.fixed_point import Cases
-from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import Chosen, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
-from eqsolve.solving import SOLVERS, decide_solver, why_not
+from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.registry import SOLVERS, choose_solver, find_solver
 
 __all__ = ["explain", "foresee"]
 
@@ -36,37 +38,38 @@ def explain(
     return replace(explain_equations(model), solver=foresee(model, kernels, step, solver))
 
 
-def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver: str | None = None) -> Chosen:
+def foresee(
+    model: Model, kernels: bool | None = None, step: Any = None, solver: str | Solver | None = None
+) -> Chosen:
     """Return the choice that ``solve`` makes, with the reasons against the other solvers."""
     if isinstance(model, Cases):
         return _by_case(model, kernels, step, solver)
     try:
         check(model)
-        system = model.dmft() if isinstance(model, Flow) else model
-        step = getattr(system, "step", None) if step is None else step
-        choice = decide_solver(system, kernels=kernels, step=step, solver=solver)
+        system, _ = solved_model(model, {})
+        discrete = step is not None or getattr(system, "step", None) is not None
+        plan = make_plan(system, {})
+        choice = choose_solver(plan, kernels=kernels, discrete=discrete, solver=solver)
     except ModelError as error:
         count = len(error.problems)
         return Chosen("", f"solve refuses this: {error}" if count == 1 else f"solve refuses this: it has {count} problems")
     except EqsolveError as error:
         return Chosen("", f"solve refuses this: {error}")
     derived = "the mean-field equations derived from the flow: " if system is not model else ""
-    others = tuple((name, _against(name, system, kernels, step)) for name in SOLVERS if name != choice.name)
+    others = tuple((name, _against(find_solver(name), plan, discrete)) for name in SOLVERS if name != choice.name)
     return Chosen(choice.name, f"{derived}{choice.reason}", others)
 
 
-def _against(name: str, model: Model, kernels: bool | None, step: Any) -> str:
+def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
     """Return why a solver is not the one chosen."""
-    if unfit := why_not(name, model):
+    if unfit := solver.why_not(plan):
         return f"no: {unfit}"
-    try:
-        decide_solver(model, kernels=kernels, step=step, solver=name)
-    except EqsolveError:
+    if discrete and not solver.discrete:
         return "no: it has no discrete step"
-    return f"possible too, by solver={name!r} (--solver {name})"
+    return f"possible too, by solver={solver.name!r} (--solver {solver.name})"
 
 
-def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | None) -> Chosen:
+def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> Chosen:
     """Return the solvers of the models that the parameters choose among."""
     from eqsolve.language.loading import load
 

@@ -8,7 +8,7 @@ from eqsolve.errors import EqsolveError, UsageError
 from eqsolve.explaining import foresee
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.loading import list_models, load
-from eqsolve.solving import SOLVERS
+from eqsolve.solvers.registry import SOLVERS
 
 t, s = times("t s")
 y = function("y")
@@ -24,8 +24,8 @@ class Ran(Exception):
 def runs(monkeypatch):
     """A function that returns the name of the solver that ``solve`` begins, or nothing where it refuses."""
 
-    def begin(name, binding, options):
-        raise Ran(name)
+    def begin(solver, task, options):
+        raise Ran(solver.name)
 
     monkeypatch.setattr("eqsolve.solving._run", begin)
 

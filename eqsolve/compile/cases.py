@@ -8,9 +8,9 @@ from typing import Any
 from sympy import Basic
 
 from eqsolve.compile.branches import Branches, is_plain
-from eqsolve.compile.keeping import kept_by_model
 from eqsolve.language.binding import read_value
 from eqsolve.language.fixed_point import Cases
+from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.passes.forms.cases import Chosen, select_case

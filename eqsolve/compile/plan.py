@@ -20,7 +20,7 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.composition import is_composition
 from eqsolve.passes.forms.structure import distribute_parameters
 
-__all__ = ["Facts", "Plan", "make_plan"]
+__all__ = ["Facts", "Plan", "compile", "make_plan"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Facts:
     kind
         "System", "FixedPoint" or "Singularity".
     processes, noises, kernels, functions
-        Unknowns along paths, driving processes, functions of two times and of one.
+        Unknowns along paths, driving processes, functions of two times and of one; of a fixed point, its unknowns.
     memory
         Whether integrals over the past occur.
     implicit
@@ -82,7 +82,7 @@ class Plan:
 def find_facts(model: Model) -> Facts:
     """Return what a model is made of."""
     if not isinstance(model, System):
-        return Facts(model.kind)
+        return Facts(model.kind, functions=tuple(item.name for item in getattr(model, "unknowns", ())))
     equations = model.equations
     return Facts(
         model.kind,
@@ -114,6 +114,20 @@ def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
         parts = {name: transform(getattr(model, name), change) for name in ("equations", "observables")}
         model = model._with(**parts)
     return Plan(model, arguments, find_facts(model))
+
+
+def compile(model: Model | str) -> Plan:
+    """Return the plan of a model, as ``solve`` runs it for values of its parameters that leave its structure as it is.
+
+    Examples
+    --------
+    >>> plan = eqsolve.compile("dln")
+    >>> plan.facts.noises
+    ('z',)
+    """
+    from eqsolve.language.loading import load
+
+    return make_plan(load(model) if isinstance(model, str) else model, {})
 
 
 def _stochastic(plan: Plan) -> Any:

@@ -14,12 +14,12 @@ from typing import Any
 from sympy import Expr
 
 from eqsolve.compile.branches import Branches, is_plain
-from eqsolve.compile.keeping import kept_by_model
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.errors import EqsolveError
 from eqsolve.language.binding import Binding, bind, read_value
 from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.language.system import System

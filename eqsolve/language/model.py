@@ -225,6 +225,10 @@ class Model(Mapping[str, Equation]):
         """Every symbol and function of the model by name."""
         return Table(self._named)  # type: ignore[attr-defined]
 
+    def knows(self, name: str) -> bool:
+        """Whether a symbol or function of that name stands in the model."""
+        return name in self._named  # type: ignore[attr-defined]
+
     def symbols(self, names: str) -> Any:
         """Return the model's symbols by name: ``w, t = model.symbols("w t")``."""
         if not isinstance(names, str):

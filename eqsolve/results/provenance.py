@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.model import Model
 from eqsolve.passes.forms.signature import sign
 
@@ -49,4 +50,9 @@ def source_text(model: Model) -> str:
             return Path(model.file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             pass
+    return _shown(model)
+
+
+@kept_by_model
+def _shown(model: Model) -> str:
     return str(model.show().text())

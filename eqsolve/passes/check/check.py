@@ -10,6 +10,7 @@ from sympy import Basic, Symbol
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
+from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
@@ -41,6 +42,7 @@ def check(model: Model) -> None:
     _accept(model)
 
 
+@kept_by_model
 @functools.lru_cache(maxsize=256)
 def _accept(model: Model) -> None:
     """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""

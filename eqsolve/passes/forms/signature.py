@@ -9,6 +9,7 @@ from typing import Any
 from sympy import And, Basic, Or
 
 from eqsolve.language.equations import Equation
+from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.laws import Empirical
 from eqsolve.language.model import Model, Table
 from eqsolve.language.symbols import Head, Named
@@ -16,6 +17,7 @@ from eqsolve.language.symbols import Head, Named
 __all__ = ["sign"]
 
 
+@kept_by_model
 @functools.lru_cache(maxsize=256)
 def sign(model: Model) -> str:
     """Return 16 hexadecimal digits that change exactly when the model's content does."""

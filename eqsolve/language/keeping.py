@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["kept_by_model"]
 
 _KEPT = 128
 M = TypeVar("M")
-
-
-class _Of(Protocol):
-    @property
-    def model(self) -> Any: ...
-
-
-T = TypeVar("T", bound=_Of)
+T = TypeVar("T")
 
 
 def kept_by_model(make: Callable[[M], T]) -> Callable[[M], T]:
-    """Return a function that makes something for a model, which it has as an attribute, and keeps the last ones."""
-    table: dict[int, T] = {}
+    """Return a function that makes something of a model, and keeps the last ones."""
+    table: dict[int, tuple[Any, T]] = {}
 
+    @functools.wraps(make, updated=())
     def kept(model: M) -> T:
         known = table.get(id(model))
-        if known is None or known.model is not model:
-            known = table[id(model)] = make(model)
+        if known is None or known[0] is not model:
+            known = table[id(model)] = (model, make(model))
             while len(table) > _KEPT:
                 del table[next(iter(table))]
-        return known
+        return known[1]
 
     return kept

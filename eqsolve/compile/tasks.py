@@ -1,0 +1,109 @@
+"""What is solved when a user names a model, settings and observables: a plan and its numbers.
+
+Cases are chosen, a flow gives its mean-field system, constraints become equations, observables that are not wanted are left
+out. Each of these is done once for a model and kept, so that other numbers of the same model need no symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eqsolve.compile.cases import choose_case
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.values import Values, binder_of
+from eqsolve.language.binding import Binding, bind, bind_some
+from eqsolve.language.fixed_point import Cases
+from eqsolve.language.flow import Flow
+from eqsolve.language.keeping import kept_by_model
+from eqsolve.language.model import Model
+from eqsolve.language.system import System
+from eqsolve.passes.flow.dmft import derive_dmft
+from eqsolve.passes.forms.signature import sign
+from eqsolve.passes.rewrite.constraints import without_constraints
+from eqsolve.passes.rewrite.observables import select_observables
+
+__all__ = ["Task", "make_task", "solved_model"]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A plan, its numbers, and how it came from what was asked for.
+
+    ``step`` is the model's own step in time, ``reason`` why this case was chosen, ``case`` its name.
+    """
+
+    plan: Plan
+    values: Values
+    step: float | None
+    observables: tuple[str, ...]
+    signature: str
+    case: str = ""
+    reason: str = ""
+
+
+class _Known:
+    """What was made of one model so far."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._selected: dict[tuple[str, ...], Model] = {}
+        self._systems: dict[Any, Model] = {}
+
+    def select(self, names: Iterable[str] | str | None) -> Model:
+        """Return the model with some of its observables."""
+        if names is None:
+            return self.model
+        key = (names,) if isinstance(names, str) else tuple(names)
+        if key not in self._selected:
+            self._selected[key] = select_observables(self.model, key)
+        return self._selected[key]
+
+    def mean_field(self, laws: Mapping[str, Any]) -> Model:
+        """Return the mean-field system of a flow; laws go in first, since moments are taken of them."""
+        assert isinstance(self.model, Flow)
+        key = tuple((name, str(law)) for name, law in laws.items())
+        if key not in self._systems:
+            flow = self.model.subs(bind_some(self.model, laws)) if laws else self.model
+            self._systems[key] = derive_dmft(flow, None)
+        return self._systems[key]
+
+
+_known = kept_by_model(_Known)
+
+
+def solved_model(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapping[str, Any]]:
+    """Return the equations that are solved for a model, its flow's mean field among them, and the settings left for them."""
+    if not isinstance(model, Flow):
+        return model, settings
+    names = {item.name for item in model.randoms}
+    laws = {name: value for name, value in settings.items() if name in names}
+    return _known(model).mean_field(laws), {name: value for name, value in settings.items() if name not in names}
+
+
+def make_task(model: Model, settings: Mapping[str, Any], observables: Iterable[str] | str | None = None) -> Task:
+    """Return what is to be solved; settings are read, and errors name what is wrong with them."""
+    case = reason = ""
+    if isinstance(model, Cases):
+        chosen = choose_case(model, settings)
+        model, settings, case, reason = chosen.model, chosen.settings, chosen.model.name, chosen.reason
+    declared = model
+    model, settings = solved_model(model, settings)
+    if observables is not None:  # a parameter of those left out may still be set
+        own = _known(model).select(observables)
+        kept = {item.name for item in (*own.parameters, *own.randoms)}
+        bind_some(model, {name: value for name, value in settings.items() if name not in kept})
+        model, settings = own, {name: value for name, value in settings.items() if name in kept}
+    binder = binder_of(model)
+    if isinstance(model, System) and model.constraints:
+        binding: Binding = without_constraints(bind(model, settings))
+        binder = binder_of(binding.model)
+        values = binder.take(binding)
+    else:
+        values = binder.read(settings)
+    plan = binder.plan(values)
+    step = None
+    if isinstance(model, System) and model.step is not None:
+        step = values.exact().number(model.step)
+    return Task(plan, values, step, tuple(model.observables), sign(declared), case, reason)

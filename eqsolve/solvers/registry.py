@@ -1,0 +1,85 @@
+"""The solvers there are, by name, and which of them a plan is given to."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from dataclasses import dataclass
+
+from eqsolve.compile.plan import Plan
+from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.solvers.contract import Solver
+
+__all__ = ["SOLVERS", "Choice", "choose_solver", "find_solver"]
+
+_HOMES = {
+    "ode": "eqsolve.solvers.ode.solve:OdeSolver",
+    "two_time": "eqsolve.solvers.two_time.solve:TwoTimeSolver",
+    "operators": "eqsolve.solvers.operators.solve:OperatorsSolver",
+    "stochastic": "eqsolve.solvers.stochastic.solve:StochasticSolver",
+    "fixed_point": "eqsolve.solvers.fixed_point.solve:FixedPointSolver",
+    "singularity": "eqsolve.solvers.singularity.solve:SingularitySolver",
+}
+SOLVERS = tuple(_HOMES)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The solver chosen, and the reason in words."""
+
+    solver: Solver
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return self.solver.name
+
+
+@functools.cache
+def find_solver(name: str) -> Solver:
+    """Return the solver of that name."""
+    if name not in _HOMES:
+        raise UsageError(f"there is no solver `{name}`{did_you_mean(name, SOLVERS)} (there are: {', '.join(SOLVERS)})")
+    module, kind = _HOMES[name].split(":")
+    made: Solver = getattr(importlib.import_module(module), kind)()
+    return made
+
+
+def choose_solver(
+    plan: Plan, *, kernels: bool | None = None, discrete: bool = False, solver: str | Solver | None = None
+) -> Choice:
+    """Return the solver that runs a plan, or the one asked for; raise where it cannot.
+
+    ``kernels=False`` says that only functions of one time are wanted, ``discrete`` that time goes in given steps.
+    """
+    own = _own(plan, kernels, discrete)
+    if solver is None:
+        if own is None:
+            raise UsageError(f"model `{plan.name}`: there is no solver for it; `eqsolve explain {plan.name}` says why")
+        chosen, reason = own, own.why(plan)
+        if discrete and chosen.name == "operators":
+            reason = "a discrete step of a closed system of compositions, which is exact"
+    else:
+        chosen, reason = find_solver(solver) if isinstance(solver, str) else solver, "as asked for"
+        if unfit := chosen.why_not(plan):
+            hint = f"; its own solver is `{own.name}`" if own is not None else ""
+            raise UsageError(f"solver `{chosen.name}` cannot solve model `{plan.name}`: {unfit}{hint}")
+    if discrete and not chosen.discrete:
+        raise UsageError(
+            f"model `{plan.name}`: a discrete step is solved for stochastic systems and closed systems of compositions, "
+            f"so far, and this one is solved by `{chosen.name}`; leave the step out"
+        )
+    return Choice(chosen, reason)
+
+
+def _own(plan: Plan, kernels: bool | None, discrete: bool) -> Solver | None:
+    """Return the first solver, in the order of preference, that has no objection.
+
+    Compositions are cheaper as operators where kernels are not wanted, and exact where time goes in steps; an unknown in its
+    own definition is left to the collocation of two times.
+    """
+    order = ["fixed_point", "singularity", "stochastic"]
+    order += [] if plan.facts.implicit and not plan.facts.processes else ["ode"]
+    order += ["operators"] if kernels is False or discrete else []
+    order += ["two_time"]
+    return next((solver for solver in map(find_solver, order) if not solver.why_not(plan)), None)
