@@ -67,7 +67,7 @@ class Solution:
 
 
 def compare(
-    fine: March, coarse: March, ratio: float, accuracy: Accuracy, options: Options, panels: tuple[int, ...]
+    fine: March, coarse: March, ratio: float, options: Options, panels: tuple[int, ...]
 ) -> Solution:
     """Return the finer of two solutions with its error estimates."""
     ratio, m = max(ratio, 1.2), fine.m
