@@ -30,12 +30,12 @@ class _Moment:
 
     integrand: Lowered
     arguments: tuple[str, ...]
-    laws: tuple[LawPlan, ...]
+    laws: tuple[tuple[str, LawPlan], ...]
 
-    def at(self, values: Mapping[str, float]) -> float:
+    def at(self, values: Mapping[str, float], laws: Mapping[str, numeric.Law]) -> float:
         given = [values[name] for name in self.arguments]
-        laws = [law.at(values) for law in self.laws]
-        return numeric.expectation(lambda *nodes: self.integrand(*given, *nodes)[0], laws, _ORDER)
+        used = [laws[name] if name in laws else law.at(values) for name, law in self.laws]
+        return numeric.expectation(lambda *nodes: self.integrand(*given, *nodes)[0], used, _ORDER)
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,14 @@ class LawPlan:
     parts: tuple[LawPlan, ...]
     usage: str
 
-    def at(self, values: Mapping[str, float]) -> numeric.Law:
-        """Return the law at values of the parameters; a ParameterError if it takes none of these numbers."""
+    def at(self, values: Mapping[str, float], laws: Mapping[str, numeric.Law] = {}) -> numeric.Law:
+        """Return the law at values of the parameters; a ParameterError if it takes none of these numbers.
+
+        ``laws`` are those that other constants have now, by name, where they are not the declared ones.
+        """
         given = [values[name] for name in self.arguments]
-        numbers = [float(item) for item in self.numbers(*given, *(moment.at(values) for moment in self.moments))]
-        law = self.make(*numbers, *(part.at(values) for part in self.parts))
+        numbers = [float(item) for item in self.numbers(*given, *(moment.at(values, laws) for moment in self.moments))]
+        law = self.make(*numbers, *(part.at(values, laws) for part in self.parts))
         odd = [item for item in numbers if not math.isfinite(item)]
         problem = f"a parameter must be a finite real number, got {odd[0]}" if odd else law.problem()
         if problem:
@@ -128,5 +131,9 @@ def _compile_moment(integrand: Expr, parameters: Sequence[Parameter], laws: Mapp
     return _Moment(
         lower([integrand], [*used, *constants]),
         tuple(item.name for item in used),
-        tuple(compile_law(law, parameters, laws) for law in found if law is not None),
+        tuple(
+            (item.name, compile_law(law, parameters, laws))
+            for item, law in zip(constants, found, strict=True)
+            if law is not None
+        ),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sympy import Abs, Basic, Dummy, Expr, S
+from sympy import Abs, Basic, Dummy, Expr
 
 from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
@@ -210,7 +210,7 @@ def _meetings(system: System) -> tuple[tuple[str, ...], ...]:
         if isinstance(equation.head, Process):
             started = system.init.get(equation.head)
             begin = (_start_name(equation),) if isinstance(started, Law) else _members(started)
-            outside = equation.rhs.xreplace({node: S.Zero for node in equation.rhs.atoms(E)})
+            outside = equation.rhs.xreplace({node: Dummy() for node in equation.rhs.atoms(E)})
             found.append((equation.head.name, *_members(outside), *begin))
     expressions = [*(equation.rhs for equation in system.equations), *system.observables.values()]
     return (*found, *(_members(node) for expr in expressions for node in expr.atoms(E)))

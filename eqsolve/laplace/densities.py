@@ -12,6 +12,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gauss_legendre import precise_legendre
 from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
 
 __all__ = ["Part", "density_parts", "legendre_panels", "precise_rule_of", "split"]
@@ -159,41 +160,13 @@ def precise_rule_of(part: Part, edges: Array, digits: int) -> tuple[Array, Array
     import mpmath
 
     with mpmath.workdps(digits + 15):
-        nodes, weights = _precise_legendre(int(1.5 * digits) + 10, digits + 15)
+        reference = precise_legendre(int(1.5 * digits) + 10, digits + 25)
         mass, low, high = (mpmath.mpf(value) for value in (part.mass, part.low, part.high))
         ends = [low, *(mpmath.mpf(float(edge)) for edge in edges[1:-1]), high]
         xs, ws = [], []
         for a, b in pairwise(ends):
-            for node, weight in zip(nodes, weights, strict=True):
+            for node, weight in reference:
                 y = a + (b - a) * (node + 1) / 2
                 xs.append(part.point(y, mpmath))
                 ws.append(mass * weight * (b - a) / 2 * part.density(y, mpmath))
         return np.array(xs, dtype=object), np.array(ws, dtype=object)
-
-
-@functools.lru_cache(maxsize=4)
-def _precise_legendre(order: int, digits: int) -> tuple[list[Any], list[Any]]:
-    """Return Gauss-Legendre nodes and weights in mpmath numbers, by Newton's method from the double ones."""
-    import mpmath
-
-    start, _ = np.polynomial.legendre.leggauss(order)
-    nodes, weights = [], []
-    with mpmath.workdps(digits + 10):
-        for x0 in start:
-            x = mpmath.mpf(float(x0))
-            for _ in range(12):
-                before, value = mpmath.mpf(1), x
-                for k in range(2, order + 1):
-                    before, value = value, ((2 * k - 1) * x * value - (k - 1) * before) / k
-                slope = order * (x * value - before) / (x * x - 1)
-                step = value / slope
-                x -= step
-                if abs(step) < mpmath.mpf(10) ** (-digits - 5):
-                    break
-            before, value = mpmath.mpf(1), x
-            for k in range(2, order + 1):
-                before, value = value, ((2 * k - 1) * x * value - (k - 1) * before) / k
-            slope = order * (x * value - before) / (x * x - 1)
-            nodes.append(x)
-            weights.append(2 / ((1 - x * x) * slope**2))
-    return nodes, weights

@@ -213,7 +213,7 @@ def _land(
         bracket = follow_to_fold(prepared, R, p, R_c, p_c)
         return None if bracket is None else RealTrack(kind, R_c, p_c, scale, tuple(points), bracket)
     if kind == "zero":
-        return _linear_pole(prepared, R, p, at, scale, points)
+        return _linear_pole(prepared, p, at, scale, points)
     return _pole(prepared, R, p, at, scale, points)
 
 
@@ -224,7 +224,7 @@ def _opening(prepared: Prepared, R: float, p: float, offset: float) -> float:
 
 
 def _linear_pole(
-    prepared: Prepared, R: float, p: float, at: float, scale: float, points: list[tuple[float, float]]
+    prepared: Prepared, p: float, at: float, scale: float, points: list[tuple[float, float]]
 ) -> RealTrack | None:
     """Find the zero of a(p) in a(p) R + b(p) = 0 between brackets."""
     from scipy.optimize import brentq

@@ -14,7 +14,7 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["PanelGrid", "Radau", "radau"]
+__all__ = ["PanelGrid", "Radau", "lagrange", "over_panels", "radau"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,3 +113,8 @@ class PanelGrid:
         """Return values given on the nodes (last axis) at other times, by the panel's own polynomial."""
         columns, weights = self.stencil(np.asarray(times, dtype=float))
         return np.einsum("...pk,pk->...p", values[..., columns], weights)
+
+
+def over_panels(change: Array, order: int) -> Array:
+    """Give every node its panel's largest value, so that a chance zero of a change is not taken for accuracy."""
+    return np.concatenate([change[:1], np.repeat(change[1:].reshape(-1, order).max(axis=1), order)])

@@ -58,7 +58,11 @@ class Secants:
 
 
 def solve_krylov(apply: Callable[[Array], Array], right: Array, weights: Array, *, most: int, tolerance: float) -> Array:
-    """Return x with apply(x) ≈ right by GMRES; entries count by their weights."""
+    """Return x with apply(x) ≈ right by GMRES; entries count by their weights.
+
+    Saad & Schultz, SIAM J. Sci. Stat. Comput. 7, 856 (1986), doi:10.1137/0907058. The operator is dear and applied once per
+    column, no more: scipy's gmres applies it once again at the end of a cycle.
+    """
     scaled = right * weights
     size = float(np.linalg.norm(scaled))
     if size == 0:

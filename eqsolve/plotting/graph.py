@@ -70,7 +70,7 @@ def draw_dependencies(model: Model) -> Figure:
     from matplotlib.figure import Figure
 
     causality = analyse_causality(model)
-    layout = _lay_out(len(causality.order), _arrows(causality))
+    layout = _lay_out(_arrows(causality))
     heads = {head.name: head for head in model.unknowns}
     row = [heads[name] for name in causality.order]
     kinds = list(dict.fromkeys(_kind(model, head) for head in row))
@@ -164,7 +164,7 @@ class _Layout:
     curves: tuple[_Curve, ...]
 
 
-def _lay_out(count: int, arrows: list[_Arrow]) -> _Layout:
+def _lay_out(arrows: list[_Arrow]) -> _Layout:
     """Spread the ends of the arrows over the edges of the boxes, which are made as wide as that takes.
 
     At a box the arrows from the left end left of the middle, those from the right end right of it; the

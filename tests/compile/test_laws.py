@@ -75,3 +75,11 @@ def test_numbers_out_of_range_are_refused() -> None:
         plan.at({"a": 0.5})
     with pytest.raises(ParameterError, match="finite"):
         plan.at({"a": float("inf")})
+
+
+def test_a_moment_in_a_law_is_that_of_the_law_which_holds_now() -> None:
+    constant = random("w", Normal(0, 1))
+    plan = compile_law(Normal(0, E(constant**2)), ())
+    assert plan.at({}).rule(8)[0] == pytest.approx(Normal(0, 1).numeric().rule(8)[0])
+    changed = plan.at({}, {"w": Normal(1, 4).numeric()})
+    assert changed.rule(8)[0] == pytest.approx(Normal(0, 5).numeric().rule(8)[0])

@@ -20,7 +20,7 @@ from eqsolve.compile.ode import compile_ode, term_sizes
 from eqsolve.compile.values import binder_of
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
-from eqsolve.laws import Bernoulli, Normal
+from eqsolve.laws import Bernoulli, Normal, Uniform
 from eqsolve.numerics.constants import make_paths
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.ode.solve import OdeSolver
@@ -131,6 +131,23 @@ def test_a_program_pickles() -> None:
     np.testing.assert_allclose(slope[: paths.count], -2.0 * start[: paths.count] + paths.values["a"])
     np.testing.assert_allclose(slope[paths.count :], 3.0 * 2.0)
     assert at(program, {"k": 2.0, "c": 3.0}).begin() == [0]
+
+
+def test_a_constant_times_a_mean_meets_the_process() -> None:
+    """x' = a E z, z' = −z: the paths of x combine a with its start, z's do not; E x² = 1 + E a² (1 − e^{−t})²/4."""
+    z, b = process("z"), random("b", Uniform(0, 1))
+    model = System(
+        "pair",
+        eqs=[Eq(x(t).diff(t), a * E(z(t))), Eq(z(t).diff(t), -z(t))],
+        init={x: Normal(0, 1), z: b},
+        observables={"second": E(x(t) ** 2)},
+    )
+    binder = binder_of(model)
+    values = binder.read({})
+    result = OdeSolver().solve(binder.plan(values), values, options(2.0, 1e-8))
+    assert result.status == "ok"
+    exact = 1 + 0.25 * (1 - np.exp(-result["t"].values)) ** 2 / 4
+    np.testing.assert_allclose(result["second"].values, exact, rtol=1e-7)
 
 
 def test_sizes_of_terms_have_no_cancellation() -> None:

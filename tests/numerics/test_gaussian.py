@@ -75,7 +75,7 @@ def test_a_cubic_design_is_exact_to_degree_three(rng: np.random.Generator) -> No
 
 
 def test_a_sparse_grid_integrates_what_its_strengths_say() -> None:
-    """E exp(Σ aᵢ zᵢ) = exp(Σ aᵢ²/2), and even moments along the first mode."""
+    """E exp(Σ aᵢ zᵢ) = exp(Σ aᵢ²/2), and even moments along the first mode, whose points end somewhere."""
     strengths = [0.8, 0.3, 0.1, 0.03]
     layout = lay_out(strengths, LEVEL)
     assert layout.kind == "sparse"
@@ -83,7 +83,7 @@ def test_a_sparse_grid_integrates_what_its_strengths_say() -> None:
     found = points.weights @ np.exp(np.array(strengths) @ points.normals)
     assert found == pytest.approx(math.exp(sum(a**2 for a in strengths) / 2), rel=1e-5)
     for power, exact in ((2, 1), (4, 3), (6, 15)):
-        assert points.weights @ points.normals[0] ** power == pytest.approx(exact, rel=1e-5)  # points end somewhere
+        assert points.weights @ points.normals[0] ** power == pytest.approx(exact, rel=1e-5)
 
 
 def test_stronger_modes_get_more_points_and_too_many_are_sampled() -> None:

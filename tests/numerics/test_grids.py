@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eqsolve.numerics.grids import PanelGrid, lagrange, radau
+from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.rows import RowStore
 
@@ -63,6 +63,10 @@ def test_integration_is_exact_on_panels_and_a_sum_in_discrete_time() -> None:
     steps = OperatorGrid.discrete(0.25, 0.0, 1.0)
     np.testing.assert_allclose(steps.integration @ np.ones(5), steps.nodes, atol=1e-15)
     assert steps.integration[0].tolist() == [0.0] * 5
+
+
+def test_every_node_gets_the_largest_of_its_panel() -> None:
+    assert over_panels(np.array([9.0, 1.0, 3.0, 2.0, 0.0]), 2).tolist() == [9.0, 3.0, 3.0, 2.0, 2.0]
 
 
 def kernel(t: np.ndarray, s: np.ndarray) -> np.ndarray:

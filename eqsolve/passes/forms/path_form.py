@@ -122,7 +122,6 @@ class PathForm:
     functions: tuple[Equation, ...]
     observables: tuple[tuple[str, Expr], ...]
     laws: tuple[tuple[Random, Law], ...]
-    start: Expr
 
 
 class _Builder:
@@ -248,7 +247,7 @@ def derive_path_form(system: System) -> PathForm:
     ensembles = _ensembles(builder, means)
     return PathForm(
         system.name, ensembles, tuple(covariances), tuple(kernels), tuple(functions), tuple(observables),
-        tuple(builder.laws.items()), system.start,
+        tuple(builder.laws.items()),
     )  # fmt: skip
 
 

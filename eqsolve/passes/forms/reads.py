@@ -10,7 +10,7 @@ from sympy import Basic, Expr
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Time, Value
 
-__all__ = ["Read", "bound_times", "reads"]
+__all__ = ["Read", "reads"]
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,6 @@ def reads(
     else:
         for arg in expr.args:
             yield from reads(arg, integrals, expected, response)
-
-
-def bound_times(integrals: tuple[Int, ...]) -> set[Time]:
-    """Return the integration variables of nested integrals."""
-    return {integral.variable for integral in integrals}
 
 
 def free_times(expr: Expr) -> set[Time]:

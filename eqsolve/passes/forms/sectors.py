@@ -123,7 +123,7 @@ def _equation(system: System, equation: Equation) -> SectorEquation:
     places: dict[Basic, Basic] = dict(zip(target.moments, (ROW, COLUMN), strict=False))
     splitter = _Splitter(system, equation.label, isinstance(target.head, Function))
     body = splitter.body(equation.rhs.xreplace(places))
-    start, diagonal = _initial(system, equation, places)
+    start, diagonal = _initial(system, equation)
     return SectorEquation(
         equation,
         equation.key,
@@ -157,7 +157,7 @@ def _diagonal_equation(system: System, equation: Equation, start: Expr | None) -
     return SectorEquation(equation, name, head, total, tuple(splitter.contractions), True, start, hidden=True)
 
 
-def _initial(system: System, equation: Equation, places: dict[Basic, Basic]) -> tuple[Expr | None, Expr | None]:
+def _initial(system: System, equation: Equation) -> tuple[Expr | None, Expr | None]:
     head = equation.head
     if isinstance(head, Function):
         return system.init.get(head), None

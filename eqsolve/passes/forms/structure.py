@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from sympy import Add, Basic, Expr, Max, Min, Mul, Piecewise, Pow
+from sympy import Add, Basic, Max, Min, Mul, Piecewise, Pow
 from sympy.core.relational import Relational
 
 from eqsolve.language.model import Model, leaves
 from eqsolve.language.symbols import Parameter
 
-__all__ = ["choosing_parameters", "distribute_parameters", "structural_values"]
+__all__ = ["choosing_parameters", "distribute_parameters"]
 
 
 def choosing_parameters(model: Model) -> frozenset[Parameter]:
@@ -43,13 +42,6 @@ def _plain(node: Basic) -> set[Parameter]:
     """Return the parameters of a node that contains nothing else."""
     parameters = node.atoms(Parameter)
     return parameters if node.free_symbols <= parameters else set()
-
-
-def structural_values(
-    choosing: frozenset[Parameter], values: Mapping[Parameter, Expr]
-) -> dict[Parameter, Expr]:
-    """Return the values to be put in: of the choosing parameters, and those that vanish or are infinite."""
-    return {item: value for item, value in values.items() if item in choosing or value == 0 or not value.is_finite}
 
 
 def distribute_parameters(expr: Any) -> Any:

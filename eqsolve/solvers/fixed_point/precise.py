@@ -15,6 +15,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gauss_legendre import precise_legendre
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt
 from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.numerics.quadrature_rows import Rows, make_rows, stacked
@@ -29,29 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["GUARD", "Evaluator", "PreciseSolution", "nodes_of", "orders_of", "refine"]
 
 GUARD = 12
-
-
-@functools.lru_cache(maxsize=8)
-def _legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:
-    """Return Gauss–Legendre nodes and weights on [-1, 1] to the working precision, by Newton's method."""
-    from mpmath import mp, mpf
-
-    made = []
-    with mp.workdps(digits):
-        for start in np.polynomial.legendre.leggauss(order)[0]:
-            x = mpf(float(start))
-            slope = mpf(1)
-            for _ in range(3 + digits.bit_length()):
-                before, now = mpf(1), x
-                for degree in range(2, order + 1):
-                    before, now = now, ((2 * degree - 1) * x * now - (degree - 1) * before) / degree
-                slope = order * (before - x * now) / (1 - x * x)
-                step = now / slope
-                x -= step
-                if abs(step) < mpf(10) ** (5 - digits):
-                    break
-            made.append((x, 2 / ((1 - x * x) * slope * slope)))
-    return tuple(made)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -242,7 +220,7 @@ def nodes_of(
 
     solution = evaluator.solution
     lines = evaluator.problem.lines(solution.point.values)
-    reference = _legendre(order, evaluator.digits)
+    reference = precise_legendre(order, evaluator.digits)
     made: list[tuple[int, Any, Any, tuple[int, ...]]] = []
     kinks = [evaluator.kinks(row, unknowns) for row in range(len(evaluator.rows))]
     norm = 1 / sqrt(2 * pi)

@@ -108,6 +108,6 @@ def _filled(value: Any, shape: tuple[int, ...]) -> Array:
 
 def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, Law]) -> OdeSystem:
     """Return a program with numbers of its parameters and laws of its random constants."""
-    drawn = {name: law.at(numbers) for name, law in program.laws}
+    drawn = {name: law.at(numbers, laws) for name, law in program.laws}
     used = {name: drawn[name] if name in drawn else laws[name] for name in program.constants}
     return OdeSystem(at(program, numbers), used, find_parts(program.meetings, used))

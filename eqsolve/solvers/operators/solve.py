@@ -23,7 +23,7 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.richardson import error_share
@@ -190,10 +190,9 @@ def _else(is_discrete: bool) -> str:
 
 
 def _error(values: Array, rough: Array, ratio: float, order: int, left: float) -> Array:
-    change = np.abs(values - rough)
-    blocks = np.repeat(change[1:].reshape(-1, order).max(axis=1), order)
+    change = over_panels(np.abs(values - rough), order)
     size = np.maximum(np.abs(values), np.abs(values).max())
-    return error_share(ratio, order + 2) * np.append(change[0], blocks) + (1e-12 + 3 * left) * size
+    return error_share(ratio, order + 2) * change + (1e-12 + 3 * left) * size
 
 
 def _not_met(grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float, options: Options) -> str:

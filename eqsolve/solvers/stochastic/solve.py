@@ -86,7 +86,7 @@ class StochasticSolver(Solver):
         program = at(plan.program("stochastic" if options.step is None else "discrete stochastic"), values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
-        laws = {**values.laws, **{name: law.at(values.numbers) for name, law in program.laws}}
+        laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}
         accuracy = control.paths_to * control.stop * options.rtol
 
         def part(asked: Options) -> _Solve:
@@ -158,14 +158,14 @@ class _Solve:
         begun = self.begin_window()
         self._keep(begun, None, "after the start")
         self.stage = "panels"
-        shapes = variation(engine, begun.averages)
+        shapes = variation(begun.averages)
         solved = iterate(engine, begun.grid, begun.means, Design(few, None, shapes), self.tolerance)
         by_panels = self.judge.nothing(solved)
         if options.step is None:
             solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))
         self.stage = "points"
         if wanted != few:
-            shapes = variation(engine, solved.averages)
+            shapes = variation(solved.averages)
             solved = iterate(engine, solved.grid, solved.means, Design(wanted, None, shapes), self.tolerance)
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         self.stage = "paths"
@@ -250,7 +250,7 @@ class _Solve:
             made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.tolerance)
         except SolverError:
             begun = self._start(grid, make_level(1e-2, self.options.seed))
-            shapes = variation(engine, begun.averages)
+            shapes = variation(begun.averages)
             made = iterate(engine, grid, begun.means, Design(design.level, solved.layouts, shapes), self.tolerance)
         return made, shapes
 
@@ -261,7 +261,7 @@ class _Solve:
         Returned are the solution, the error of its panels, and that of its points.
         """
         engine, judge, control = self.engine, self.judge, self.control
-        design = Design(level, None, variation(engine, solved.averages))
+        design = Design(level, None, variation(solved.averages))
         for number in range(1, control.rounds + 1):
             curves = judge.curves(solved)
             by_time = judge.worst(curves, by_panels)
@@ -277,7 +277,7 @@ class _Solve:
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", solved.paths, by_points, text)
             if by_points + by_time <= 1.0 or number == control.rounds or exact:
                 break
-            design = Design(self._refined(design.level, effects), None, variation(engine, solved.averages))
+            design = Design(self._refined(design.level, effects), None, variation(solved.averages))
             try:
                 solved = iterate(engine, solved.grid, final.means, design, self.tolerance)
                 if self.options.step is None and number == 1 and max(list(effects.values())[1:]) > control.few:
@@ -286,7 +286,7 @@ class _Solve:
                     if judge.worst(curves, by_panels) > control.share:
                         ratios = self._ratios(curves, by_panels, solved)
                         solved, by_panels = self._settle_panels(solved, design, ratios)
-                    design = replace(design, shapes=variation(engine, solved.averages))
+                    design = replace(design, shapes=variation(solved.averages))
             except SolverError as reason:
                 logger.info("more points cannot be had: %s", reason)
                 break

@@ -164,7 +164,7 @@ def _alone(
     return _followed(alone, kernels, Design(level, (layout,), None if shapes is None else (list(shapes),)), None)[0][0]
 
 
-def variation(engine: Engine, averages: tuple[Averages, ...]) -> Shapes:
+def variation(averages: tuple[Averages, ...]) -> Shapes:
     """Return how the responses of paths vary, to choose modes by (on the same grid)."""
     made = []
     for item in averages:

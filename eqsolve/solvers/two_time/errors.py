@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.options import Options
@@ -67,7 +67,7 @@ class Solution:
 
 
 def compare(
-    fine: March, coarse: March, ratio: float, accuracy: Accuracy, options: Options, panels: tuple[int, ...]
+    fine: March, coarse: March, ratio: float, options: Options, panels: tuple[int, ...]
 ) -> Solution:
     """Return the finer of two solutions with its error estimates."""
     ratio, m = max(ratio, 1.2), fine.m
@@ -80,7 +80,7 @@ def compare(
     for name, values in curves.items():
         change = np.abs(values - other.interpolate(rough[name], grid.nodes))
         share = error_share(ratio, min(m + 1, 9))
-        errors[name] = share * _over_panels(change, m) + (iteration + merging) * _sizes(values)
+        errors[name] = share * over_panels(change, m) + (iteration + merging) * _sizes(values)
     observed = [equation.name for equation in fine.plan.observables] or list(curves)
     worst = max((excess(curves[name], errors[name], options) for name in observed), default=0.0)
     rounding = {name: _ROUNDING * _sizes(curves[name]) for name in observed}
@@ -123,11 +123,6 @@ def blame(solution: Solution, options: Options) -> tuple[str, str]:
 def _sizes(values: Array) -> Array:
     magnitude = np.abs(values)
     return np.maximum(magnitude, SMALLEST_SIZE * magnitude.max())
-
-
-def _over_panels(change: Array, m: int) -> Array:
-    """Give every node its panel's largest change, so that a chance zero is not taken for accuracy."""
-    return np.concatenate([change[:1], np.repeat(change[1:].reshape(-1, m).max(axis=1), m)])
 
 
 def _spread(change: Array) -> Array:

@@ -179,7 +179,7 @@ def _refine(
         fine, stop = _fixed(compiled, coarse, edges, options, accuracy)
         actual = (len(edges) - 1) / panels[-1]
         panels.append(fine.panels)
-        solution = compare(fine, coarse, actual, accuracy, options, tuple(panels))
+        solution = compare(fine, coarse, actual, options, tuple(panels))
         logger.info("round %d: %d panels, error %.2g of the tolerance", round_number, panels[-1], solution.worst)
         if stop is not None:
             return solution, stop
