@@ -21,6 +21,7 @@ __all__ = [
     "flag",
     "got",
     "list_of",
+    "named_or",
     "names",
     "number",
     "numbers",
@@ -182,6 +183,15 @@ def callback(value: Any, what: str) -> Callable[..., Any]:
         raise UsageError(f"{what}= takes a function of (done, total, text), got {got(value)}")
     made: Callable[..., Any] = value
     return made
+
+
+def named_or(method: str, example: str) -> Reader:
+    """Return a reader of names, or of objects that have a method."""
+
+    def read(value: Any, what: str) -> Any:
+        return value if isinstance(value, str) else offers(method, example)(value, what)
+
+    return read
 
 
 def offers(method: str, example: str) -> Reader:

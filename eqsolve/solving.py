@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.arguments import callback, checked, flag, number, pairs, path, table
+from eqsolve.arguments import callback, checked, flag, named_or, names, number, pairs, path, table
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.fixed_point import Cases, Singularity
@@ -29,7 +29,8 @@ logger = logging.getLogger("eqsolve")
 
 
 @checked(
-    model=read_model, at2=pairs, kernels=flag, progress=callback, resume=flag, params=table, start=table,
+    model=read_model, at2=pairs, kernels=flag, solver=named_or("why_not", "a solver: its name, or an eqsolve.Solver"),
+    observables=names, progress=callback, resume=flag, params=table, start=table,
 )  # fmt: skip
 def solve(
     model: Model | str,

@@ -31,7 +31,8 @@ def runs(monkeypatch):
 
     def started(model, **options):
         try:
-            eqsolve.solve(model, t_max=1, **options)
+            timed = {} if model.kind in ("FixedPoint", "Singularity", "Cases") else {"t_max": 1}
+            eqsolve.solve(model, **timed, **options)
         except Ran as ran:
             return str(ran)
         except EqsolveError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.arguments import checked, list_of, names, number, pair, text, whole
+from eqsolve.arguments import checked, list_of, names, number, pair, table, text, whole
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.law import Law
 from eqsolve.language.loading import read_model
@@ -252,7 +252,7 @@ class RateCurve:
         return self.values[name]
 
 
-@checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1))
+@checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1), params=table)
 def rate_curve(
     model: Any,
     parameter: str,

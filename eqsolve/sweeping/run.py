@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.arguments import callback, checked, number, numbers, offers, path, table, text
+from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
@@ -37,7 +37,7 @@ _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 
 @checked(
     model=read_model, axes=table, executor=offers("submit", "a concurrent.futures executor"), out=path, t_max=number,
-    at=numbers, progress=callback, params=table, solver=text,
+    at=numbers, progress=callback, params=table, solver=text, observables=names,
 )  # fmt: skip
 def sweep(
     model: Model | str,
