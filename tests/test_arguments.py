@@ -82,7 +82,7 @@ def test_a_table_with_wrong_entries_gives_an_error_of_ours(part):
         (lambda: eqsolve.validate("dln", seeds=1.5), "seeds= takes a whole number of at least 1, got 1.5"),
         (lambda: eqsolve.solve(DECAY, at2=3), "at2= takes a list of values, got 3"),
         (lambda: eqsolve.solve(DECAY, params="k=1"), "params= takes values by name, such as {'alpha': 0.3}, got 'k=1'"),
-        (lambda: eqsolve.solve(DECAY, solver=3), "solver= takes a text, got 3"),
+        (lambda: eqsolve.solve(DECAY, solver=3), "solver= takes a solver: its name, or an eqsolve.Solver, got 3"),
         (lambda: eqsolve.solve(DECAY, progress=True), "progress= takes a function of (done, total, text), got True"),
         (lambda: eqsolve.sweep(DECAY, [1, 2]), "axes= takes values by name"),
         (lambda: eqsolve.load(3), "load takes a model's name or the path of its file, got 3"),

@@ -24,6 +24,8 @@ class Control:
         Of the tolerance, for panels, and for points.
     stop
         Of the tolerance: what the iteration may leave.
+    settled
+        Of the tolerance: where the iteration leaves more, refining points is of no use.
     paths_to
         Of what the iteration may leave: the accuracy to which paths are followed.
     few
@@ -50,6 +52,7 @@ class Control:
     rounds: int = 8
     share: float = 0.45
     stop: float = 1e-2
+    settled: float = 0.3
     paths_to: float = 1e-3
     few: float = 10.0
     matters: float = 0.3

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class Iteration:
         linear on that scale.
     stretch
         A step by mean responses that is so many times the residual is too long, when far away.
+    trust
+        Whether to begin with mean responses.
     stalled, fall
         After so many sweeps in which the residual did not fall by this factor, mean responses are given up.
     depth, plain_depth
@@ -59,6 +61,7 @@ class Iteration:
     choose: tuple[float, ...] = (0.3, 1e-2)
     far: float = 0.5
     stretch: float = 3.0
+    trust: bool = True
     stalled: int = 8
     fall: float = 0.7
     depth: int = 5
@@ -75,7 +78,8 @@ USUAL = Iteration()
 class Solved:
     """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
-    ``left`` is what the iteration would still change, relative to the largest value of each mean.
+    ``left`` is what the iteration would still change, relative to the largest value of each mean; ``trusting`` whether mean
+    responses helped to the end.
     """
 
     grid: OperatorGrid
@@ -84,6 +88,12 @@ class Solved:
     averages: tuple[Averages, ...]
     secants: Secants
     left: float
+    trusting: bool = True
+
+    @property
+    def how(self) -> Iteration:
+        """How to go on from here, on another grid or with other points: without mean responses where they did not help."""
+        return replace(USUAL, trust=self.trusting)
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
@@ -158,7 +168,7 @@ def iterate(
     secants: Secants | None = None
     again = list(how.choose)
     left = remains = best = np.inf
-    stalled, trusting = 0, True
+    stalled, trusting = 0, how.trust
     good: Array | None = None
     for count in range(1, how.most + 1):
         try:
@@ -176,7 +186,8 @@ def iterate(
         if not math.isfinite(residual):
             raise SolverError("the iteration over the means does not stay finite")
         if secants is None:
-            secants = Secants(how.depth if any(item.reacts for item in averages) else how.plain_depth)
+            reacting = trusting and any(item.reacts for item in averages)
+            secants = Secants(how.depth if reacting else how.plain_depth)
         again = [entry for entry in again if entry < residual] if count == 1 else again
         anew = count > 1 and bool(again) and residual < again[0]
         if anew:
@@ -206,7 +217,7 @@ def iterate(
             logger.info("the iteration left %.2g after %d sweeps (asked for %.2g)", left, how.most, tolerance)
     assert secants is not None
     secants.interrupt()
-    return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains)
+    return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting)
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:

@@ -166,7 +166,7 @@ class _Solve:
         self.stage = "points"
         if wanted != few:
             shapes = variation(solved.averages)
-            solved = iterate(engine, solved.grid, solved.means, Design(wanted, None, shapes), self.tolerance)
+            solved = iterate(engine, solved.grid, solved.means, Design(wanted, None, shapes), self.tolerance, solved.how)
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         self.stage = "paths"
         by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
@@ -247,7 +247,7 @@ class _Solve:
         means = transfer(solved.means, engine.responses, solved.grid, grid)
         shapes = move_shapes(design.shapes, solved.grid, grid)
         try:
-            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.tolerance)
+            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.tolerance, solved.how)
         except SolverError:
             begun = self._start(grid, make_level(1e-2, self.options.seed))
             shapes = variation(begun.averages)
@@ -277,9 +277,12 @@ class _Solve:
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", solved.paths, by_points, text)
             if by_points + by_time <= 1.0 or number == control.rounds or exact:
                 break
+            if solved.left > control.settled * self.options.rtol:
+                logger.info("the iteration leaves %.2g, which more points do not mend", solved.left)
+                break
             design = Design(self._refined(design.level, effects), None, variation(solved.averages))
             try:
-                solved = iterate(engine, solved.grid, final.means, design, self.tolerance)
+                solved = iterate(engine, solved.grid, final.means, design, self.tolerance, solved.how)
                 if self.options.step is None and number == 1 and max(list(effects.values())[1:]) > control.few:
                     by_panels = self._check_panels(solved, design)
                     curves = judge.curves(solved)
