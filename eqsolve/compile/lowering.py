@@ -80,7 +80,7 @@ def _namespace(module: Module) -> dict[str, Any]:
     import numpy
     import scipy.special
 
-    return {**on_arrays(), "numpy": numpy, "scipy": scipy, "math": math}
+    return {**on_arrays(), "numpy": numpy, "scipy": scipy, "math": math, "functools": functools}
 
 
 def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: Sequence[Symbol] = ()) -> Lowered:
