@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, table, text
-from eqsolve.compile.cases import case_of
 from eqsolve.compile.fixed_point_program import FixedPointProgram
-from eqsolve.compile.values import binder_of
+from eqsolve.compile.values import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import read_value
 from eqsolve.language.fixed_point import FixedPoint, Singularity

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.arguments import checked, list_of, names, number, pair, text, whole
+from eqsolve.arguments import checked, list_of, names, number, pair, table, text, whole
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.law import Law
 from eqsolve.language.loading import read_model
@@ -252,7 +252,7 @@ class RateCurve:
         return self.values[name]
 
 
-@checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1))
+@checked(model=read_model, parameter=text, at=list_of, derivatives=names, every=whole(1), params=table)
 def rate_curve(
     model: Any,
     parameter: str,
@@ -284,8 +284,7 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
-    from eqsolve.compile.cases import case_of
-    from eqsolve.compile.values import binder_of
+    from eqsolve.compile.values import binder_of, case_of
     from eqsolve.language.binding import read_value
     from eqsolve.language.fixed_point import Cases, Singularity
     from eqsolve.passes.check.check import check
@@ -323,7 +322,7 @@ def rate_curve(
         slopes.append({name: solution.derivative(name, parameter) for name in derivatives})
         certified.append(search and solution.point.certified)
 
-    def table(entries: list[dict[str, Any]]) -> dict[str, Array]:
+    def columns(entries: list[dict[str, Any]]) -> dict[str, Array]:
         return {name: np.array([float(entry[name]) for entry in entries]) for name in (entries[0] if entries else {})}
 
-    return RateCurve(parameter, places, table(rows), table(errors), table(slopes), np.array(certified))
+    return RateCurve(parameter, places, columns(rows), columns(errors), columns(slopes), np.array(certified))
