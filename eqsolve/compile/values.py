@@ -158,12 +158,15 @@ class Binder:
 
     # --- plans --------------------------------------------------------------------------------------------------------
     def plan(self, values: Values) -> Plan:
-        """Return the plan for the structure that these values select."""
-        put = {
-            name: value for name, value in values.numbers.items()
-            if name not in self._free or value == 0 or math.isinf(value)
-        } if isinstance(self.model, System) else {}  # fmt: skip
-        kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
+        """Return the plan for the structure that these values select; models without time choose in their programs."""
+        put: dict[str, float] = {}
+        kinds: tuple[tuple[str, str], ...] = ()
+        if isinstance(self.model, System):
+            put = {
+                name: value for name, value in values.numbers.items()
+                if name not in self._free or value == 0 or math.isinf(value)
+            }  # fmt: skip
+            kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
         key = (tuple(put.items()), kinds)
         if key not in self._plans:
             exact: Mapping[Parameter, Expr] = values.exact().values

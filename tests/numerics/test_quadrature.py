@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, Mesh, adapt, coarse_mesh, expectations, gradients, normal_density
 from eqsolve.numerics.quadrature_laws import Branch
 from eqsolve.numerics.quadrature_rows import make_rows
 
-Array = np.ndarray[Any, np.dtype[Any]]
 WHOLE = (Branch(1.0, (), ()),)
 
 
