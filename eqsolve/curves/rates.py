@@ -298,13 +298,14 @@ def rate_curve(
     settings = {**(params or {}), **parameters}
     if parameter in settings:
         raise UsageError(f"`{parameter}` varies along the curve and cannot be fixed too")
-    path = [read_value(value, what=f"parameter `{parameter}`") for value in at]
+    given_values = list(at)  # plain numbers are read without symbols
+    path = [read_value(value, what=f"parameter `{parameter}`") for value in given_values]
     if law := next((value for value in path if isinstance(value, Law)), None):
         raise UsageError(f"rate_curve goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
     places = np.array([float(value) for value in path])
     rows, errors, slopes, certified = [], [], [], []
     start, near, law_of = None, None, None
-    for index, value in enumerate(path):
+    for index, value in enumerate(given_values):
         target, given = case_of(chosen, {**settings, parameter: value})
         if not isinstance(target, Singularity):
             raise UsageError(f"rate_curve takes a Singularity, got the {target.kind} `{target.name}`")
