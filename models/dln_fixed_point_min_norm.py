@@ -3,11 +3,12 @@
 Of all interpolators the flow picks the one of least Σ Q(w), where q = Q'(w) = −∫g dt. For two layers u = α e^{q/2}
 and w = α² sinh q, so that q = asinh(w/α²) and x = 1/Q''(w) = √(w² + α⁴), as printed; the print holds for L = 2 only.
 For L ≥ 3 layers, integrating u' = −½ u^{L−1} g gives u^{−(L−2)} = α^{−(L−2)} − (L−2) q/2, and v is u at −q. It is
-solved for θ, an increasing function of w: θ = q for two layers, tanh θ = ½(L−2) α^{L−2} q for more, so that u, v, w
-and x are explicit and nothing cancels at any α. The error w − w* is written as the equation of w gives it.
+solved for θ, an increasing function of w: θ = q for two layers, tanh θ = ½(L−2) α^{L−2} q for more, so that u, v, w and x
+are explicit. w − w* would be a difference of nearly equal numbers, one of them a root: it is written as the equation of w
+gives it.
 """
 
-from sympy import Piecewise, atanh, cosh, exp, sinh, tanh
+from sympy import Piecewise, atanh, exp, tanh
 
 from eqsolve import E, Eq, FixedPoint, Inverse, Minimiser, normal, param, random, symbol, unknown
 from eqsolve.laws import Bernoulli
@@ -24,7 +25,7 @@ y = symbol("y")
 
 def u(t):
     """Return u at θ = t; v is u(−t)."""
-    return Piecewise((alpha * exp(t / 2), L < 3), (alpha * ((1 + exp(2 * t)) / 2)**(1 / (L - 2)), True))
+    return Piecewise((alpha * exp(t / 2), L < 3), (alpha * (1 - tanh(t))**(-1 / (L - 2)), True))
 
 
 def slope(t):
@@ -38,15 +39,13 @@ def angle(s):
 
 
 def weight(t):
-    """Return w = (u^L − v^L)/L at θ = t, increasing."""
-    k = L / (L - 2)
-    return Piecewise((alpha**2 * sinh(t), L < 3), (2 * alpha**L / L * cosh(t)**k * sinh(k * t), True))
+    """Return w at θ = t, increasing."""
+    return (u(t)**L - u(-t)**L) / L
 
 
 def speed(t):
-    """Return x = 1/Q''(w) = ½(u^{2L−2} + v^{2L−2}) at θ = t."""
-    m = (2 * L - 2) / (L - 2)
-    return Piecewise((alpha**2 * cosh(t), L < 3), (alpha**(2 * L - 2) * cosh(t)**m * cosh(m * t), True))
+    """Return x = 1/Q''(w) at θ = t."""
+    return (u(t)**(2 * L - 2) + u(-t)**(2 * L - 2)) / 2
 
 
 theta = Inverse(weight(y) + R_w * slope(y), y)(w_star - R_w / delta * z)  # w + R_w Q'(w) = w* − (R_w/δ) z

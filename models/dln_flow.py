@@ -6,7 +6,7 @@ the DMFT equation, which keeps u = v for ever; it is −½(λv − v^{L−1} g �
 inactive while |u|^L ≤ M (printed: |u| ≤ M).
 """
 
-from sympy import Piecewise, oo, tanh
+from sympy import Piecewise, exp, oo
 
 from eqsolve import E, Flow, field, gradient, param, random, state, symbol
 from eqsolve.laws import Bernoulli, Normal
@@ -23,8 +23,7 @@ f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")
 y = symbol("y")
 
-# 1 − η(y − M), η the smooth step; 1/(1 + e^a) is written (1 − tanh(a/2))/2, whose slopes do not overflow
-step = (1 - tanh((1 / (y - M) - 1 / (M + 1 - y)) / 2)) / 2
+step = 1 / (1 + exp(1 / (y - M) - 1 / (M + 1 - y)))  # smooth, from 0 at M to 1 at M + 1
 below = Piecewise((0, y - M >= 1), (1 - step, y > M), (1, True))
 above = Piecewise((0, y + M <= -1), (1 - step.subs(y, -y), y < -M), (1, True))
 eta_M = y * below * above

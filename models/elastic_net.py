@@ -1,40 +1,29 @@
 """Elastic net: argmin (1/2δ)|y − Xw|² + λ Σ (|w| + ½κ w²).
 
-The limit for random X: the soft threshold of the observation, shrunk by 1 + κλ/(1 − b). κ → 0 gives the lasso.
+The equations of the lasso with another penalty; the limit for random X is the soft threshold of the observation, shrunk by
+1 + κλ/(1 − b). κ → 0 gives the lasso.
 """
 
-from sympy import Abs, Piecewise, sqrt
+from sympy import Abs
 
-from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, proximal, random, symbol, unknown
-from eqsolve.laws import Bernoulli
+from eqsolve import E, Eq, Minimiser, load, param, proximal, symbol
 
-delta, kappa = param("delta kappa", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-C_w, tau2 = unknown("C_w tau2", positive=True)
-b = unknown("b", domain=(0, 1))
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
-G = normal("G")
+lasso = load("lasso")
+delta, lam, sigma2, C_w, b, w_star = lasso.symbols("delta lam sigma2 C_w b w_star")
+kappa = param("kappa", positive=True)
 y = symbol("y")
 
 J = Abs(y) + kappa * y**2 / 2
-observation = w_star + sqrt(tau2) * G
-w, slope = proximal(J, y, observation, lam / (1 - b))
+w, slope = proximal(J, y, lasso.variables["observation"], lam / (1 - b))
 
-model = FixedPoint(
+model = lasso.replace(
     "elastic_net",
     eqs=[
         Eq(C_w, E((w - w_star)**2)),
         Eq(b, E(slope) / delta),
-        Eq(tau2, (C_w + sigma2) / delta),
     ],
-    defaults={delta: 0.5, kappa: 1, lam: 0.1, sigma2: 0},
-    conditions=[lam > 0],
-    observables={
-        "E_train": (C_w + sigma2) * (1 - b)**2, "E_test": C_w + sigma2,
-        "P_w_zero": E(Piecewise((0, Abs(observation) > lam / (1 - b)), (1, True))),
-    },
-    variables={"w": w, "observation": observation},
+    defaults={kappa: 1},
+    variables={"w": w},
     minimises=Minimiser(
         y, penalty=J, strength=lam, target=w_star, ratio=delta, noise=sigma2,
         measures={"C_w": "error", "E_train": "residual", "E_test": "prediction error", "P_w_zero": "zeros"},

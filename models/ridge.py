@@ -1,38 +1,27 @@
 """Ridge regression: argmin (1/2δ)|y − Xw|² + λ Σ w²/2.
 
-The limit for random X: w = (w* + τG)/(1 + λ/(1 − b)). The error is the integral of (λ²ρ² + σ²x/δ)/(x + λ)² over the
-Marchenko–Pastur law of the eigenvalues x of XᵀX/δ, a closed form that the solver is tested against.
+The equations of the lasso with another penalty; the limit for random X is w = (w* + τG)/(1 + λ/(1 − b)). The error is the
+integral of (λ²ρ² + σ²x/δ)/(x + λ)² over the Marchenko–Pastur law of the eigenvalues x of XᵀX/δ, a closed form that the
+solver is tested against.
 """
 
-from sympy import sqrt
+from eqsolve import E, Eq, Minimiser, load, proximal, symbol
 
-from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, proximal, random, symbol, unknown
-from eqsolve.laws import Bernoulli
-
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-C_w, tau2 = unknown("C_w tau2", positive=True)
-b = unknown("b", domain=(0, 1))
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
-G = normal("G")
+lasso = load("lasso")
+delta, lam, sigma2, C_w, b, w_star = lasso.symbols("delta lam sigma2 C_w b w_star")
 y = symbol("y")
 
 J = y**2 / 2
-observation = w_star + sqrt(tau2) * G
-w, slope = proximal(J, y, observation, lam / (1 - b))
+w, slope = proximal(J, y, lasso.variables["observation"], lam / (1 - b))
 
-model = FixedPoint(
+model = lasso.replace(
     "ridge",
     eqs=[
         Eq(C_w, E((w - w_star)**2)),
         Eq(b, E(slope) / delta),
-        Eq(tau2, (C_w + sigma2) / delta),
     ],
-    defaults={delta: 0.5, lam: 0.1, sigma2: 0},
-    conditions=[lam > 0],
-    observables={"E_train": (C_w + sigma2) * (1 - b)**2, "E_test": C_w + sigma2},
-    variables={"w": w, "observation": observation},
+    observables={"P_w_zero": None},
+    variables={"w": w},
     minimises=Minimiser(
         y, penalty=J, strength=lam, target=w_star, ratio=delta, noise=sigma2,
         measures={"C_w": "error", "E_train": "residual", "E_test": "prediction error"},

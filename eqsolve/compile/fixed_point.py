@@ -17,14 +17,14 @@ from sympy.core.function import Function as SympyFunction
 from sympy.core.power import Pow
 from sympy.functions.elementary.piecewise import ExprCondPair
 
-from eqsolve.compile.increasing import increasing_roots
 from eqsolve.compile.lowering import Lowered, Module, as_function
-from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Unknown
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
+from eqsolve.numerics.increasing import increasing_roots
+from eqsolve.numerics.root_tables import first_grid, table, table_starts
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.reduction import Reduced
 

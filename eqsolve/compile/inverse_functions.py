@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sympy import Basic
 
-from eqsolve.compile.increasing import increasing_roots
 from eqsolve.compile.lowering import as_function
-from eqsolve.compile.root_tables import first_grid, table, table_starts
 from eqsolve.language.nodes import InverseValue
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.increasing import increasing_roots
+from eqsolve.numerics.root_tables import first_grid, table, table_starts
 
 __all__ = ["InverseFunction"]
 

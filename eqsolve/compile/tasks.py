@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eqsolve.compile.cases import choose_case
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values, binder_of
 from eqsolve.language.binding import Binding, bind, bind_some
@@ -86,7 +85,7 @@ def make_task(model: Model, settings: Mapping[str, Any], observables: Iterable[s
     """Return what is to be solved; settings are read, and errors name what is wrong with them."""
     case = reason = ""
     if isinstance(model, Cases):
-        chosen = choose_case(model, settings)
+        chosen = binder_of(model).choose(settings)
         model, settings, case, reason = chosen.model, chosen.settings, chosen.model.name, chosen.reason
     declared = model
     model, settings = solved_model(model, settings)

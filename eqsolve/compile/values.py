@@ -11,23 +11,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sympy import Expr
+from sympy import Basic, Expr
 
 from eqsolve.compile.branches import Branches, is_plain
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.errors import EqsolveError
 from eqsolve.language.binding import Binding, bind, read_value
-from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.keeping import kept_by_model
+from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.language.system import System
 from eqsolve.numerics.laws import Law
+from eqsolve.passes.forms.cases import Chosen, select_case
 from eqsolve.passes.forms.structure import choosing_parameters
-from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found, law_models
+from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found
 
-__all__ = ["Binder", "Values", "binder_of"]
+__all__ = ["Binder", "Values", "binder_of", "case_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +61,17 @@ class Binder:
         self._conditions = [(type(item).__name__, _sides(model, item)) for item in model.conditions]
         self._base: Values | None = None
         self._plans: dict[Any, Plan] = {}
-        self._sources: Branches | None = None
-        if isinstance(model, Singularity) and model.law_of:
-            self._sources = Branches(model, [condition for condition, _ in model.law_of])
-            self._behind: dict[Any, Model] = {}
+        known = {item.name: model.defaults.get(item, item.default) for item in model.parameters}
+        self._needed = frozenset(name for name, value in known.items() if value is None)
+        self._defaults = {name: float(read_value(value)) for name, value in known.items() if value is not None}
+        choices = model.law_of if isinstance(model, Singularity) else model.cases if isinstance(model, Cases) else ()
+        self._choices = Branches(model, [condition for condition, _ in choices if isinstance(condition, Basic)])
+        self._chosen: dict[Any, Chosen] = {}
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def read(self, settings: Mapping[str, Any]) -> Values:
         """Return the numbers for given settings; errors name the parameter, its domain and the nearest name."""
-        quickly = self._quickly_routed if self._sources is not None else self._quickly
+        quickly = self._quickly_routed if getattr(self.model, "law_of", ()) else self._quickly
         return quickly(settings) or self._exactly(settings)
 
     def _exactly(self, settings: Mapping[str, Any]) -> Values:
@@ -105,20 +109,14 @@ class Binder:
 
     def _quickly_routed(self, settings: Mapping[str, Any]) -> Values | None:
         """Return the numbers of a singularity and of the fixed point behind it, where those of both are plain."""
-        assert self._sources is not None
         own = self._quickly({name: value for name, value in settings.items() if name in self._names})
         if own is None:
             return None
-        key = self._sources.key(own.numbers, lambda: own.exact().values)
-        if key not in self._behind:
-            exact = own.exact().values
-            for condition, model in law_models(self.model):  # type: ignore[arg-type]
-                if condition.subs(exact) == True:  # noqa: E712
-                    self._behind[key] = model
-                    break
-            else:
-                return None
-        binder = binder_of(self._behind[key])
+        key = self._choices.key(own.numbers, lambda: own.exact().values)
+        if key not in self._chosen:
+            behind = bind_routed(self.model, settings).law  # type: ignore[attr-defined]
+            self._chosen[key] = Chosen(behind.model, {}, "")
+        binder = binder_of(self._chosen[key].model)
         routed = {name: value for name, value in {**own.numbers, **settings}.items() if name in binder._names}
         if not settings.keys() <= self._names.keys() | routed.keys():
             return None
@@ -132,31 +130,44 @@ class Binder:
         )  # fmt: skip
 
     def _prepare(self, settings: Mapping[str, Any]) -> None:
-        """Keep what does not change with plain numbers: the laws, and the defaults."""
+        """Keep what does not change with plain numbers: the laws."""
         try:
             self._base = self.take(bind(self.model, settings))
         except EqsolveError:  # whoever reads exactly says why
             return
-        known = {item.name: self.model.defaults.get(item, item.default) for item in self.model.parameters}
-        self._needed = frozenset(name for name, value in known.items() if value is None)
-        exact = {item.name: value for item, value in self._base.exact().values.items()}
-        self._defaults = {
-            name: float(exact[name]) if name not in settings else float(read_value(value))
-            for name, value in known.items() if value is not None
-        }  # fmt: skip
         laws = _declared_laws(self.model)
         found = {item.name for item, _ in laws if is_found(self.model, item)}
         self._fixed = not any(law.free_symbols for item, law in laws if item.name not in found)
         self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in found}
 
+    def choose(self, settings: Mapping[str, Any]) -> Chosen:
+        """Return which of several cases settings choose; told from plain numbers without symbols."""
+        assert isinstance(self.model, Cases)
+        plain = {name: float(value) for name, value in settings.items() if is_plain(value)}
+        numbers = {**self._defaults, **{name: value for name, value in plain.items() if name in self._names}}
+        if len(plain) == len(settings) and numbers.keys() == self._names.keys():
+            exact = lambda: {self._names[name]: read_value(value) for name, value in numbers.items()}  # noqa: E731
+            key = self._choices.key(numbers, exact)
+            if key not in self._chosen:
+                self._chosen[key] = select_case(self.model, settings)
+            chosen = self._chosen[key]
+            own = binder_of(chosen.model)._names
+            if load(chosen.model.name) is chosen.model and plain.keys() <= own.keys() | self._names.keys():
+                kept = {name: value for name, value in {**numbers, **plain}.items() if name in own}
+                return Chosen(chosen.model, kept, chosen.reason)
+        return select_case(self.model, settings)
+
     # --- plans --------------------------------------------------------------------------------------------------------
     def plan(self, values: Values) -> Plan:
-        """Return the plan for the structure that these values select."""
-        put = {
-            name: value for name, value in values.numbers.items()
-            if name not in self._free or value == 0 or math.isinf(value)
-        } if isinstance(self.model, System) else {}  # fmt: skip
-        kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
+        """Return the plan for the structure that these values select; models without time choose in their programs."""
+        put: dict[str, float] = {}
+        kinds: tuple[tuple[str, str], ...] = ()
+        if isinstance(self.model, System):
+            put = {
+                name: value for name, value in values.numbers.items()
+                if name not in self._free or value == 0 or math.isinf(value)
+            }  # fmt: skip
+            kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
         key = (tuple(put.items()), kinds)
         if key not in self._plans:
             exact: Mapping[Parameter, Expr] = values.exact().values
@@ -215,4 +226,12 @@ def _sides(model: Model, relation: Any) -> Lowered:
 
 
 binder_of = kept_by_model(Binder)
-"""Return the binder of a model; the last ones are kept."""
+"""Return the binder of a model, kept."""
+
+
+def case_of(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapping[str, Any]]:
+    """Return the model that is solved, chosen where there are cases, and those of the settings that concern it."""
+    while isinstance(model, Cases):
+        chosen = binder_of(model).choose(settings)
+        model, settings = chosen.model, chosen.settings
+    return model, settings

@@ -1,1 +1,1 @@
-"""What is read off a solved curve: rates, relaxation, phases."""
+"""What is read off solutions along a curve: rates, relaxation, phases; solutions followed along a parameter, or iterated."""

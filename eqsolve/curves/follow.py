@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, table, text
-from eqsolve.compile.cases import case_of
 from eqsolve.compile.fixed_point_program import FixedPointProgram
-from eqsolve.compile.values import binder_of
+from eqsolve.compile.values import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import read_value
 from eqsolve.language.fixed_point import FixedPoint, Singularity
@@ -53,6 +52,7 @@ def follow(
     assert isinstance(model, Model)
     check(model)
     fixed = {**(params or {}), **parameters}
+    values = list(values)
     path = [read_value(value, what=f"parameter `{parameter}`") for value in values]
     if not path:
         raise UsageError("follow needs at least one value to go through")
@@ -61,13 +61,13 @@ def follow(
     if law := next((value for value in path if isinstance(value, Law)), None):
         raise UsageError(f"follow goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
     if isinstance(_target(model, {**fixed, parameter: path[0]})[0], Singularity):
-        return _follow_rate(model, parameter, path, fixed, began)
+        return _follow_rate(model, parameter, values, fixed, began)
     solutions: list[Solution] = []
     searches, floats = 0, [float(value) for value in path]
-    for value in path:
+    for value, place in zip(values, floats, strict=True):  # plain numbers are read without symbols
         target, given = _target(model, {**fixed, parameter: value})
         if not isinstance(target, FixedPoint):
-            raise UsageError(f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {float(value):.6g} "
+            raise UsageError(f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {place:.6g} "
                              f"model `{model.name}` is the {target.kind} `{target.name}`")
         binder = binder_of(target)
         at = binder.read(given)
@@ -76,7 +76,7 @@ def follow(
         try:
             solution = solve_problem(program, at, start, solutions[-1] if start is not None else None)
         except SolverError as error:
-            raise SolverError(f"at {parameter} = {float(value):.6g}: {error}") from None
+            raise SolverError(f"at {parameter} = {place:.6g}: {error}") from None
         searches += start is None
         solutions.append(solution)
     made = _result(model, parameter, path, solutions)

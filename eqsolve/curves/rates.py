@@ -284,8 +284,7 @@ def rate_curve(
     params, **parameters
         The other parameters and laws, as in ``solve``.
     """
-    from eqsolve.compile.cases import case_of
-    from eqsolve.compile.values import binder_of
+    from eqsolve.compile.values import binder_of, case_of
     from eqsolve.language.binding import read_value
     from eqsolve.language.fixed_point import Cases, Singularity
     from eqsolve.passes.check.check import check
@@ -299,13 +298,14 @@ def rate_curve(
     settings = {**(params or {}), **parameters}
     if parameter in settings:
         raise UsageError(f"`{parameter}` varies along the curve and cannot be fixed too")
-    path = [read_value(value, what=f"parameter `{parameter}`") for value in at]
+    given_values = list(at)  # plain numbers are read without symbols
+    path = [read_value(value, what=f"parameter `{parameter}`") for value in given_values]
     if law := next((value for value in path if isinstance(value, Law)), None):
         raise UsageError(f"rate_curve goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
     places = np.array([float(value) for value in path])
     rows, errors, slopes, certified = [], [], [], []
     start, near, law_of = None, None, None
-    for index, value in enumerate(path):
+    for index, value in enumerate(given_values):
         target, given = case_of(chosen, {**settings, parameter: value})
         if not isinstance(target, Singularity):
             raise UsageError(f"rate_curve takes a Singularity, got the {target.kind} `{target.name}`")
@@ -323,7 +323,7 @@ def rate_curve(
         slopes.append({name: solution.derivative(name, parameter) for name in derivatives})
         certified.append(search and solution.point.certified)
 
-    def table(entries: list[dict[str, Any]]) -> dict[str, Array]:
+    def columns(entries: list[dict[str, Any]]) -> dict[str, Array]:
         return {name: np.array([float(entry[name]) for entry in entries]) for name in (entries[0] if entries else {})}
 
-    return RateCurve(parameter, places, table(rows), table(errors), table(slopes), np.array(certified))
+    return RateCurve(parameter, places, columns(rows), columns(errors), columns(slopes), np.array(certified))

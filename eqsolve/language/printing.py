@@ -175,12 +175,19 @@ def _shortener(model: Model) -> Callable[..., Any]:
 
 
 def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
-    """Return a model's equations and its further statements, as (title, [(left, relation, right)])."""
+    """Return a model's equations and its further statements, as (title, [(left, relation, right)]).
+
+    A parameter that is infinite by default has taken something out of the equations: they are shown without it.
+    """
     sections: list[tuple[str, list[Line]]] = []
+    defaults = {**{p: p.default for p in model.parameters if p.default is not None}, **model.defaults}
+    if infinite := {key: value for key, value in defaults.items() if value in (S.Infinity, S.NegativeInfinity)}:
+        model = model.subs(infinite)
     shorten = _shortener(model)
     equations = [_shortened(equation, shorten) for equation in model.equations]
     variables = getattr(model, "variables", {})
-    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in variables.items()]
+    said = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
+    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in said.items()]
     if isinstance(model, System):
         drives = [(key, "~", law) for key, law in model.laws.items()]
         constants = [(item, "~", item.law) for item in model.randoms if item.law is not None and item not in model.laws]
@@ -222,7 +229,6 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
     sections.append(("observables", [(name, "=", shorten(value)) for name, value in model.observables.items()]))
     sections.append(("conditions", [(item.lhs, item.rel_op, item.rhs) for item in model.conditions]))
-    defaults = {**{p: p.default for p in model.parameters if p.default is not None}, **model.defaults}
     sections.append(("defaults", [(key, "=", value) for key, value in defaults.items()]))
     return equations, [(title, lines) for title, lines in sections if lines]
 

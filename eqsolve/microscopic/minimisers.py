@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from sympy import Abs, Expr, S, sign
 
-from eqsolve.compile.increasing import increasing_roots
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import MissingExtraError, SolverError, UsageError
 from eqsolve.language.binding import Binding
@@ -26,6 +25,7 @@ from eqsolve.language.fixed_point import FixedPoint, Minimiser
 from eqsolve.microscopic.balanced import Placement, balance_regression
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import draw_law
+from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.results.distribution import Distribution
 
 __all__ = ["FiniteSize", "draw", "finite_size", "measure", "minimise"]

@@ -29,41 +29,16 @@ class Integrands(Protocol):
     increasing function, or the sign of a switch. Between zeros of switches everything is smooth.
     """
 
-    @property
-    def normals(self) -> tuple[str, ...]: ...
-    @property
-    def constants(self) -> tuple[str, ...]: ...
-    @property
-    def means(self) -> int:
-        """How many integrands there are."""
-
-    @property
-    def is_switch(self) -> tuple[bool, ...]:
-        """What each stage is."""
-
-    @property
-    def switches(self) -> tuple[int, ...]:
-        """The places of the switches among the stages."""
-
-    @property
-    def linear(self) -> tuple[bool, ...]:
-        """Which switches are linear in the random variables."""
-
-    @property
-    def combinations(self) -> tuple[list[tuple[int, ...]], ...]:
-        """The signs that the switches inside each switch may take."""
-
-    @property
-    def carriers(self) -> int:
-        """How many linear forms the integrands are functions of."""
-
-    @property
-    def aligned(self) -> bool:
-        """Whether they are polynomials besides."""
-
-    @property
-    def degree(self) -> int:
-        """Of these polynomials."""
+    normals: tuple[str, ...]
+    constants: tuple[str, ...]
+    means: int  # how many integrands there are
+    is_switch: tuple[bool, ...]  # what each stage is
+    switches: tuple[int, ...]  # the places of the switches among the stages
+    linear: tuple[bool, ...]  # which switches are linear in the random variables
+    combinations: tuple[list[tuple[int, ...]], ...]  # the signs that the switches inside each switch may take
+    carriers: int  # how many linear forms the integrands are functions of
+    aligned: bool  # whether they are polynomials besides
+    degree: int  # of these polynomials
 
     def piece(self, what: str, *detail: Any) -> Callable[..., list[Any]]:
         """Return one of the functions, by what it gives."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -13,8 +14,7 @@ import pytest
 import sympy
 
 import eqsolve
-from eqsolve.compile.cases import case_of
-from eqsolve.compile.values import binder_of
+from eqsolve.compile.values import binder_of, case_of
 from eqsolve.language.model import Model
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
@@ -36,6 +36,7 @@ def calls_into_sympy(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
         if event == "call" and frame.f_code.co_filename.startswith(HOME):
             found[f"{os.path.relpath(frame.f_code.co_filename, HOME)}:{frame.f_code.co_name}"] += 1
 
+    gc.collect()  # else generators that sympy left behind may be ended meanwhile
     sys.setprofile(look)
     try:
         made = run()

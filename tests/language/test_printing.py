@@ -32,3 +32,13 @@ def test_laws_are_shown_in_decimals_where_exact() -> None:
     assert decimal_text(Bernoulli(0.1)) == "Bernoulli(0.1)"
     assert decimal_text(Bernoulli(eqsolve.language.binding.read_value("1/3"))) == "Bernoulli(1/3)"
     assert decimal_text(Discrete([-1, 0.5], [0.25, 0.75])) == "Discrete([-1, 0.5], [0.25, 0.75])"
+
+
+def test_what_an_infinite_default_takes_out_is_not_shown() -> None:
+    flow = eqsolve.load("dln_flow")
+    text = flow.show().text()
+    assert "Piecewise" not in text
+    assert "w = (u**L - v**L)/L" in text
+    assert "M = oo" in text
+    M = next(item for item in flow.parameters if item.name == "M")
+    assert "Piecewise" in flow.subs({M: 4}).show().text()

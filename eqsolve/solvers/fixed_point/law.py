@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.compile.increasing import increasing_roots
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import draw_constants
+from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.numerics.quadrature import Lines, adapt, expectations, normal_density
 from eqsolve.numerics.quadrature_rows import Rows, rows_along, stacked
 from eqsolve.results.distribution import Distribution, Histogram, probabilities

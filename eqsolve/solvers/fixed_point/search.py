@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 
@@ -36,60 +36,80 @@ class Near:
     mesh: Mesh | None = None
 
 
+@dataclass(frozen=True, order=True)
+class _Doubt:
+    """A start that was not followed to its end: how many longest steps away a solution was said to be, and the box."""
+
+    far: float
+    start: tuple[float, ...]
+    box: list[tuple[float, float]]
+
+
 def find_solutions(problem: Problem) -> list[Near]:
-    """Return starts near all solutions found by a scan of the unknowns' domains with few quadrature nodes."""
-    plan = problem.plan
-    dims = len(plan.unknowns)
-    if dims == 0:
+    """Return starts near all solutions found by a scan of the unknowns' domains with few quadrature nodes.
+
+    Wider scans follow where one finds nothing; before the last ones, and after all of them, doubtful starts are tried.
+    """
+    if not problem.plan.unknowns:
         return [Near(np.zeros(0))]
-    doubtful: list[tuple[float, tuple[float, ...], list[tuple[float, float]]]] = []
+    doubts: list[_Doubt] = []
     for level in range(len(_SCANS)):
-        axes = scan_axes(plan.unknowns, level)
-        cell = np.array([axis[1] - axis[0] for axis in axes])
-        box = [(axis[0] - 1.5 * width, axis[-1] + 1.5 * width) for axis, width in zip(axes, cell, strict=True)]
-        ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
-        spacing = ends[1] - ends[0]
-        found: list[Near] = []
-        tried: list[Array] = []
-        unsettled: list[Point] = []
-        lost = 0
-        for count, (far, start) in enumerate(_candidates(problem, axes, last=level == len(_SCANS) - 1)):
-            here = _spread(problem, start)
-            if found and far > 1:
-                break  # the linear interpolants of such cells have no zero in them
-            if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
-                continue  # this neighbourhood has been searched
-            if lost >= _LOST and not found and level < len(_SCANS) - 1:
-                doubtful.append((np.inf, tuple(start.tolist()), box))
-                continue  # a valley along which residuals are small and never vanish
-            point = None if count == 0 else newton(problem, start, _few_nodes(problem, start), rounds=1)
-            if point is None or point.first <= _LEASH:  # few nodes will do to see the others off
-                point = newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
-            if point.converged:
-                tried += [here, _spread(problem, point.values)]
-                if not any(_same(problem, point.values, other.values, _BESIDE) for other in found):
-                    found.append(Near(point.values, point.mesh))
-            elif _nearly(problem, start, point):
-                unsettled.append(point)
-            elif point.first > _LEASH:
-                lost += 1
-                doubtful.append((point.first, tuple(start.tolist()), box))
-        for point in unsettled if not found else ():  # few nodes do not settle though residuals are small
-            if (made := _on_many_nodes(problem, point)) is not None:
-                found.append(made)
-                break
+        found, doubted = _scan_level(problem, level)
         if found:
             return found
-        doubtful.sort()
-        while doubtful and level and (doubtful[0][0] < 5 * _LEASH or level == len(_SCANS) - 1):
-            _, near, inside = doubtful.pop(0)
-            start = np.array(near)
-            point = newton(problem, start, None, rounds=30, stop=1e-3, box=inside)
+        doubts = sorted([*doubts, *doubted])
+        while doubts and level and (doubts[0].far < 5 * _LEASH or _is_last(level)):
+            doubt = doubts.pop(0)
+            start = np.array(doubt.start)
+            point = newton(problem, start, None, rounds=30, stop=1e-3, box=doubt.box)
             if point.converged:
                 return [Near(point.values)]
             if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
                 return [made]
     return []
+
+
+def _is_last(level: int) -> bool:
+    return level == len(_SCANS) - 1
+
+
+def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]:
+    """Return the solutions that one scan finds, and the starts that led nowhere soon."""
+    axes = scan_axes(problem.plan.unknowns, level)
+    cell = np.array([axis[1] - axis[0] for axis in axes])
+    box = [(axis[0] - 1.5 * width, axis[-1] + 1.5 * width) for axis, width in zip(axes, cell, strict=True)]
+    ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
+    spacing = ends[1] - ends[0]
+    found: list[Near] = []
+    tried: list[Array] = []
+    unsettled: list[Point] = []
+    doubts: list[_Doubt] = []
+    lost = 0
+    for count, (far, start) in enumerate(_candidates(problem, axes, last=_is_last(level))):
+        here = _spread(problem, start)
+        if found and far > 1:
+            break  # the linear interpolants of such cells have no zero in them
+        if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
+            continue  # this neighbourhood has been searched
+        if lost >= _LOST and not found and not _is_last(level):
+            doubts.append(_Doubt(np.inf, tuple(start.tolist()), box))
+            continue  # a valley along which residuals are small and never vanish
+        point = None if count == 0 else newton(problem, start, _few_nodes(problem, start), rounds=1)
+        if point is None or point.first <= _LEASH:  # few nodes will do to see the others off
+            point = newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
+        if point.converged:
+            tried += [here, _spread(problem, point.values)]
+            if not any(_same(problem, point.values, other.values, _BESIDE) for other in found):
+                found.append(Near(point.values, point.mesh))
+        elif _nearly(problem, start, point):
+            unsettled.append(point)
+        elif point.first > _LEASH:
+            lost += 1
+            doubts.append(_Doubt(point.first, tuple(start.tolist()), box))
+    if not found:  # few nodes do not settle though residuals are small
+        settled = (_on_many_nodes(problem, point) for point in unsettled)
+        found = list(islice((near for near in settled if near is not None), 1))
+    return found, doubts
 
 
 def _few_nodes(problem: Problem, values: Array) -> Mesh:
