@@ -25,7 +25,7 @@ class Control:
     stop
         Of the tolerance: what the iteration may leave.
     settled
-        Of the tolerance: where the iteration leaves more, refining points is of no use.
+        Of the tolerance: where the iteration leaves more, refining panels and points is of no use.
     paths_to
         Of what the iteration may leave: the accuracy to which paths are followed.
     few

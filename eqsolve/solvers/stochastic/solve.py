@@ -202,12 +202,21 @@ class _Solve:
             worst = self.judge.worst(curves, errors)
             logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
             self._keep(dense, None, f"with {dense.grid.size} nodes")
+            if self._unsettled(dense):
+                break
             if worst <= self.control.share:
                 errors = self._check_panels(dense, design)
                 if self.judge.worst(curves, errors) <= self.control.share:
                     break
             base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors
+
+    def _unsettled(self, solved: Solved) -> bool:
+        """Whether the iteration leaves so much that neither panels nor points are worth refining."""
+        if solved.left <= self.control.settled * self.options.rtol:
+            return False
+        logger.info("the iteration leaves %.2g, which more panels and points do not mend", solved.left)
+        return True
 
     def _check_panels(self, solved: Solved, design: Design) -> Errors:
         """Return the error that other panels, of another order, show: the next one, as far as responses are known in it."""
@@ -277,8 +286,7 @@ class _Solve:
             logger.info("points: %d paths, error %.2g of the tolerance (%s)", solved.paths, by_points, text)
             if by_points + by_time <= 1.0 or number == control.rounds or exact:
                 break
-            if solved.left > control.settled * self.options.rtol:
-                logger.info("the iteration leaves %.2g, which more points do not mend", solved.left)
+            if self._unsettled(solved):
                 break
             design = Design(self._refined(design.level, effects), None, variation(solved.averages))
             try:
