@@ -79,3 +79,27 @@ def test_calls_are_seen() -> None:
     model = eqsolve.load("lasso")
     _, calls = calls_into_sympy(lambda: solve(model, {"delta": "7/10"}, FixedPointSolver()))
     assert calls.total() > 100
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second", "how"),
+    [
+        ("dln", {"alpha": 0.3}, {"alpha": 0.4, "delta": 0.6}, {"t_max": 1, "rtol": 1e-2, "observables": ["E_test"]}),
+        ("dln_infinite_data", {"alpha": 0.3}, {"alpha": 0.4}, {"t_max": 1}),
+        ("pspin", {"T": 0.6}, {"T": 0.7}, {"t_max": 1}),
+        ("dln_lazy", {"delta": 0.4}, {"delta": 0.6}, {"t_max": 1, "kernels": False}),
+        ("lasso", {"delta": 0.7}, {"delta": 0.8}, {}),
+        ("dln_fixed_point", {"delta": 0.5}, {"delta": 0.6}, {}),
+        ("dln_rate", {"alpha": 0.5}, {"alpha": 0.6}, {}),
+        ("linear_flow", {"delta": 1.5}, {"delta": 1.6}, {"t_max": 1, "rtol": 1e-2}),
+    ],
+)
+def test_a_whole_solve_does_no_symbolic_work_the_second_time(
+    name: str, first: dict[str, Any], second: dict[str, Any], how: dict[str, Any]
+) -> None:
+    """From the settings to the result: reading, choosing, solving, packaging, provenance."""
+    model = eqsolve.load(name)
+    eqsolve.solve(model, **first, **how)
+    result, calls = calls_into_sympy(lambda: eqsolve.solve(model, **second, **how))
+    assert calls == Counter()
+    assert {key: result.params[key] for key in second} == second
