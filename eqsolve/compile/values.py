@@ -14,6 +14,7 @@ from typing import Any
 from sympy import Basic, Expr
 
 from eqsolve.compile.branches import Branches, is_plain
+from eqsolve.compile.laws import compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.errors import EqsolveError
@@ -22,6 +23,7 @@ from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
+from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.language.system import System
 from eqsolve.numerics.laws import Law
@@ -90,7 +92,7 @@ class Binder:
         return Values(numbers, laws, binding.settings(), lambda: binding, given, behind)
 
     def _quickly(self, settings: Mapping[str, Any]) -> Values | None:
-        """Return the numbers where all settings are plain ones inside their domains and no law depends on them."""
+        """Return the numbers where all settings are plain ones inside their domains, and laws depend on them plainly."""
         if any(name not in self._free or not is_plain(value) for name, value in settings.items()):
             return None
         if self._base is None:
@@ -104,8 +106,11 @@ class Binder:
         if any(not _HOLDS[kind](*sides.at(numbers)()) for kind, sides in self._conditions):
             return None
         chosen = dict(settings)
-        shown = {**numbers, **self._texts}
-        return Values(numbers, self._base.laws, shown, lambda: bind(self.model, chosen), self._base.given)
+        laws, shown = dict(self._base.laws), {**numbers, **self._texts}
+        for name, (kind, law, arguments) in self._moving.items():
+            laws[name] = law.at(numbers)
+            shown[name] = f"{kind}({', '.join(f'{float(item):.15g}' for item in arguments.at(numbers)())})"
+        return Values(numbers, laws, shown, lambda: bind(self.model, chosen), self._base.given)
 
     def _quickly_routed(self, settings: Mapping[str, Any]) -> Values | None:
         """Return the numbers of a singularity and of the fixed point behind it, where those of both are plain."""
@@ -137,7 +142,14 @@ class Binder:
             return
         laws = _declared_laws(self.model)
         found = {item.name for item, _ in laws if is_found(self.model, item)}
-        self._fixed = not any(law.free_symbols for item, law in laws if item.name not in found)
+        moving = {item.name: law for item, law in laws if item.name not in found and law.free_symbols}
+        self._fixed = not any(law.parts or law.has(E) for law in moving.values())
+        known = self.model.parameters
+        self._moving = {
+            name: (type(law).__name__, compile_law(law, known), lower(list(law.numbers), [], known))
+            for name, law in moving.items()
+            if self._fixed
+        }
         self._texts = {item.name: self._base.settings[item.name] for item, _ in laws if item.name not in found}
 
     def choose(self, settings: Mapping[str, Any]) -> Chosen:
