@@ -42,8 +42,8 @@ class Control:
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
     kept
         Paths, to look at laws.
-    sample, most, sets
-        Paths to average kinks, first and at most, in so many independent sets.
+    lines, most_lines, sets
+        Lines of paths to average kinks, first and at most, in so many independent sets.
     """
 
     first: float = 1.5
@@ -62,6 +62,6 @@ class Control:
     other: float = 1.1
     highest: int = 8
     kept: int = 4096
-    sample: int = 1024
-    most: int = 16384
+    lines: int = 16
+    most_lines: int = 512
     sets: int = 4

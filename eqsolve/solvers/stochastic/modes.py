@@ -15,6 +15,7 @@ from eqsolve.numerics.gaussian import (
     Level,
     Points,
     align,
+    along_first,
     factor_covariance,
     lay_out,
     make_points,
@@ -61,6 +62,12 @@ class Choice:
     order: Array
     strong: Array
     points: Points
+
+
+    @property
+    def along(self) -> int:
+        """Points along the strongest mode."""
+        return along_first(self.layout)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,6 @@ from eqsolve.numerics.gaussian import Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level, refine
 from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.numerics.relations import Kernels
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
@@ -41,6 +40,7 @@ from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
+from eqsolve.solvers.stochastic.kinks import average_kinks
 from eqsolve.solvers.stochastic.package import package
 from eqsolve.solvers.stochastic.probing import other_points, probe
 from eqsolve.solvers.stochastic.sweep import (
@@ -51,7 +51,6 @@ from eqsolve.solvers.stochastic.sweep import (
     Work,
     rate,
     sample,
-    sampled_means,
     sweep,
     variation,
 )
@@ -170,7 +169,7 @@ class _Solve:
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         self.stage = "paths"
         by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
-        final, bent = self._average_kinks(final, by_panels)
+        final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
         return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
 
     # --- panels -------------------------------------------------------------------------------------------------------
@@ -366,59 +365,6 @@ class _Solve:
         if any(self.engine.laws[name].has_density for item in rough for name in item.paths.plan.constants):
             ways.append("constants")
         return ways
-
-    def _average_kinks(self, solved: Solved, by_panels: Errors) -> tuple[Solved, Errors]:
-        """Average functions with a kink over samples of paths; return the error that the samples' differences show.
-
-        They act back on nothing, so that paths are enough, without their responses: there may be many.
-        """
-        engine, judge, control = self.engine, self.judge, self.control
-        every = [mean for item in engine.plan.ensembles for mean in item.means]
-        bent = [mean.name for mean in every if mean.bent and not mean.acts and mean.kind == "one"]
-        if not bent:
-            return solved, {}
-        count, seeds = control.sample, range(self.options.seed + 1, self.options.seed + 1 + control.sets)
-        apart = self._moved_kinks(solved, bent, seeds[0])
-        curves = judge.curves(solved)
-        made, errors = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
-        while count <= control.most:
-            try:
-                sets = [sampled_means(engine, solved.kernels, solved.averages, count, seed) for seed in seeds]
-            except (SolverError, MemoryError) as reason:
-                logger.info("more points for kinks cannot be had: %s", reason)
-                break
-            table = {name: np.array([entry[name] for entry in sets]) for name in bent}
-            means = solved.means | {name: values.mean(axis=0) for name, values in table.items()}
-            made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
-            moved = {
-                name: means[name] + apart[name] + 2 * values.std(axis=0, ddof=1) / math.sqrt(len(sets))
-                for name, values in table.items()
-            }
-            curves = judge.curves(made)
-            changes = judge.change(curves, made.grid, {**means, **moved})
-            errors = {name: changes[name] for name in engine.plan.bent}
-            worst = max(judge.excess(curves, {name: errors[name] + by_panels[name]}, name) for name in errors)
-            logger.info("kinks: %d sets of %d paths, error %.2g of the tolerance", len(sets), count, worst)
-            if worst <= 0.9 or count == control.most:
-                break
-            count = min(control.most, count * 2 ** math.ceil(math.log2(min(max(worst / 0.7, 2.0), 64.0))))
-        return made, errors
-
-    def _moved_kinks(self, solved: Solved, bent: list[str], seed: int) -> Means:
-        """Return how far averages of functions with a kink move with the solution, under other points for the latter."""
-        engine, apart = self.engine, {name: np.zeros(solved.grid.size) for name in bent}
-
-        def there(kernels: Kernels) -> Means:
-            return sampled_means(engine, kernels, solved.averages, self.control.sample, seed)
-
-        try:
-            first = there(solved.kernels) if self.moved else {}
-            for means in self.moved:
-                other = there(engine.kernels(solved.grid, means))
-                apart = {name: np.maximum(apart[name], np.abs(other[name] - first[name])) for name in bent}
-        except (SolverError, MemoryError) as reason:
-            logger.info("kinks: %s", reason)
-        return apart
 
     # --- on the way -----------------------------------------------------------------------------------------------------
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:

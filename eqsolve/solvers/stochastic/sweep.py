@@ -7,7 +7,6 @@ responses, and averages. What it is told, and what it finds, are values; only ``
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,7 +36,6 @@ __all__ = [
     "rate",
     "report",
     "sample",
-    "sampled_means",
     "sweep",
     "variation",
 ]
@@ -139,21 +137,6 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
         _alone(engine, kernels, item, replace(item.choice.level, most=count, seed=seed), layout, item.choice.shapes)
         for item in averages
     )
-
-
-def sampled_means(
-    engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int
-) -> Means:
-    """Return the means of functions of one time over about ``count`` sampled paths, without their responses."""
-    made: Means = {}
-    for item in averages:
-        values = item.choice.points.constants
-        combinations = len({*zip(*values.values(), strict=True)}) if values else 1
-        most = 2 ** max(5, round(math.log2(count / combinations)))
-        rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
-        level = replace(item.choice.level, most=most, seed=seed, constants=rule)
-        made |= average_single(_alone(engine, kernels, item, level, Layout("single"), None))[0]
-    return made
 
 
 def _alone(
