@@ -110,7 +110,9 @@ def demo():
 
 
 def test(*arguments):
-    return run(environment("test"), "-m", "pytest", *arguments)
+    """On all cores, unless pytest is told how many workers to have."""
+    workers = [] if any(word.startswith("-n") or word == "--pdb" for word in arguments) else ["-n", "auto"]
+    return run(environment("test"), "-m", "pytest", *workers, *arguments)
 
 
 def slow(*arguments):
@@ -122,7 +124,7 @@ def docs():
     python = environment("test", "docs")
     need(python, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "out/docs", why="the pages do not build")
     print(f"the pages are {ROOT / 'out' / 'docs' / 'index.html'}")
-    return run(python, "-m", "pytest", "-m", "", "tests/docs")
+    return run(python, "-m", "pytest", "-n", "auto", "-m", "", "tests/docs")
 
 
 def lint():
