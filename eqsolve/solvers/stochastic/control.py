@@ -38,6 +38,8 @@ class Control:
         Of the tolerance: a way to have more points that changes less is not needed to check the rest.
     checks, other
         Sets of other points, and nodes on the panels that check others, relative to these.
+    dearest, cheap
+        Paths of a set of other points, relative to those of the solution, at most; unless paths × nodes³ is cheap.
     highest
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
     kept
@@ -60,6 +62,8 @@ class Control:
     negligible: float = 0.1
     checks: int = 2
     other: float = 1.1
+    dearest: float = 6.0
+    cheap: float = 3e10
     highest: int = 8
     kept: int = 4096
     lines: int = 16

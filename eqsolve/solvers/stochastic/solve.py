@@ -49,6 +49,7 @@ from eqsolve.solvers.stochastic.sweep import (
     Means,
     Shapes,
     Work,
+    count_paths,
     rate,
     sample,
     sweep,
@@ -317,13 +318,17 @@ class _Solve:
     def _check(self, final: Solved, design: Design, effects: dict[str, float]) -> tuple[Errors, float]:
         """Return how far a solution moves under points that share nothing with those that gave it, and that in tolerances.
 
-        There are more of these in the ways that had an effect, if they can be had.
+        There are more of these in the ways that had an effect, as long as they are not too dear.
         """
         finer = design.level
-        for way, effect in effects.items():
-            if way != "choice" and effect > self.control.negligible:
-                finer = refine(finer, way)
-        finer = refine(finer, "constants")  # rules that converge slowly err alike: many more points, not other ones
+        most = max(self.control.dearest * final.paths, self.control.cheap / final.grid.size**3)
+        ways = sorted((way for way in effects if way != "choice"), key=lambda way: -effects[way])
+        for way in dict.fromkeys(("constants", *ways)):  # rules that converge slowly err alike: many more points there
+            if way == "constants" or effects[way] > self.control.negligible:
+                more = refine(finer, way)
+                wanted = replace(design, level=replace(more, twist=1))
+                if count_paths(self.engine, final.kernels, wanted) <= most:
+                    finer = more
         for level in (finer, design.level):
             try:
                 twists = range(1, self.control.checks + 1)

@@ -32,6 +32,7 @@ __all__ = [
     "Shapes",
     "Work",
     "collect",
+    "count_paths",
     "guess",
     "rate",
     "report",
@@ -128,6 +129,19 @@ def _followed(
         drawn = draw(plan, groups, choice, aligned=previous is not None)
         made.append((follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before), choice))
     return made
+
+
+def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
+    """Return how many paths a design asks for at a solution, without following them."""
+    every = groups_of(engine.plan.covariances, kernels)
+    total = 0
+    for place, plan in enumerate(engine.plan.ensembles):
+        groups = [group for group in every if group.noises[0] in plan.noises]
+        layout = None if design.layouts is None else design.layouts[place]
+        shapes = None if design.shapes is None else design.shapes[place]
+        drives = act(plan, kernels).drives
+        total += len(choose(plan, kernels, groups, drives, engine.laws, design.level, layout, shapes).points.weights)
+    return total
 
 
 def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int) -> tuple[Paths, ...]:

@@ -132,7 +132,8 @@ def test_rich_phase_is_the_network_in_shifted_time() -> None:
 @pytest.mark.slow
 def test_long_time_with_weight_decay() -> None:
     """Soft thresholds settle algebraically: at t = 1000 within 2e-3 of the fixed point (i), 1e-3 of it the tolerance."""
-    res = eqsolve.solve("dln", t_max=1000, alpha=1, delta=0.5, lam=0.1, sigma2=0.01, rtol=1e-3)
+    res = eqsolve.solve("dln", t_max=1000, alpha=1, delta=0.5, lam=0.1, sigma2=0.01, rtol=3e-3,
+                        observables=["E_train", "E_test", "loss"])  # fmt: skip
     assert abs(res.at([1000.0])["E_test"].values[0] / 0.0291640524 - 1) <= 2e-3
 
 
