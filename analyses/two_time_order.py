@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 import eqsolve
-from eqsolve.compile.two_time import compile_system
-from eqsolve.language.binding import bind
+from eqsolve.compile.lowering import at
+from eqsolve.compile.values import binder_of
 from eqsolve.solvers.two_time.march import March
 from eqsolve.spectra import MarchenkoPastur
 
@@ -24,7 +24,9 @@ PANELS = (8, 16, 32, 64)
 
 def march(model: str, m: int, panels: int, **settings: float) -> March:
     """Solve a model on uniform panels of m nodes, every panel to rounding."""
-    made = March(compile_system(bind(eqsolve.load(model), settings)), m, 0.0, 1e-15)
+    binder = binder_of(eqsolve.load(model))
+    values = binder.read(settings)
+    made = March(at(binder.plan(values).program("two_time"), values.numbers), m, 0.0, 1e-15)
     for _ in range(panels):
         made.add_panel(T_MAX / panels)
         made.accept()

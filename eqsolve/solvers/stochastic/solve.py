@@ -323,8 +323,8 @@ class _Solve:
         finer = design.level
         most = max(self.control.dearest * final.paths, self.control.cheap / final.grid.size**3)
         ways = sorted((way for way in effects if way != "choice"), key=lambda way: -effects[way])
-        for way in dict.fromkeys(("constants", *ways)):  # rules that converge slowly err alike: many more points there
-            if way == "constants" or effects[way] > self.control.negligible:
+        for last, way in enumerate((*ways, "constants")):  # rules of constants that converge slowly err alike: many more there
+            if last == len(ways) or effects[way] > self.control.negligible:
                 more = refine(finer, way)
                 wanted = replace(design, level=replace(more, twist=1))
                 if count_paths(self.engine, final.kernels, wanted) <= most:
