@@ -44,8 +44,8 @@ class Control:
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
     kept
         Paths, to look at laws.
-    lines, most_lines, sets
-        Lines of paths to average kinks, first and at most, in so many independent sets.
+    lines, fair_lines, most_lines, sets
+        Lines of paths to average kinks, in so many independent sets: at first, where the tolerance is out of reach, and most.
     """
 
     first: float = 1.5
@@ -67,5 +67,6 @@ class Control:
     highest: int = 8
     kept: int = 4096
     lines: int = 16
+    fair_lines: int = 64
     most_lines: int = 512
     sets: int = 4

@@ -59,10 +59,11 @@ def average_kinks(
             errors = {name: changes[name] for name in engine.plan.bent}
             worst = max(judge.excess(curves, {name: errors[name] + by_panels[name]}, name) for name in errors)
             logger.info("kinks: %d sets of %d lines, error %.2g of the tolerance", len(sets), count, worst)
-            if worst <= 0.9 or count >= control.most_lines:
+            needed = count * max((worst / 0.6) ** 0.75, 2.0)  # errors fall a little faster than the number of lines grows
+            most = control.most_lines if needed <= control.most_lines else control.fair_lines
+            if worst <= 0.9 or count >= most:
                 break
-            more = min(max((worst / 0.6) ** 0.75, 2.0), 32.0)  # errors fall a little faster than the number of lines grows
-            count = min(control.most_lines, count * 2 ** math.ceil(math.log2(more)))
+            count = min(most, 2 ** math.ceil(math.log2(needed)))
     except (SolverError, MemoryError) as reason:
         logger.info("more points for kinks cannot be had: %s", reason)
     return made, errors

@@ -140,7 +140,7 @@ def test_long_time_with_weight_decay() -> None:
 @pytest.mark.slow
 def test_long_time() -> None:
     """At t = 1000 the network has come to rest; the value is that of its fixed point."""
-    result = solve("dln", 1e-4, t_max=1000, alpha=0.3, delta=0.5, lam=0, sigma2=0)
+    result = solve("dln", 1e-4, t_max=1000, alpha=0.3, delta=0.5, lam=0, sigma2=0, observables=["E_train", "E_test"])
     last = result.at([1000])
     assert result.status == "ok"
     assert abs(last["E_test"].values[0] - 0.0288306320) <= last["E_test_error"].values[0]

@@ -22,7 +22,7 @@ CASES = TABLE["cases"]
 def compare(case: int, t_max: int, rtol: float) -> dict[str, tuple[float, float]]:
     """Return, per observable, the largest relative error, and the largest error over the largest estimate."""
     params, table = CASES[case]["params"], CASES[case][f"t_max={t_max}"]
-    result = eqsolve.solve("dln", t_max=t_max, rtol=rtol, **params)
+    result = eqsolve.solve("dln", t_max=t_max, rtol=rtol, observables=["E_train", "E_test"], **params)
     assert result.status == "ok"
     found = result.at(table["t"])
     out = {}
