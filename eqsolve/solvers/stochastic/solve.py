@@ -274,7 +274,11 @@ class _Solve:
         for number in range(1, control.rounds + 1):
             curves = judge.curves(solved)
             by_time = judge.worst(curves, by_panels)
-            final, known, effects = self._probed(solved, curves, design)
+            try:
+                final, known, effects = self._probed(solved, curves, design)
+            except SolverError as reason:  # far from a solution: nothing is known about it
+                logger.info("more points cannot be tried: %s", reason)
+                return solved, by_panels, {name: np.abs(values) for name, values in curves.all.items()}
             self._keep(solved, _sum(known, by_panels), f"with {solved.paths} paths")
             exact = len(effects) == 1  # no way to have more points: every mean is exact
             errors, by_points = (judge.nothing(solved), 0.0) if exact else (known, control.hope * max(effects.values()))
