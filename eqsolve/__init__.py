@@ -21,7 +21,7 @@ _HOMES = {
     "eqsolve.passes.check.check": "check",
     "eqsolve.explaining": "explain",
     "eqsolve.solving": "solve",
-    "eqsolve.compile.plan": "Plan compile",
+    "eqsolve.compile.plan": "Plan",
     "eqsolve.solvers.contract": "Solver",
     "eqsolve.validation.validate": "Validation validate",
     "eqsolve.curves.follow": "follow",
@@ -37,7 +37,7 @@ _WHERE = {name: module for module, names in _HOMES.items() for name in names.spl
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
-    from eqsolve.compile.plan import Plan, compile
+    from eqsolve.compile.plan import Plan
     from eqsolve.curves.follow import follow
     from eqsolve.curves.iterate import iterate
     from eqsolve.curves.rates import fit_rate, rate_curve
@@ -81,7 +81,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_WHERE[name]), name)
         globals()[name] = value
         return value
-    if name in ("spectra", "laws", "laplace", "errors"):
+    if name in ("spectra", "laws", "laplace", "errors", "compile"):
         return importlib.import_module(f"eqsolve.{name}")
     raise AttributeError(f"module 'eqsolve' has no attribute {name!r}")
 

@@ -88,7 +88,7 @@ def solve(
         Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter; of a
         `Singularity`, the value of the transform far to the right, when several are bounded there.
     region
-        (LOW, HEIGHT): where a `Singularity` is searched for singularities, Re p ≥ LOW and |Im p| ≤ HEIGHT. By default as
+        (LOW, HEIGHT): where a `Singularity` is searched, ``Re p ≥ LOW`` and ``|Im p| ≤ HEIGHT``. By default as
         far as the transform's own scale reaches.
     progress
         Called with (done, total, text) while solving.
@@ -129,7 +129,7 @@ def solve(
         stats = {"solver": choice.name, "seconds": time.perf_counter() - started}
         if plan.facts.kind != "System":
             result = _judged(result, task.observables, options)
-        result = result.with_provenance(stats, describe(model, seed))
+        result = result.with_provenance(stats, describe(task.declared, seed))
         return result.renamed(model.name, task.reason, task.case) if task.case else result
 
     try:

@@ -1,1 +1,22 @@
-"""From expressions to array functions."""
+"""Plans: lowered functions with parameters as arguments, operators as data. Symbols end here.
+
+The package itself is what users call: ``eqsolve.compile(model)`` gives the plan of a model.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Callable(ModuleType):
+    """The package, which is also a verb."""
+
+    def __call__(self, model: Any) -> Any:
+        from eqsolve.compile.plan import compile
+
+        return compile(model)
+
+
+sys.modules[__name__].__class__ = _Callable

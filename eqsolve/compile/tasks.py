@@ -30,9 +30,11 @@ __all__ = ["Task", "make_task", "solved_model"]
 class Task:
     """A plan, its numbers, and how it came from what was asked for.
 
-    ``step`` is the model's own step in time, ``reason`` why this case was chosen, ``case`` its name.
+    ``declared`` is the model, or the case chosen; ``step`` is the model's own step in time, ``reason`` why this case was chosen,
+    ``case`` its name.
     """
 
+    declared: Model
     plan: Plan
     values: Values
     step: float | None
@@ -105,4 +107,4 @@ def make_task(model: Model, settings: Mapping[str, Any], observables: Iterable[s
     step = None
     if isinstance(model, System) and model.step is not None:
         step = values.exact().number(model.step)
-    return Task(plan, values, step, tuple(model.observables), sign(declared), case, reason)
+    return Task(declared, plan, values, step, tuple(model.observables), sign(declared), case, reason)

@@ -22,7 +22,7 @@ from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import Component, Law
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
-__all__ = ["Layout", "Level", "Points", "along_first", "factor_covariance", "lay_out", "make_points", "twist_modes"]
+__all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points", "twist_modes"]
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _ATOMS = 16  # combinations of atoms that every sample of paths has
@@ -196,11 +196,6 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
         return True
 
     return Layout("sparse", tuple(chosen)) if grow((), 1.0) else Layout("sample")
-
-
-def along_first(layout: Layout) -> int:
-    """Return how many points a sparse grid has along its first mode, at most; of other layouts none are counted."""
-    return max((_ALONG[entry[0]] for entry in layout.levels if entry), default=0)
 
 
 def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) -> Points:

@@ -44,8 +44,8 @@ class Control:
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
     kept
         Paths, to look at laws.
-    lines, fair_lines, most_lines, sets
-        Lines of paths to average kinks, in so many independent sets: at first, where the tolerance is out of reach, and most.
+    sample, fair_sample, most_sample, sets
+        Paths to average kinks, in so many independent sets: at first, where the tolerance is out of reach, and most.
     """
 
     first: float = 1.5
@@ -66,7 +66,7 @@ class Control:
     cheap: float = 3e10
     highest: int = 8
     kept: int = 4096
-    lines: int = 16
-    fair_lines: int = 64
-    most_lines: int = 512
+    sample: int = 1024
+    fair_sample: int = 4096
+    most_sample: int = 16384
     sets: int = 4

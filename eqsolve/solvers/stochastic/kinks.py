@@ -1,4 +1,4 @@
-"""Averages of functions with a kink over lines of paths through a solution, and their error.
+"""Averages of functions with a kink over samples of paths through a solution, and their error.
 
 They act back on nothing, so that paths are enough, without their responses.
 """
@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from eqsolve.errors import SolverError
-from eqsolve.numerics.lines import Lines, make_lines
+from eqsolve.numerics.gaussian import Layout
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import Solved
 from eqsolve.solvers.stochastic.judge import Errors, Judge
 from eqsolve.solvers.stochastic.means import Averages
-from eqsolve.solvers.stochastic.modes import Choice, choose, draw, groups_of
+from eqsolve.solvers.stochastic.modes import choose, draw, groups_of
 from eqsolve.solvers.stochastic.paths import act, follow
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 
@@ -31,7 +31,7 @@ logger = logging.getLogger("eqsolve")
 def average_kinks(
     judge: Judge, solved: Solved, others: Sequence[Means], by_panels: Errors, control: Control
 ) -> tuple[Solved, Errors]:
-    """Return a solution with averages of functions with a kink, and the error that independent sets of lines show.
+    """Return a solution with averages of functions with a kink, and the error that independent samples show.
 
     ``others`` are the means that other points ask for: how far the averages move with them is part of the error.
     """
@@ -40,13 +40,13 @@ def average_kinks(
     bent = [name for name in bent if solved.means[name].ndim == 1]
     if not bent:
         return solved, {}
-    count = control.lines
+    count = control.sample
     curves = judge.curves(solved)
     made, errors = solved, {name: np.abs(curves.single[name]) for name in engine.plan.bent}
     try:
         apart = _moved(engine, solved, others, bent, count, seed)
         while True:
-            sets = [_means(engine, solved.kernels, solved.averages, bent, count, seed + 1 + k, k) for k in range(control.sets)]
+            sets = [_means(engine, solved.kernels, solved.averages, bent, count, seed + 1 + k) for k in range(control.sets)]
             table = {name: np.array([entry[name] for entry in sets]) for name in bent}
             means = solved.means | {name: values.mean(axis=0) for name, values in table.items()}
             made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
@@ -58,9 +58,9 @@ def average_kinks(
             changes = judge.change(curves, made.grid, {**means, **moved})
             errors = {name: changes[name] for name in engine.plan.bent}
             worst = max(judge.excess(curves, {name: errors[name] + by_panels[name]}, name) for name in errors)
-            logger.info("kinks: %d sets of %d lines, error %.2g of the tolerance", len(sets), count, worst)
-            needed = count * max((worst / 0.6) ** 0.75, 2.0)  # errors fall a little faster than the number of lines grows
-            most = control.most_lines if needed <= control.most_lines else control.fair_lines
+            logger.info("kinks: %d sets of %d paths, error %.2g of the tolerance", len(sets), count, worst)
+            needed = count * max(worst / 0.7, 2.0)
+            most = control.most_sample if needed <= 4 * control.most_sample else control.fair_sample
             if worst <= 0.9 or count >= most:
                 break
             count = min(most, 2 ** math.ceil(math.log2(needed)))
@@ -73,17 +73,17 @@ def _moved(engine: Engine, solved: Solved, others: Sequence[Means], bent: list[s
     """Return how far averages move with the solution, under other points for the latter."""
     apart = {name: np.zeros(solved.grid.size) for name in bent}
     if others:
-        first = _means(engine, solved.kernels, solved.averages, bent, count, seed + 1, 0)
+        first = _means(engine, solved.kernels, solved.averages, bent, count, seed + 1)
         for means in others:
-            there = _means(engine, engine.kernels(solved.grid, means), solved.averages, bent, count, seed + 1, 0)
+            there = _means(engine, engine.kernels(solved.grid, means), solved.averages, bent, count, seed + 1)
             apart = {name: np.maximum(apart[name], np.abs(there[name] - first[name])) for name in bent}
     return apart
 
 
 def _means(
-    engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], bent: list[str], count: int, seed: int, place: int
+    engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], bent: list[str], count: int, seed: int
 ) -> Means:
-    """Return averages over ``count`` lines for every value of the constants; sets at other places have other lines."""
+    """Return averages over about ``count`` sampled paths, without their responses."""
     every, made = groups_of(engine.plan.covariances, kernels), {}
     for item in averages:
         plan = item.paths.plan
@@ -92,20 +92,14 @@ def _means(
             continue
         groups = [group for group in every if group.noises[0] in plan.noises]
         actions = act(plan, kernels)
-        choice = choose(plan, kernels, groups, actions.drives, engine.laws, item.choice.level, None, item.choice.shapes)
-        lines = _lines(engine, choice, item.choice, count, seed, place)
-        drawn = draw(plan, groups, replace(choice, points=lines.points), aligned=False)
-        paths = follow(plan, kernels, actions, lines.points, drawn, engine.accuracy)
-        arguments = [lines.refine(value) for value in paths.arguments]
-        shape = (kernels.grid.size, len(lines.weights))
+        values = item.choice.points.constants
+        combinations = len({*zip(*values.values(), strict=True)}) if values else 1
+        most = 2 ** max(5, round(math.log2(count / combinations)))
+        rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
+        level = replace(item.choice.level, most=most, seed=seed, constants=rule)
+        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("single"), None)
+        drawn = draw(plan, groups, choice, aligned=False)
+        paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy)
         for mean in wanted:
-            made[mean.name] = np.broadcast_to(mean.factors(*arguments)[0], shape) @ lines.weights
+            made[mean.name] = paths.values(mean.factors)[0] @ choice.points.weights
     return made
-
-
-def _lines(engine: Engine, choice: Choice, used: Choice, count: int, seed: int, place: int) -> Lines:
-    """Return lines with at least twice as many paths along the strongest mode as a grid that resolves the solution has."""
-    along = max(21, 2 * used.along + 1) + 4 * place
-    rule = math.ceil((1.5 if seed % 2 else 2) * used.level.constants)  # so that sets differ in that respect too
-    laws = {name: engine.laws[name] for name in used.points.constants}
-    return make_lines(len(choice.order), laws, rule, min(along, 257), count, seed)

@@ -15,7 +15,6 @@ from eqsolve.numerics.gaussian import (
     Level,
     Points,
     align,
-    along_first,
     factor_covariance,
     lay_out,
     make_points,
@@ -63,11 +62,6 @@ class Choice:
     strong: Array
     points: Points
 
-
-    @property
-    def along(self) -> int:
-        """Points along the strongest mode."""
-        return along_first(self.layout)
 
 
 @dataclass(frozen=True, eq=False)
