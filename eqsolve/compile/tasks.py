@@ -30,7 +30,7 @@ __all__ = ["Task", "make_task", "solved_model"]
 class Task:
     """A plan, its numbers, and how it came from what was asked for.
 
-    ``declared`` is the model, or the case chosen; ``step`` is the model's own step in time, ``reason`` why this case was chosen,
+    ``declared`` is the model, or the case chosen; ``step`` is the model's own step in time, ``reason`` why this case,
     ``case`` its name.
     """
 
