@@ -4,10 +4,10 @@
   test    the default tests; further arguments go to pytest, e.g. `python3 dev.py test -k laws`
   slow    the tests marked slow; further arguments go to pytest
   docs    the pages of docs/ as html (into out/docs), no warning allowed; their code blocks and notebooks
-  lint    ruff
+  lint    ruff: rules and format
   types   mypy
   wheel   build sdist and wheel (into dist/), try the wheel in a fresh environment
-  ci      lint, types, test, wheel, docs, slow; stops at the first failure
+  ci      lint, types, test with coverage, wheel, docs, slow; stops at the first failure
 
 The environment is made in .venv on first use, and brought up to date when pyproject.toml changes.
 """
@@ -128,7 +128,14 @@ def docs():
 
 
 def lint():
-    return run(environment("dev"), "-m", "ruff", "check", ".")
+    python = environment("dev")
+    need(python, "-m", "ruff", "check", ".", why="the rules of ruff are broken")
+    return run(python, "-m", "ruff", "format", "--check", ".")
+
+
+def covered():
+    """The default tests, and how much of each file they run."""
+    return test("--cov=eqsolve", "--cov-report=term:skip-covered")
 
 
 def types():
@@ -158,15 +165,15 @@ def wheel():
 
 def ci():
     summary, code = [], 0
-    for step in (lint, types, test, wheel, docs, slow):
+    for step in (lint, types, covered, wheel, docs, slow):
         if code:
-            summary.append(f"{step.__name__:6} not run")
+            summary.append(f"{step.__name__:7} not run")
             continue
         print(f"\n=== {step.__name__}", flush=True)
         start = time.monotonic()
         code = attempt(step)
         verdict = f"FAILED (exit code {code})" if code else "ok"
-        summary.append(f"{step.__name__:6} {verdict}, {time.monotonic() - start:.0f} s")
+        summary.append(f"{step.__name__:7} {verdict}, {time.monotonic() - start:.0f} s")
     print("\n=== summary", *summary, sep="\n")
     return code
 

@@ -35,11 +35,13 @@ def compute_box(run, model, axis, values, places, names, at, **params):
     return xr.Dataset(
         {
             "theory": (("name", "x"), [path[name].values for name in names]),
-            "runs": (("place", "draw", "name"), runs), "density": ("bin", moving), "histogram": ("bin", counts),
+            "runs": (("place", "draw", "name"), runs),
+            "density": ("bin", moving),
+            "histogram": ("bin", counts),
         },
         {"x": values, "place": places, "name": list(names), "bin": (edges[1:] + edges[:-1]) / 2},
         {"d": d, "draws": seeds, "spike": spike, "found": found, "width": width, "at": at},
-    )  # fmt: skip
+    )
 
 
 def draw_box(data, xlabel, at_label, log=False):

@@ -25,8 +25,9 @@ def compute_convergence(run, delta, sigma2, alphas, *, data="gaussian", size=(20
         curves.append(np.abs(train[:, :-1] - end))
     return xr.Dataset(
         {"t": (("alpha", "k"), t), "E_train": (("alpha", "draw", "k"), curves), "gamma": ("alpha", gammas)},
-        {"alpha": list(alphas)}, {"d": d, "draws": seeds, "delta": delta, "sigma2": sigma2},
-    )  # fmt: skip
+        {"alpha": list(alphas)},
+        {"d": d, "draws": seeds, "delta": delta, "sigma2": sigma2},
+    )
 
 
 def draw_convergence(data, axes, ylabel=r"$E_{\mathrm{train}}(t) - E_{\mathrm{train}}(\infty)$"):

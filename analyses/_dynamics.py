@@ -1,7 +1,4 @@
-"""The common frame of learning curves: theory on a fine grid, finite-size flows at a few times, for several settings.
-
-
-"""
+"""The common frame of learning curves: theory on a fine grid, finite-size flows at a few times, for several settings."""
 
 import numpy as np
 import xarray as xr

@@ -59,9 +59,10 @@ def compute(run):
     for share, slope, formula in zip(SHARES, slopes, predicted[0], strict=True):
         run.note(f"δ = 0.5, quantile {share:g}: slope {slope:.3f}, implicit formula {formula:.3f}.")
     content = {
-        "time": (("target", "alpha"), infinite(run, alphas)), "reached": (("small", "share"), reached),
+        "time": (("target", "alpha"), infinite(run, alphas)),
+        "reached": (("small", "share"), reached),
         "predicted": (("small", "share"), predicted),
-    }  # fmt: skip
+    }
     return xr.Dataset(content, {"target": list(TARGETS), "alpha": alphas, "small": small, "share": list(SHARES)})
 
 

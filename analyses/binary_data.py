@@ -21,8 +21,10 @@ def compute(run):
     alphas, places = np.geomspace(1e-2, 10, run.pick(25, 61)), np.array([0.03, 0.1, 0.3, 1.0, 3.0])
     path = eqsolve.follow(MODEL, "alpha", alphas, delta=0.5, sigma2=0)
     d, seeds = run.pick((200, 6), (500, 10))
-    runs, half = (np.array([limits(MODEL, n, k, data="binary", alpha=a, delta=0.5)[:, 0] for a in places]).T
-                  for n, k in ((d, seeds), (d // 2, 2 * seeds)))  # fmt: skip
+    runs, half = (
+        np.array([limits(MODEL, n, k, data="binary", alpha=a, delta=0.5)[:, 0] for a in places]).T
+        for n, k in ((d, seeds), (d // 2, 2 * seeds))
+    )
     exact = [float(eqsolve.solve(MODEL, alpha=a, delta=0.5, sigma2=0)["E_test"]) for a in places]
     run.agree("E_test on binary data", exact, 0.0, runs, half)
     rates = compute_convergence(run, 0.5, 0.0, [0.3, 1.0, 3.0], data="binary", size=run.pick((200, 2), (500, 3)))

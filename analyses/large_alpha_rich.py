@@ -17,6 +17,7 @@ def compute(run):
 
 def draw(data):
     """Both errors."""
-    figure, _ = draw_large(data, lambda a, t: t - transition(a), r"$t - 2\log(\alpha)/\lambda$",
-                           log=False, mark=0, span=(-12, 30))  # fmt: skip
+    figure, _ = draw_large(
+        data, lambda a, t: t - transition(a), r"$t - 2\log(\alpha)/\lambda$", log=False, mark=0, span=(-12, 30)
+    )
     return figure

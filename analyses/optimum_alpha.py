@@ -42,8 +42,10 @@ def compute(run):
     run.note(f"Best α at σ² = 0.05: {alpha:.4f}, where E_test = {value:.5f}.")
     lines, draws = curves(), []
     for sigma2 in lines:
-        runs, half = (np.array([limits(MODEL, n, k, alpha=a, sigma2=sigma2)[:, 0] for a in SIZES]).T
-                      for n, k in ((d, seeds), (d // 2, 2 * seeds)))  # fmt: skip
+        runs, half = (
+            np.array([limits(MODEL, n, k, alpha=a, sigma2=sigma2)[:, 0] for a in SIZES]).T
+            for n, k in ((d, seeds), (d // 2, 2 * seeds))
+        )
         exact = [float(eqsolve.solve(MODEL, alpha=a, sigma2=sigma2)["E_test"]) for a in SIZES]
         run.agree(f"E_test at σ² = {sigma2:g}", exact, 0.0, runs, half)
         draws.append(runs)

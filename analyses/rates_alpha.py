@@ -31,18 +31,21 @@ def compute(run):
         edges.append(alphas**2 * eqsolve.spectra.MarchenkoPastur(delta).edges[0])
         sizes = {}
         for size in (d, d // 2):
-            sizes[size] = np.array([
-                decay_rates(flow, size, seeds, 0, {"alpha": a, "delta": delta, "sigma2": sigma2}) for a in places
-            ]).T  # fmt: skip
+            sizes[size] = np.array(
+                [decay_rates(flow, size, seeds, 0, {"alpha": a, "delta": delta, "sigma2": sigma2}) for a in places]
+            ).T
         exact = [float(eqsolve.solve("dln_rate", alpha=a, delta=delta, sigma2=sigma2)["gamma"]) for a in places]
         run.agree(f"γ at δ = {delta:g}", exact, 0.0, sizes[d], sizes[d // 2])
         runs.append(sizes[d])
     return xr.Dataset(
-        {"gamma": (("delta", "alpha"), lines), "edge": (("delta", "alpha"), edges),
-         "runs": (("delta", "draw", "place"), runs)},
+        {
+            "gamma": (("delta", "alpha"), lines),
+            "edge": (("delta", "alpha"), edges),
+            "runs": (("delta", "draw", "place"), runs),
+        },
         {"alpha": alphas, "place": places, "delta": [case[0] for case in CASES]},
         {"d": d, "draws": seeds},
-    )  # fmt: skip
+    )
 
 
 def draw(data):

@@ -77,9 +77,11 @@ def plain_min_norm(alpha: float, delta: float, sigma2: float, nodes: int) -> flo
         C_w, R_w = np.exp(unknowns)
         seen = targets[:, None] + np.sqrt((C_w + sigma2) / delta) * x
         theta = newton(
-            lambda y: alpha**2 * np.sinh(y) + R_w * y - seen, np.arcsinh(seen / (alpha**2 + R_w)),
-            fprime=lambda y: alpha**2 * np.cosh(y) + R_w, maxiter=200,
-        )  # fmt: skip
+            lambda y: alpha**2 * np.sinh(y) + R_w * y - seen,
+            np.arcsinh(seen / (alpha**2 + R_w)),
+            fprime=lambda y: alpha**2 * np.cosh(y) + R_w,
+            maxiter=200,
+        )
         w = alpha**2 * np.sinh(theta)
         error = shares @ ((w - targets[:, None]) ** 2 @ weights)
         speed = shares @ ((1 / (1 + R_w / np.sqrt(w**2 + alpha**4))) @ weights)

@@ -164,9 +164,11 @@ def describe(runs):
     if len(ratios):
         ordered = np.sort(list(quantities.values()))
         about |= {
-            "median_value": float(np.median(ratios)), "median": float(np.median(ordered)),
-            "nine": float(ordered[int(np.ceil(0.9 * (len(ordered) - 1)))]), "largest": float(ratios.max()),
-        }  # fmt: skip
+            "median_value": float(np.median(ratios)),
+            "median": float(np.median(ordered)),
+            "nine": float(ordered[int(np.ceil(0.9 * (len(ordered) - 1)))]),
+            "largest": float(ratios.max()),
+        }
     for kind in KINDS:
         of_kind = [row[-1] for row in rows if row[1] == kind and row[-1] is not None]
         about[kind] = max(of_kind) if of_kind else None
@@ -178,7 +180,20 @@ def text(value):
 
 
 def table(runs):
-    heads = ["model", "rtol", "solves", "solved", "values", "counted", "median of values", "median", "9 in 10", "largest", *KINDS, "s"]
+    heads = [
+        "model",
+        "rtol",
+        "solves",
+        "solved",
+        "values",
+        "counted",
+        "median of values",
+        "median",
+        "9 in 10",
+        "largest",
+        *KINDS,
+        "s",
+    ]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     groups = list(dict.fromkeys((run["model"], run["rtol"]) for run in runs))
     for model, rtol in [*groups, *((None, rtol) for rtol in dict.fromkeys(run["rtol"] for run in runs)), (None, None)]:
@@ -230,7 +245,9 @@ def write_references(models):
         if models is not None and case.model not in models:
             continue
         begin = time.perf_counter()
-        values, kernels, errors, kernel_errors = TRUTHS[case.model]({**case.settings, **case.more}, list(case.at), list(case.pairs))
+        values, kernels, errors, kernel_errors = TRUTHS[case.model](
+            {**case.settings, **case.more}, list(case.at), list(case.pairs)
+        )
         known[order[index]] = {
             "model": case.model, "settings": case.settings, "at": list(case.at), "pairs": [list(pair) for pair in case.pairs],
             "options": case.options, "asked": index % 2 == 0,
@@ -265,8 +282,12 @@ def main():
             run = {"model": case["model"], "settings": case["settings"], "rtol": rtol, "command": command(case, rtol)}
             runs.append(run | worker.run(case, rtol, arguments.limit))
             about, run = describe(runs[-1:]), runs[-1]
-            print(f"{case['model']} {case['settings']} rtol {rtol:g}: {run['status']}, {run['seconds']:.1f} s, "
-                  f"median {text(about['median'])}, largest {text(about['largest'])}", file=sys.stderr, flush=True)
+            print(
+                f"{case['model']} {case['settings']} rtol {rtol:g}: {run['status']}, {run['seconds']:.1f} s, "
+                f"median {text(about['median'])}, largest {text(about['largest'])}",
+                file=sys.stderr,
+                flush=True,
+            )
     worker.stop()
     everything = describe(runs)
     good = bool(everything["counted"]) and everything["largest"] <= LARGEST and MEDIAN[0] <= everything["median"] <= MEDIAN[1]
@@ -278,12 +299,16 @@ def main():
         if bad := worst(run):
             print(f"\n{run['command']}")
             for name, _, place, value, stated, truth, own, ratio in bad:
-                print(f"    {name} at {place}: {value:.10g} ± {stated:.2g}, reference {truth:.10g} ± {own:.1g}: {ratio:.3g} times")
+                print(
+                    f"    {name} at {place}: {value:.10g} ± {stated:.2g}, reference {truth:.10g} ± {own:.1g}: {ratio:.3g} times"
+                )
     for run in runs:
         if run["status"] != "ok":
             print(f"\n{run['status']}: {run['command']}")
-    print(f"\nratios above {LARGEST:g}: {sum(len([r for r in run['rows'] if r[-1] is not None and r[-1] > LARGEST]) for run in runs)}; "
-          f"goals {'met' if good else 'not met'}")
+    print(
+        f"\nratios above {LARGEST:g}: {sum(len([r for r in run['rows'] if r[-1] is not None and r[-1] > LARGEST]) for run in runs)}; "
+        f"goals {'met' if good else 'not met'}"
+    )
     return int(not good)
 
 

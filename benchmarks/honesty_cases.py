@@ -75,7 +75,13 @@ def draw() -> list[Case]:
     for gain in (0.5, number(0.8, 1.2), number(1.2, 1.7), 2.0):
         add("rnn", {"gain": gain}, times(number(4, 10)))
     # processes with memory and a nonlinear drift
-    for alpha, delta in ((0.3, 0.5), (1.0, number(0.4, 0.8)), (number(0.2, 0.5), number(1.5, 3)), (2.0, 0.8), (0.5, number(0.6, 1.5))):
+    for alpha, delta in (
+        (0.3, 0.5),
+        (1.0, number(0.4, 0.8)),
+        (number(0.2, 0.5), number(1.5, 3)),
+        (2.0, 0.8),
+        (0.5, number(0.6, 1.5)),
+    ):
         law, more = bernoulli()
         settings = {"alpha": alpha, "delta": delta, "lam": number(0, 0.2), "sigma2": number(0, 0.1)}
         panel = 1.5 / max(alpha**2, 0.4)

@@ -49,7 +49,10 @@ def solve_thrice(solver, model, settings, at, pairs):
     if not pairs:
         low[1], other[1], high[1] = {}, {}, {}
     errors = [
-        {name: np.abs(fine[name] - few[name]) + np.abs(early[name] - few[name]) + 4e-15 * np.abs(fine[name]).max() for name in fine}
+        {
+            name: np.abs(fine[name] - few[name]) + np.abs(early[name] - few[name]) + 4e-15 * np.abs(fine[name]).max()
+            for name in fine
+        }
         for few, early, fine in zip(low, other, high, strict=True)
     ]
     return *high, *errors
@@ -168,7 +171,9 @@ def settle(step, state, tolerance=1e-9, most=80):
     for _ in range(most):
         new = step(state)
         sizes = [max(np.abs(item).max(), 1e-30) for item in new]
-        x, y = (np.concatenate([item.ravel() / size for item, size in zip(which, sizes, strict=True)]) for which in (state, new))
+        x, y = (
+            np.concatenate([item.ravel() / size for item, size in zip(which, sizes, strict=True)]) for which in (state, new)
+        )
         if np.abs(y - x).max() < tolerance:
             return new
         history = [*history, (x, y - x)][-6:]

@@ -258,8 +258,16 @@ def soft_threshold(settings, at, pairs, names):
     b, tau2 = mp.findroot(gap, (b, tau2), tol=1e-25)
     active, square, _, level = balance(b, tau2)
     everything = {
-        "C_w": square, "tau2": tau2, "b": b, "b_star": b, "sigma2_star": tau2, "t_star": level, "chi_w": b / (1 - b),
-        "C_f": (square + sigma2) * (1 - b) ** 2, "E_train": (square + sigma2) * (1 - b) ** 2, "E_test": square + sigma2,
+        "C_w": square,
+        "tau2": tau2,
+        "b": b,
+        "b_star": b,
+        "sigma2_star": tau2,
+        "t_star": level,
+        "chi_w": b / (1 - b),
+        "C_f": (square + sigma2) * (1 - b) ** 2,
+        "E_train": (square + sigma2) * (1 - b) ** 2,
+        "E_test": square + sigma2,
         "P_w_zero": 1 - active,
     }
     return digits({name: everything[name] for name in names})
@@ -348,7 +356,9 @@ def dln_fixed_point(settings, at, pairs):
         delta, sigma2 = mpmath.mpf(delta), mpmath.mpf(sigma2)
         C_w, C_f = sigma2 / (delta - 1), (delta - 1) / delta * sigma2
         zero = 0.0 if sigma2 else 1 - p
-        return digits({"C_w": C_w, "C_f": C_f, "chi_w": 1 / (delta - 1), "E_train": C_f, "E_test": C_w + sigma2, "P_w_zero": zero})
+        return digits(
+            {"C_w": C_w, "C_f": C_f, "chi_w": 1 / (delta - 1), "E_train": C_f, "E_test": C_w + sigma2, "P_w_zero": zero}
+        )
     found = MinimumNorm(settings)
     C, R = found.C, found.R
     return digits({"C_w": C, "R_w": R, "Cf_tilde": (C + found.sigma2) / R**2, "E_test": C + found.sigma2})
@@ -375,7 +385,7 @@ def dln_rate(settings, at, pairs):
         return mp.fsum(weight * (each / (u + each)) ** 2 for each, weight in zip(x, weights, strict=True)) - delta
 
     floats, masses = np.array([float(each) for each in x]), np.array([float(weight) for weight in weights])
-    low, high = (-float(alpha) ** 2 * (1 - 1e-9), 0.0) if delta > 1 else (0.0, 1e4)
+    low, high = (-(float(alpha) ** 2) * (1 - 1e-9), 0.0) if delta > 1 else (0.0, 1e4)
     near = brentq(lambda u: (floats / (u + floats)) ** 2 @ masses - float(delta), low, high, xtol=1e-300, rtol=1e-13)
     u = mp.findroot(gap, (mp.mpf(near), mp.mpf(near) * (1 + mp.mpf(10) ** -9)), tol=1e-45)
     A = mp.fsum(weight * each / (u + each) for each, weight in zip(x, weights, strict=True))

@@ -78,8 +78,16 @@ def main() -> None:
     d = options.d
     two, unit = eqsolve.load("dln_flow"), eqsolve.load("teacher_student_tanh")
     pairs = [
-        ("dln_flow, RK45, t = 10", lambda: two.simulate(d, at=[10.0]).values["E_test"][0, 0], lambda: two_layers_by_hand(d, 10.0)),
-        ("tanh unit, 100 steps of 0.1", lambda: unit.simulate(d, at=[10.0], step=0.1).values["q"][0, 0], lambda: tanh_by_hand(d, 100)),
+        (
+            "dln_flow, RK45, t = 10",
+            lambda: two.simulate(d, at=[10.0]).values["E_test"][0, 0],
+            lambda: two_layers_by_hand(d, 10.0),
+        ),
+        (
+            "tanh unit, 100 steps of 0.1",
+            lambda: unit.simulate(d, at=[10.0], step=0.1).values["q"][0, 0],
+            lambda: tanh_by_hand(d, 100),
+        ),
     ]
     print(f"{'case':32s} {'eqsolve':>9s} {'by hand':>9s} {'ratio':>6s}  values")
     for name, ours, theirs in pairs:
@@ -87,7 +95,9 @@ def main() -> None:
         print(f"{name:32s} {a:8.2f}s {b:8.2f}s {a / b:6.2f}  {x:.8g} {y:.8g}")
     start = time.process_time()
     seconds, value = timed(lambda: two.simulate(options.large, at=[10.0]).values["E_test"][0, 0], 1)
-    print(f"dln_flow, t = 10, d = {options.large:<11d} {seconds:8.2f}s  ({time.process_time() - start:.1f} s of CPU)  {value:.8g}")
+    print(
+        f"dln_flow, t = 10, d = {options.large:<11d} {seconds:8.2f}s  ({time.process_time() - start:.1f} s of CPU)  {value:.8g}"
+    )
 
 
 if __name__ == "__main__":

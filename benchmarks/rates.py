@@ -92,7 +92,9 @@ def monotonicity(laws, alphas):
                 print(f"not increasing: {where}, dγ/dα = {rise:.3g}")
             if not res.stats["certified"]:
                 print(f"not certified: {where}")
-    print(f"\nmonotonicity: {rising} of {count} points have dγ/dα > 0; largest residual {worst:.1e}; {len(failed)} without answer")
+    print(
+        f"\nmonotonicity: {rising} of {count} points have dγ/dα > 0; largest residual {worst:.1e}; {len(failed)} without answer"
+    )
     columns = [ms for ms, _ in times]
     print(
         f"time of a rate on this grid: median {np.median(columns):.0f} ms, {np.mean(np.array(columns) <= 50):.0%} within 50 ms; "

@@ -325,7 +325,7 @@ def along(count):
 def hermite(count):
     nodes, weights = roots_hermitenorm(count)
     nodes[np.abs(nodes) < 1e-12] = 0.0
-    half = (nodes[count // 2 + 1 :] if count % 2 else nodes[count // 2 :])
+    half = nodes[count // 2 + 1 :] if count % 2 else nodes[count // 2 :]
     nodes = np.concatenate([-half[::-1], [0.0] if count % 2 else [], half])
     return nodes, weights / weights.sum()
 
@@ -496,7 +496,11 @@ class Solver:
                 wider[old:, :old] = covariance[-1]
                 wider[:old, old:] = covariance[-1][:, None]
                 wider[old:, old:] = covariance[-1, -1]
-            slope = np.full(n, self.scale[0]) if not old else np.concatenate([np.zeros(old), np.full(n - old, response.diagonal()[-order:].max())])
+            slope = (
+                np.full(n, self.scale[0])
+                if not old
+                else np.concatenate([np.zeros(old), np.full(n - old, response.diagonal()[-order:].max())])
+            )
             for _ in range(3):  # response of a path with that slope, consistent with its own W
                 kernel = self.kernel(grown)
                 trial = np.linalg.solve(np.eye(n) + np.diag(slope) @ kernel, np.diag(slope))
@@ -537,8 +541,16 @@ def solve(alpha, delta, lam, sigma2, t_max, settings=FAST):
     train = np.einsum("ij,jk,ik->i", inverse, covariance + sigma2, inverse)
     half = len(make_points(settings.margin * solver.strengths, settings.accuracy, settings.sharp)[0])
     return Solution(
-        solver.grid, response, covariance, covariance.diagonal() + sigma2, train, solver.sweeps, residual, 3 * half,
-        solver.strengths, sigma2,
+        solver.grid,
+        response,
+        covariance,
+        covariance.diagonal() + sigma2,
+        train,
+        solver.sweeps,
+        residual,
+        3 * half,
+        solver.strengths,
+        sigma2,
     )
 
 

@@ -65,7 +65,9 @@ def run_eqsolve(number, t_max, rtol, times):
 
 def cases(t_max, rtol, settings):
     print(f"\nfive cases to rtol {rtol:g} on [0, {t_max:g}]: largest relative errors over 80 log-spaced times")
-    print("alpha delta lam sigma2 | eqsolve: E_test  E_train  estimate  CPU s  nodes paths sweeps | specialised: E_test  E_train  CPU s | ratio")
+    print(
+        "alpha delta lam sigma2 | eqsolve: E_test  E_train  estimate  CPU s  nodes paths sweeps | specialised: E_test  E_train  CPU s | ratio"
+    )
     for number, case in enumerate(specialised.CASES):
         known = truth(number, t_max)
         try:
@@ -117,7 +119,9 @@ def peers(quick):
     for accuracy in (1e-3, 1e-5):
         settings = specialised.Settings(accuracy=accuracy, order=4 if accuracy > 1e-4 else 6)
         seconds, found = cpu(lambda: specialised.solve(*case, t_max, settings), 3)
-        print(f"  specialised, accuracy {accuracy:g}: error {relative(found.at(known['t'])[0], known['E_test']):.1e}, {seconds:.3f} s")
+        print(
+            f"  specialised, accuracy {accuracy:g}: error {relative(found.at(known['t'])[0], known['E_test']):.1e}, {seconds:.3f} s"
+        )
 
     print("  discretised system with N Monte-Carlo paths (root mean square over seeds of the largest error):")
     rows = []
@@ -149,7 +153,9 @@ def compare_euler(rows, t_max, ours):
     weight = 1 / error**2
     squares = np.maximum(fit([eta**2 * weight, weight / paths], error**2 * weight), 0)
     cost = np.maximum(fit([paths * steps**3 / seconds, paths * steps**2 / seconds, steps**2 / seconds], np.ones(len(eta))), 0)
-    print(f"    fitted: error² = ({np.sqrt(squares[0]):.3f} η)² + {squares[1]:.2f}/N, CPU = {cost[0]:.1e} N T³ + {cost[1]:.1e} N T² + {cost[2]:.1e} T², T = steps")
+    print(
+        f"    fitted: error² = ({np.sqrt(squares[0]):.3f} η)² + {squares[1]:.2f}/N, CPU = {cost[0]:.1e} N T³ + {cost[1]:.1e} N T² + {cost[2]:.1e} T², T = steps"
+    )
 
     def price(target):
         best = np.inf
@@ -183,14 +189,19 @@ def compare_dimension(case, known, watched, ours, quick):
         spread = float((runs.std(axis=0, ddof=1) / test).max())
         shift = np.abs(runs.mean(axis=0) / test - 1).max()
         found.append((dimension, spread, seconds))
-        print(f"    d {dimension:5}: deviation {spread:.3f}, mean off by {shift:.4f} ± {spread / np.sqrt(draws):.4f}, {seconds:.2f} s", flush=True)
+        print(
+            f"    d {dimension:5}: deviation {spread:.3f}, mean off by {shift:.4f} ± {spread / np.sqrt(draws):.4f}, {seconds:.2f} s",
+            flush=True,
+        )
     # deviation = b/√d; the mean differs from the limit by O(1/d), so 1e-3 needs d of a thousand or more
     scale = np.mean([spread * np.sqrt(d) for d, spread, _ in found])
     dimension = 2000
     each, _ = cpu(lambda: finite_dimension(*case, times, dimension))
     draws = (scale / np.sqrt(dimension) / 1e-3) ** 2
     total = draws * each
-    print(f"    to a standard error of 1e-3 with d = {dimension}: {draws:.0f} draws of {each:.2f} s, {total:.1e} s (extrapolated from one draw)")
+    print(
+        f"    to a standard error of 1e-3 with d = {dimension}: {draws:.0f} draws of {each:.2f} s, {total:.1e} s (extrapolated from one draw)"
+    )
     best = min((item for item in ours if item[1] <= 1e-3), default=min(ours, key=lambda item: item[1]))
     print(f"    eqsolve: error {best[1]:.1e} in {best[0]:.2f} s, {total / best[0]:.0f} times less CPU")
 
@@ -211,7 +222,9 @@ def scaling(quick):
     print(f"CPU ∝ t_max^{slope:.2f}; {nodes * np.log(10):.0f} nodes per factor of ten in t_max")
     ones = np.ones(len(table))
     exponents = fit([ones, np.log(table[:, 2]), np.log(table[:, 3])], np.log(table[:, 5] / table[:, 4]))
-    print(f"CPU per sweep ∝ nodes^{exponents[1]:.1f} paths^{exponents[2]:.1f} (fit over all rows; sweeps of coarser rounds are counted too)")
+    print(
+        f"CPU per sweep ∝ nodes^{exponents[1]:.1f} paths^{exponents[2]:.1f} (fit over all rows; sweeps of coarser rounds are counted too)"
+    )
     print("specialised solver, one sweep: CPU against nodes and paths")
     points = []
     for order, accuracy in ((3, 1e-5), (4, 1e-5), (6, 1e-5), (8, 1e-5), (6, 1e-4), (6, 1e-6), (6, 1e-7)):
@@ -248,7 +261,11 @@ def main():
         "peers": lambda: peers(arguments.quick),
         "scaling": lambda: scaling(arguments.quick),
     }
-    chosen = arguments.only.split(",") if arguments.only else [name for name in parts if not (arguments.quick and name == "accurate")]
+    chosen = (
+        arguments.only.split(",")
+        if arguments.only
+        else [name for name in parts if not (arguments.quick and name == "accurate")]
+    )
     for name in chosen:
         if name not in parts:
             parser.error(f"no part {name!r}; there are {', '.join(parts)}")

@@ -17,7 +17,10 @@ import numpy as np
 from specialised_dln import CASES, Settings, solve
 
 # coarse and fine; a case with δ > 1 is the least smooth and gets more points and fewer panels
-PAIR = Settings(order=6, growth=1.4, accuracy=3e-8, stop=1e-7), Settings(order=7, growth=1.4, accuracy=3e-9, margin=1.3, stop=1e-7)
+PAIR = (
+    Settings(order=6, growth=1.4, accuracy=3e-8, stop=1e-7),
+    Settings(order=7, growth=1.4, accuracy=3e-9, margin=1.3, stop=1e-7),
+)
 HARD = (
     Settings(order=6, accuracy=1e-6, margin=2.0, sharp=0.7, stop=1e-7),
     Settings(order=7, accuracy=1e-7, margin=2.5, sharp=0.7, stop=1e-7),
@@ -65,9 +68,14 @@ def main():
                 for name, values in rows.items()
             }
         table["cases"].append(entry)
-        print(f"  {time.process_time() - begin:.0f} s, paths {coarse.paths} and {fine.paths}, nodes {len(fine.test)}, "
-              f"residual {coarse.residual:.0e} {fine.residual:.0e}", flush=True)
-    arguments.out.write_text(json.dumps(table, separators=(",", ":")).replace('{"params"', '\n{"params"') + "\n", encoding="utf-8")
+        print(
+            f"  {time.process_time() - begin:.0f} s, paths {coarse.paths} and {fine.paths}, nodes {len(fine.test)}, "
+            f"residual {coarse.residual:.0e} {fine.residual:.0e}",
+            flush=True,
+        )
+    arguments.out.write_text(
+        json.dumps(table, separators=(",", ":")).replace('{"params"', '\n{"params"') + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

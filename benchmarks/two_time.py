@@ -123,8 +123,10 @@ def lazy_kernels(options):
                 values = res.at2(pairs)
                 error = max(np.abs(values[n].values - form(*pairs.T)).max() for n, form in case.kernels.items())
                 estimate = max(values[f"{name}_error"].values.max() for name in case.kernels)
-                print(f"{delta:5} {sigma2:6} {t_max:6} {error:.1e}  {estimate:.1e} {seconds:8.2f} "
-                      f"{res.stats['nodes']:6} {res.stats['columns']:6}")  # fmt: skip
+                print(
+                    f"{delta:5} {sigma2:6} {t_max:6} {error:.1e}  {estimate:.1e} {seconds:8.2f} "
+                    f"{res.stats['nodes']:6} {res.stats['columns']:6}"
+                )
 
 
 def nodes(options):
@@ -179,8 +181,10 @@ def growth(options):
         made = res.at2([(t_max, 0), (t_max, t_max / 2)])
         C, E = made["C"].values, made["C_error"].values
         found.append((t_max, seconds))
-        print(f"{t_max:5} {res.stats['nodes']:6} {res.stats['columns']:7} {seconds:7.1f} {memory:10.2f}  "
-              f"{C[0]:.8f}  {C[1]:.8f}   {E[0]:.0e}, {E[1]:.0e}")  # fmt: skip
+        print(
+            f"{t_max:5} {res.stats['nodes']:6} {res.stats['columns']:7} {seconds:7.1f} {memory:10.2f}  "
+            f"{C[0]:.8f}  {C[1]:.8f}   {E[0]:.0e}, {E[1]:.0e}"
+        )
         del res, made
     for (t0, s0), (t1, s1) in pairwise(found):
         print(f"growth exponent of CPU time from {t0} to {t1}: {np.log(s1 / s0) / np.log(t1 / t0):.2f}")

@@ -23,8 +23,10 @@ def make_gallery(*_: object) -> None:
         analysis = find_analysis(name)
         text = (FIGURES / f"{name}.txt").read_text(encoding="utf-8")
         caption = text.removeprefix(analysis.title).lstrip(". ")
-        parts.append(f"## {analysis.title.rstrip('.')}\n\n![{analysis.title}](_gallery/{name}.png)\n\n{_escaped(caption)}\n\n"
-                     f"Made by `eqsolve figure {name} --quick` from `analyses/{name}.py`.\n")  # fmt: skip
+        parts.append(
+            f"## {analysis.title.rstrip('.')}\n\n![{analysis.title}](_gallery/{name}.png)\n\n{_escaped(caption)}\n\n"
+            f"Made by `eqsolve figure {name} --quick` from `analyses/{name}.py`.\n"
+        )
     target = FIGURES / "figures.md"
     made = "\n".join(parts)
     if not target.exists() or target.read_text(encoding="utf-8") != made:

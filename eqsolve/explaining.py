@@ -38,9 +38,7 @@ def explain(
     return replace(explain_equations(model), solver=foresee(model, kernels, step, solver))
 
 
-def foresee(
-    model: Model, kernels: bool | None = None, step: Any = None, solver: str | Solver | None = None
-) -> Chosen:
+def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver: str | Solver | None = None) -> Chosen:
     """Return the choice that ``solve`` makes, with the reasons against the other solvers."""
     if isinstance(model, Cases):
         return _by_case(model, kernels, step, solver)

@@ -163,9 +163,7 @@ def _refuse_idle(plan: Plan, given: Mapping[str, Any]) -> None:
         if value is None:
             continue
         if name == "region" and kind != "Singularity":
-            raise UsageError(
-                f"region= is where a Singularity is searched, and model `{plan.name}` is a {kind}; leave it out"
-            )
+            raise UsageError(f"region= is where a Singularity is searched, and model `{plan.name}` is a {kind}; leave it out")
         if name != "region" and timeless == (name in ("t_max", "at", "at2", "step")):
             why = "has no time" if timeless else f"takes no {name}, which is for fixed points and rates"
             raise UsageError(f"{name}=: model `{plan.name}` is a {kind} and {why}; leave it out")
@@ -211,9 +209,11 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
     del asked["progress"], asked["checkpoint"]
     about = {"eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name}
     settings = {
-        "equations (signature)": task.signature, "parameters": dict(task.values.settings), "observables": task.observables,
+        "equations (signature)": task.signature,
+        "parameters": dict(task.values.settings),
+        "observables": task.observables,
         "solver": solver.name,
-    }  # fmt: skip
+    }
     return {**about, **settings, **asked}
 
 

@@ -72,9 +72,7 @@ def test_what_is_called_possible_gives_the_same_numbers():
 def test_a_flow_is_explained_by_its_mean_field():
     flow = load("linear_flow")
     made = eqsolve.explain(flow)
-    assert [item.text for item in made.mean_field.equations] == [
-        item.text for item in eqsolve.explain(flow.dmft()).equations
-    ]
+    assert [item.text for item in made.mean_field.equations] == [item.text for item in eqsolve.explain(flow.dmft()).equations]
     assert "the mean-field equations derived from the flow" in made.text()
     assert made.to_dict()["mean_field"]["kind"] == "System"
 

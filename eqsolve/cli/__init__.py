@@ -80,9 +80,7 @@ class _Logging:
     """Sends eqsolve's log to stderr while a command runs, as much of it as was asked for."""
 
     def __init__(self, verbose: int, quiet: bool) -> None:
-        self.level = (
-            logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
-        )
+        self.level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
         self.logger = logging.getLogger("eqsolve")
 
     def __enter__(self) -> None:

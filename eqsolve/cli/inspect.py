@@ -26,10 +26,7 @@ def run_list(options: Namespace) -> int:
         write("\n".join(item.name for item in models))
         return 0
     if options.json:
-        entries = [
-            {"name": item.name, "kind": item.kind, "summary": item.summary, "path": str(item.path)}
-            for item in models
-        ]
+        entries = [{"name": item.name, "kind": item.kind, "summary": item.summary, "path": str(item.path)} for item in models]
         write_json({"models": entries})
         return 0
     if not models:
@@ -126,9 +123,7 @@ def _list_arguments(parser: ArgumentParser) -> None:
 
 def _show_arguments(parser: ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument(
-        "--latex", action="store_true", help="print a LaTeX align environment instead of text"
-    )
+    parser.add_argument("--latex", action="store_true", help="print a LaTeX align environment instead of text")
     add_set(parser, "replace parameters first")
     add_json(parser)
 

@@ -38,9 +38,7 @@ def add_model(parser: ArgumentParser, **more: Any) -> None:
 
 def add_json(parser: ArgumentParser) -> None:
     """Add ``--json``."""
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object on stdout and nothing else"
-    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
 
 
 def add_set(parser: ArgumentParser, what: str) -> None:
@@ -207,11 +205,7 @@ def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) 
     if target.is_dir():
         raise UsageError(f"{option}: {path!r} is a folder, not a file")
     if not target.parent.is_dir():
-        raise UsageError(
-            f"{option}: cannot write {path!r}, because there is no folder {str(target.parent)!r}"
-        )
+        raise UsageError(f"{option}: cannot write {path!r}, because there is no folder {str(target.parent)!r}")
     if not os.access(target.parent, os.W_OK):
-        raise UsageError(
-            f"{option}: cannot write {path!r}: the folder {str(target.parent)!r} is not writable"
-        )
+        raise UsageError(f"{option}: cannot write {path!r}: the folder {str(target.parent)!r} is not writable")
     return target

@@ -110,9 +110,7 @@ def lay_out(rows: Iterable[Sequence[str]], *, right: bool = False, indent: str =
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
     for row in table:
-        cells = [
-            cell.rjust(width) if right else cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        ]
+        cells = [cell.rjust(width) if right else cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         lines.append((indent + "  ".join(cells)).rstrip())
     return "\n".join(lines)
 

@@ -55,9 +55,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         raise SystemExit(2)
     verb = next((word for word in arguments if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
-        raise UsageError(
-            f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})"
-        )
+        raise UsageError(f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})")
     options, rest = parser.parse_known_args(_with_negative_numbers(arguments))
     if options.verb is None:
         raise UsageError(f"name a command: {', '.join(VERBS)} (see `eqsolve --help`)")
@@ -152,9 +150,7 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
 def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
     group = parser.add_argument_group("messages")
     zero, no = (default, default) if default else (0, False)
-    group.add_argument(
-        "-v", "--verbose", action="count", default=zero, help="say more on stderr; -vv says all"
-    )
+    group.add_argument("-v", "--verbose", action="count", default=zero, help="say more on stderr; -vv says all")
     group.add_argument("-q", "--quiet", action="store_true", default=no, help="say only errors on stderr")
     group.add_argument("--debug", action="store_true", default=no, help="show a traceback with an error")
 

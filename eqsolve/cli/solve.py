@@ -104,9 +104,7 @@ def _read(options: Namespace, model: Model) -> dict[str, Any]:
     return given
 
 
-def _check_times(
-    model: Model, at: list[float] | None, at2: list[tuple[float, float]] | None, t_max: float | None
-) -> None:
+def _check_times(model: Model, at: list[float] | None, at2: list[tuple[float, float]] | None, t_max: float | None) -> None:
     moments = [("--at", moment) for moment in at or []]
     moments += [("--at2", moment) for pair in at2 or [] for moment in pair]
     starts_at_zero = getattr(model, "start", 0) == 0
@@ -217,9 +215,7 @@ def _tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[st
             current = list(first)
         current.append(column)
     tables.append(current)
-    return [
-        lay_out(zip(*([name, *cells] for name, cells in table), strict=True), right=True) for table in tables
-    ]
+    return [lay_out(zip(*([name, *cells] for name, cells in table), strict=True), right=True) for table in tables]
 
 
 _OPTIONS = {

@@ -100,13 +100,15 @@ def _table(found: Validation, item: Comparison) -> str:
     heads = ["theory", "finite size", "bias", "z", "could see"]
     rows = []
     for k in range(len(item.z)):
-        rows.append([
-            number_with_error(float(item.theory[k]), float(item.theory_error[k])),
-            number_with_error(float(item.simulation[k]), float(item.standard_error[k])),
-            f"{item.bias[k]:+.1e} ± {item.bias_error[k]:.1e}",
-            f"{item.z[k]:+.2f}",
-            percent(float(item.detectable[k])),
-        ])  # fmt: skip
+        rows.append(
+            [
+                number_with_error(float(item.theory[k]), float(item.theory_error[k])),
+                number_with_error(float(item.simulation[k]), float(item.standard_error[k])),
+                f"{item.bias[k]:+.1e} ± {item.bias_error[k]:.1e}",
+                f"{item.z[k]:+.2f}",
+                percent(float(item.detectable[k])),
+            ]
+        )
     if found.t is not None:
         heads = ["t", *heads]
         rows = [[f"{t:g}", *row] for t, row in zip(found.t.tolist(), rows, strict=True)]

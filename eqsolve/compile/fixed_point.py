@@ -253,9 +253,7 @@ class FixedPointPlan:
                 full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
         return full
 
-    def _root(
-        self, place: int, full: list[Any], size: int, unknowns: Array | None, owner: Array | None, rough: bool
-    ) -> Array:
+    def _root(self, place: int, full: list[Any], size: int, unknowns: Array | None, owner: Array | None, rough: bool) -> Array:
         pair = self.piece("root", place)
         target, low, high = self.piece("target", place)(*full)
         wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)

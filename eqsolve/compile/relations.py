@@ -43,9 +43,7 @@ class Relations:
         Names of the expectations; ``responses`` are those that are operators.
     """
 
-    def __init__(
-        self, parameters: Sequence[Symbol], means: Mapping[E, str], responses: Iterable[E] = ()
-    ) -> None:
+    def __init__(self, parameters: Sequence[Symbol], means: Mapping[E, str], responses: Iterable[E] = ()) -> None:
         self.parameters, self.means, self.responses = tuple(parameters), means, frozenset(responses)
         self._pointwise: dict[Expr, Pointwise] = {}
         self._operators: dict[Expr, KernelOperator] = {}

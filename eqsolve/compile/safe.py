@@ -46,7 +46,7 @@ from sympy import (
     sqrt,
     tan,
     tanh,
-)  # fmt: skip
+)
 
 from eqsolve.compile import safe_functions as to
 from eqsolve.compile.safe_sums import without, write_sum
@@ -382,5 +382,3 @@ def _small_argument(factor: Expr) -> tuple[Expr, Expr] | None:
             if isinstance(one, exp) and other == -1:
                 return one.args[0], S.One
     return None
-
-

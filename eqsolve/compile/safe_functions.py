@@ -318,7 +318,7 @@ def on_mpmath() -> dict[str, Any]:
         log_ratio=lambda a, b, d: mp.log1p(d / b) if abs(d) < max(a, b) / 2 else mp.log(a) - mp.log(b),
         ratio=lambda f, x, slope: slope if x == 0 else f / x,
         xlogy=lambda x, y: mp.mpf(0) if x == 0 else x * mp.log(y),
-    )  # fmt: skip
+    )
 
 
 def _named(**functions: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from sympy import (
     sin,
     sinh,
     tanh,
-)  # fmt: skip
+)
 
 from eqsolve.compile import safe_functions as to
 
@@ -209,10 +209,9 @@ def _difference(a: Expr, b: Expr) -> Expr | None:
 
 def _opened(expr: Expr) -> Expr:
     """Return an expression with its products and squares multiplied out, but nothing inside functions."""
-    return Add(*(
-        term.expand(deep=False, log=False, power_base=False, power_exp=False, basic=False)
-        for term in Add.make_args(expr)
-    ))  # fmt: skip
+    return Add(
+        *(term.expand(deep=False, log=False, power_base=False, power_exp=False, basic=False) for term in Add.make_args(expr))
+    )
 
 
 def _with_roots(writer: Writer, terms: list[Expr], plain: set[Expr]) -> Expr:

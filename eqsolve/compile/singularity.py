@@ -124,8 +124,9 @@ class SingularityProgram:
         """Return those of the laws that are the model's own."""
         return {
             name: StatedLaw(name, law, str(values.settings[name]), values)
-            for name, law in values.laws.items() if name in names
-        }  # fmt: skip
+            for name, law in values.laws.items()
+            if name in names
+        }
 
     def precise(self, plan: RatePlan, values: Values) -> list[Any]:
         """Return the parameters of a plan in mpmath's working precision."""

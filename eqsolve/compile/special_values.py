@@ -225,9 +225,7 @@ _PRECISE: dict[str, Callable[..., Any]] = {
     "lowergamma": lambda mp, s, x: mp.gammainc(s, 0, x),
     "uppergamma": lambda mp, s, x: mp.gammainc(s, x),
     "riemann_xi": lambda mp, s: s * (s - 1) / 2 * mp.gamma(s / 2) * mp.zeta(s) / mp.pi ** (s / 2),
-    "dirichlet_eta": lambda mp, s, a=1: (
-        mp.altzeta(s) if a == 1 else (mp.zeta(s, a / 2) - mp.zeta(s, (a + 1) / 2)) / 2**s
-    ),
+    "dirichlet_eta": lambda mp, s, a=1: mp.altzeta(s) if a == 1 else (mp.zeta(s, a / 2) - mp.zeta(s, (a + 1) / 2)) / 2**s,
     "stieltjes": lambda mp, n, a=1: mp.stieltjes(int(n), a),
     "hermite_prob": lambda mp, n, x: mp.hermite(n, x / mp.sqrt(2)) / mp.sqrt(2) ** n,
     "laguerre": lambda mp, n, x: mp.laguerre(n, 0, x),

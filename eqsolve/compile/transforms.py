@@ -107,9 +107,7 @@ class ImplicitTransform:
         swaps: dict[Basic, Basic] = dict(zip(nodes, names, strict=True))
         bodies = [_continuous(part.xreplace(swaps), p, logs) for part in (first, rest)]
         arguments, given = [p, *self._parameters, *names], list(logs.values())
-        inner = tuple(
-            as_function([*arguments, *given[:place]], [inside], real=False) for place, inside in enumerate(logs)
-        )
+        inner = tuple(as_function([*arguments, *given[:place]], [inside], real=False) for place, inside in enumerate(logs))
         return ExplicitForm(means, known, inner, as_function([*arguments, *given], bodies, real=False))
 
 

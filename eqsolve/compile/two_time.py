@@ -159,9 +159,7 @@ class CompiledPlan:
         members = condensed.nodes(data="members")
         first = {node: min(position[name] for name in names) for node, names in members}
         order = nx.lexicographical_topological_sort(condensed, key=first.__getitem__)
-        return tuple(
-            tuple(equations[name] for name in sorted(members[node], key=position.__getitem__)) for node in order
-        )
+        return tuple(tuple(equations[name] for name in sorted(members[node], key=position.__getitem__)) for node in order)
 
     def _reads(self, equation: CompiledEquation) -> frozenset[str]:
         """The unknowns an equation contains."""
@@ -192,8 +190,9 @@ def compile_system(system: System, parameters: Sequence[Parameter]) -> CompiledP
 
         system = system._with(**{field: transform(value, change) for field, value in parts.items()})
     moments = tuple((item.name, compile_moment(node.argument, parameters)) for node, item in numbers.items())
-    return compile_two_time(split_sectors(system), lower([system.start], [], parameters), moments,
-                            (*parameters, *numbers.values()))  # fmt: skip
+    return compile_two_time(
+        split_sectors(system), lower([system.start], [], parameters), moments, (*parameters, *numbers.values())
+    )
 
 
 def compile_two_time(
@@ -240,9 +239,7 @@ def compile_two_time(
     functions = tuple(equation(item) for item in plan.functions)
     observables = tuple(equation(item) for item in plan.observables)
     factors = tuple(pointwise(expr) for expr in table)
-    aliases = tuple(
-        expr.head.name if isinstance(expr, Value) and expr.moments == (ROW, COLUMN) else None for expr in table
-    )
+    aliases = tuple(expr.head.name if isinstance(expr, Value) and expr.moments == (ROW, COLUMN) else None for expr in table)
     return CompiledPlan(begin, moments, kernels, functions, observables, factors, aliases, frozenset(stored))
 
 

@@ -130,9 +130,11 @@ class Binder:
             return None
         chosen = dict(settings)
         return replace(
-            own, settings={**there.settings, **own.settings}, exact=lambda: bind_routed(self.model, chosen),
+            own,
+            settings={**there.settings, **own.settings},
+            exact=lambda: bind_routed(self.model, chosen),
             behind=(binder.plan(there), there),
-        )  # fmt: skip
+        )
 
     def _prepare(self, settings: Mapping[str, Any]) -> None:
         """Keep what does not change with plain numbers: the laws."""
@@ -176,9 +178,10 @@ class Binder:
         kinds: tuple[tuple[str, str], ...] = ()
         if isinstance(self.model, System):
             put = {
-                name: value for name, value in values.numbers.items()
+                name: value
+                for name, value in values.numbers.items()
                 if name not in self._free or value == 0 or math.isinf(value)
-            }  # fmt: skip
+            }
             kinds = tuple((name, type(law).__name__) for name, law in values.laws.items())
         key = (tuple(put.items()), kinds)
         if key not in self._plans:

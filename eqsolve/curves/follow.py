@@ -67,8 +67,10 @@ def follow(
     for value, place in zip(values, floats, strict=True):  # plain numbers are read without symbols
         target, given = _target(model, {**fixed, parameter: value})
         if not isinstance(target, FixedPoint):
-            raise UsageError(f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {place:.6g} "
-                             f"model `{model.name}` is the {target.kind} `{target.name}`")
+            raise UsageError(
+                f"follow takes a FixedPoint or a Singularity all along, and at {parameter} = {place:.6g} "
+                f"model `{model.name}` is the {target.kind} `{target.name}`"
+            )
         binder = binder_of(target)
         at = binder.read(given)
         program = binder.plan(at).program("fixed_point")

@@ -96,9 +96,10 @@ def grokking_time(data: Any, observable: str = "E_test", **options: Any) -> Tran
     """Return the last fall of a test error that comes after a plateau: late generalization."""
     phases = find_phases(data, observable, **options)
     falls = [
-        item for before, item in itertools.pairwise(phases)
+        item
+        for before, item in itertools.pairwise(phases)
         if isinstance(item, Transition) and item.falls and isinstance(before, Plateau)
-    ]  # fmt: skip
+    ]
     if not falls:
         raise UsageError(f"`{observable}` has no fall after a plateau: there is no grokking in this window")
     return falls[-1]

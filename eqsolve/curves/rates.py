@@ -189,9 +189,7 @@ def _fit(t: Array, y: Array, relative: Array | None, power: float, terms: int) -
     return _Fit(-float(main[1]), amplitude, corrections, residual, float(covariance), float(systematic))
 
 
-def _least_squares(
-    t: Array, y: Array, relative: Array | None, power: float, terms: int
-) -> tuple[Array, float, float]:
+def _least_squares(t: Array, y: Array, relative: Array | None, power: float, terms: int) -> tuple[Array, float, float]:
     """Fit log|y| = a + b t + ν log t + log(1 + Σ c_k (T/t)^k) by Gauss–Newton; return it, the error of b, the misfit."""
     target = np.log(np.abs(y)) - power * np.log(t)
     ratios = np.stack([(t[-1] / t) ** (k + 1) for k in range(terms)], axis=1) if terms else np.empty((len(t), 0))

@@ -233,9 +233,7 @@ def make(
         return Made(analysis.name, analysis.title, "failed", time.perf_counter() - started, message=message)
 
 
-def _make(
-    analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float
-) -> Made:
+def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float) -> Made:
     from eqsolve.files.atomic import atomic_path
     from eqsolve.plotting.files import save_figure
 

@@ -42,9 +42,7 @@ class Codec:
         Names of attributes that need not be kept.
     """
 
-    def __init__(
-        self, classes: Iterable[type] = (), words: Iterable[Any] = (), without: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, classes: Iterable[type] = (), words: Iterable[Any] = (), without: Iterable[str] = ()) -> None:
         self.classes = {item.__name__: item for item in classes}
         self.words = list(words)
         self.without = frozenset(without)

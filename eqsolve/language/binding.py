@@ -94,9 +94,7 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
 def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
     """Return what ``model.subs`` takes to fix the named parameters and laws only, checked as in ``bind``."""
     parameters, randoms = _named(model, settings)
-    values = {
-        item: _parameter(model, item, settings[item.name]) for item in parameters.values() if item.name in settings
-    }
+    values = {item: _parameter(model, item, settings[item.name]) for item in parameters.values() if item.name in settings}
     _check_conditions(model, values)
     chosen: dict[Basic, Basic] = dict(values)
     for name, item in randoms.items():

@@ -107,9 +107,7 @@ def random(names: str, law: Any = None, *, latex: str | None = None) -> Any:
     parts = names.replace(",", " ").split()
     if law is not None and law.dimension > 1:
         if len(parts) != law.dimension:
-            raise ModelError(
-                f"{here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}"
-            )
+            raise ModelError(f"{here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}")
         return tuple(Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))
     return _declare(Random, names, latex, extra=() if law is None else (law,))
 

@@ -83,10 +83,7 @@ class Equation:
         """Return the equation with symbols exchanged, keeping its place and the written order of its terms."""
         if not mapping:
             return self
-        order = {
-            key.xreplace(mapping): tuple(part.xreplace(mapping) for part in parts)
-            for key, parts in self.order.items()
-        }
+        order = {key.xreplace(mapping): tuple(part.xreplace(mapping) for part in parts) for key, parts in self.order.items()}
         return Equation(self.lhs.xreplace(mapping), self.rhs.xreplace(mapping), self.location, order)
 
 
@@ -114,9 +111,7 @@ def Eq(lhs: Any, rhs: Any) -> Equation:
         if not isinstance(sides[-1], Expr):
             hint = "; call it with its times" if isinstance(sides[-1], Head) else ""
             raise ModelError(f"{location}: Eq takes two expressions, got `{side}`{hint}")
-    if isinstance(sides[0], Derivative) and (
-        len(sides[0].variables) != 1 or not isinstance(sides[0].variables[0], Time)
-    ):
+    if isinstance(sides[0], Derivative) and (len(sides[0].variables) != 1 or not isinstance(sides[0].variables[0], Time)):
         raise ModelError(
             f"{location}: the left-hand side `{sides[0]}` is not a first derivative in time; "
             "introduce a second function for higher derivatives"

@@ -282,10 +282,6 @@ def normalise_scalar(field: str, value: Any) -> Any:
             pairs = [(True, value)] if isinstance(value, str) else list(value)
             for pair in pairs:
                 if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
-                    raise ModelError(
-                        f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}"
-                    )
+                    raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}")
             return tuple((as_expression(condition, f"{field}="), name) for condition, name in pairs)
     return value
-
-

@@ -90,8 +90,7 @@ class Flow(Model):
         odd = sorted(item.name for item in set(self.state) ^ set(self.drift))
         if odd:
             raise ModelError(
-                f"{self.location}: flow `{name}`: state and drift must name the same components; "
-                f"`{odd[0]}` is in one only"
+                f"{self.location}: flow `{name}`: state and drift must name the same components; `{odd[0]}` is in one only"
             )
 
     # --- what follows from a flow -------------------------------------------------------------------------------

@@ -39,9 +39,7 @@ class Empirical(Law):
             except (TypeError, ValueError) as error:
                 raise ParameterError(f"{here()}law Empirical: {error}; usage: {cls.usage}") from None
         if values.size == 0 or not np.isfinite(values).all():
-            raise ParameterError(
-                f"{here()}law Empirical({label!r}): the sample is empty or holds NaN or infinite values"
-            )
+            raise ParameterError(f"{here()}law Empirical({label!r}): the sample is empty or holds NaN or infinite values")
         law = Basic.__new__(cls)
         law.values = values.reshape(len(values), -1)
         law.label = label

@@ -149,23 +149,17 @@ def _run(path: Path) -> Model:
 
         raise ModelError(describe_exception(path, error)) from error
     except SystemExit as error:
-        raise ModelError(
-            f"{path.name} stops the program with exit({error.code!r}); a model file only declares"
-        ) from None
+        raise ModelError(f"{path.name} stops the program with exit({error.code!r}); a model file only declares") from None
     model = getattr(module, "model", None)
     if model is None:
         raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")
     if not isinstance(model, Model):
-        raise ModelError(
-            f"{path.name}: `model` must be a System, FixedPoint, Singularity or Flow, got {type(model).__name__}"
-        )
+        raise ModelError(f"{path.name}: `model` must be a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
     if not path.stem.isidentifier():
         raise ModelError(
             f"{path.name}: a model is named by its file's stem, which must be a Python identifier; rename the file, "
             f"for example to {model.name}.py"
         )
     if model.name != path.stem:
-        raise ModelError(
-            f"{path.name}: the model is named `{model.name}`; a model's name is its file's stem, `{path.stem}`"
-        )
+        raise ModelError(f"{path.name}: the model is named `{model.name}`; a model's name is its file's stem, `{path.stem}`")
     return model._with(doc=module.__doc__, file=str(path))

@@ -202,13 +202,7 @@ class Model(Mapping[str, Equation]):
 
     # --- access ------------------------------------------------------------------------------------------------
     def __getitem__(self, key: Any) -> Equation:
-        name = (
-            key
-            if isinstance(key, str)
-            else Equation(key, S.Zero).key
-            if isinstance(key, Expr)
-            else key.name
-        )
+        name = key if isinstance(key, str) else Equation(key, S.Zero).key if isinstance(key, Expr) else key.name
         for equation in self.equations:
             if equation.key == name:
                 return equation
@@ -331,8 +325,7 @@ class Model(Mapping[str, Equation]):
         def change(item: Any) -> Any:
             if isinstance(item, Equation):
                 order = {
-                    whole.subs(mapping): tuple(part.subs(mapping) for part in parts)
-                    for whole, parts in item.order.items()
+                    whole.subs(mapping): tuple(part.subs(mapping) for part in parts) for whole, parts in item.order.items()
                 }
                 return Equation(item.lhs.subs(mapping), item.rhs.subs(mapping), item.location, order)
             return item.subs(mapping)
@@ -417,9 +410,7 @@ def parameter_values(values: Mapping[Any, Any] | None, location: Location | None
     table = {}
     for key, value in (values or {}).items():
         if not isinstance(key, Parameter | Random):
-            raise ModelError(
-                f"{location}: defaults= maps parameters to values, got the key `{key}`; use the symbol itself"
-            )
+            raise ModelError(f"{location}: defaults= maps parameters to values, got the key `{key}`; use the symbol itself")
         table[key] = value if value is None or isinstance(value, Law) else exact_value(value)
     return Table(table)
 

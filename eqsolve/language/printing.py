@@ -216,10 +216,12 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         pairs = zip(model.gradients, model.loss_gradient, strict=True)
         sections.append(("gradients", [(g, f"= (1/{model.ratio.name}) Xᵀ", loss) for g, loss in pairs]))
         rate = r"\frac{\mathrm{d}}{\mathrm{d} t} "
-        sections.append((
-            "drift",
-            [(Label(f"d{k.name}/dt", rate + k.latex_name), "=", shorten(drift)) for k, drift in model.drift.items()],
-        ))  # fmt: skip
+        sections.append(
+            (
+                "drift",
+                [(Label(f"d{k.name}/dt", rate + k.latex_name), "=", shorten(drift)) for k, drift in model.drift.items()],
+            )
+        )
         sections.append(("where", where))
         begin = [
             (Label(f"{item.name}(0)", f"{item.latex_name}(0)"), "=" if isinstance(value, Expr) else "~", value)

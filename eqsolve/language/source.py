@@ -121,9 +121,7 @@ class _Reader:
             return tuple(self.read(item) for item in node.elts)
         return self.plain(node)
 
-    def _note(
-        self, node: ast.expr, operators: tuple[type, type], signed: Callable[[int, Any], Any], join: Any
-    ) -> Any:
+    def _note(self, node: ast.expr, operators: tuple[type, type], signed: Callable[[int, Any], Any], join: Any) -> Any:
         parts: list[Any] = []
 
         def flatten(item: ast.expr, sign: int) -> None:

@@ -106,9 +106,7 @@ class Named(Symbol):
             if not isinstance(assumptions[word], bool | None):
                 raise ModelError(f"{here()}`{name}`: {word}= takes True or False, got {assumptions[word]!r}")
             if word not in _ASSUMPTIONS:
-                raise ModelError(
-                    f"{here()}`{name}`: there is no assumption `{word}`{did_you_mean(word, _ASSUMPTIONS)}"
-                )
+                raise ModelError(f"{here()}`{name}`: there is no assumption `{word}`{did_you_mean(word, _ASSUMPTIONS)}")
         assumptions.setdefault("real", True)
         cls._sanitize(assumptions, cls)
         try:
@@ -229,9 +227,7 @@ class Head(Atom):
 
     def _uncalled(self, *_: Any) -> Any:
         shape = ", ".join(("t", "t'")[: self.arity])
-        raise ModelError(
-            f"{here()}the {self.kind_name} `{self.name}` stands without its times; write `{self.name}({shape})`"
-        )
+        raise ModelError(f"{here()}the {self.kind_name} `{self.name}` stands without its times; write `{self.name}({shape})`")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _uncalled
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = diff = _uncalled

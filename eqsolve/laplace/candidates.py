@@ -161,11 +161,14 @@ def ties(candidates: list[Candidate], tolerance: float) -> tuple[Candidate, ...]
     level = [item for item in candidates if abs(complex(item.p).real - best.real) <= tolerance]
     mirrored = [
         replace(
-            item, p=complex(item.p).conjugate(), R=complex(item.R).conjugate() if item.kind != "pole" else item.R,
+            item,
+            p=complex(item.p).conjugate(),
+            R=complex(item.R).conjugate() if item.kind != "pole" else item.R,
             amplitude=None if item.amplitude is None else complex(item.amplitude).conjugate(),
         )
-        for item in level if complex(item.p).imag != 0
-    ]  # fmt: skip
+        for item in level
+        if complex(item.p).imag != 0
+    ]
     return tuple(sorted([*level[1:], *mirrored], key=lambda item: abs(complex(item.p).imag)))
 
 

@@ -85,9 +85,12 @@ def _student(freedom: Any, top: Any) -> Part:
 
     norm = type(freedom)(1 / mpmath.beta(freedom / 2, 0.5))
     return Part(
-        1, lambda y, lib: freedom**0.5 * lib.sinh(y), lambda y, lib: norm * (1 + lib.sinh(y) ** 2) ** (-freedom / 2),
-        -top, top,
-    )  # fmt: skip
+        1,
+        lambda y, lib: freedom**0.5 * lib.sinh(y),
+        lambda y, lib: norm * (1 + lib.sinh(y) ** 2) ** (-freedom / 2),
+        -top,
+        top,
+    )
 
 
 def _marchenko_pastur(delta: Any) -> Part:

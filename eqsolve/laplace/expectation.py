@@ -120,7 +120,6 @@ class LawSource:
             {key: np.concatenate(column) for key, column in corners.items()} if digits is None else {},
         )
 
-
     def ladders(self) -> list[dict[str, Array]]:
         """Return values that go out to the ends of the support of each variable, with the others at some place of theirs."""
         usual = {name: self._usual(name) for name in self.laws}

@@ -78,8 +78,10 @@ class _Search:
 
     def _stop(self) -> float:
         """Return the real part up to which the search goes."""
-        best = max([pole.p.real for pole in self.poles if self._counts(pole.p)] + [at.real for at, *_ in self.branches],
-                   default=self.region.low)  # fmt: skip
+        best = max(
+            [pole.p.real for pole in self.poles if self._counts(pole.p)] + [at.real for at, *_ in self.branches],
+            default=self.region.low,
+        )
         return best - 1e-8 * max(abs(best), 1e-3 * self.scale)
 
     def _counts(self, at: complex) -> bool:

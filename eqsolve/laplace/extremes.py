@@ -51,6 +51,7 @@ def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array
     found: dict[str, list[float]] = {key: [] for key in laws}
     for given in fixed:
         for point, places in _lines(laws[name]):
+
             def look(y: Array, point: Any = point, given: Mapping[str, float] = given) -> tuple[list[Array], Array]:
                 x = point(y) * np.ones_like(y)
                 return function({name: x, **{key: np.full(len(x), value) for key, value in given.items()}}), x

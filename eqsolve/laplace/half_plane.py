@@ -89,8 +89,10 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
     """
     left = region.low if real is None else real - margin
     columns = _columns(region.high, left, real, margin)
-    rows = np.concatenate([[0.0], np.geomspace(margin, region.height, 10)]) if real is not None else np.linspace(
-        0.0, region.height, 14
+    rows = (
+        np.concatenate([[0.0], np.geomspace(margin, region.height, 10)])
+        if real is not None
+        else np.linspace(0.0, region.height, 14)
     )
     found: list[Complex] = []
     bad = np.zeros((0, 0), dtype=bool)
@@ -268,9 +270,7 @@ def _pole(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex]
     return (complex(np.inf), complex(p)) if abs(step) <= 1e-11 * abs(p) else None
 
 
-def _on_sheet(
-    prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float
-) -> bool:
+def _on_sheet(prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float) -> bool:
     """Whether the transform, continued along the ray from the right, arrives at the point."""
     from eqsolve.errors import SolverError
 

@@ -218,5 +218,3 @@ def final_value(transform: Expr, variable: Symbol) -> Expr:
     if value.has(S.ComplexInfinity, S.NaN, S.Infinity):
         raise ModelError(f"`{transform}` has no finite value at infinite time: {variable} times it diverges at 0")
     return value
-
-

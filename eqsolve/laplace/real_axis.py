@@ -223,9 +223,7 @@ def _opening(prepared: Prepared, R: float, p: float, offset: float) -> float:
     return float(abs(2 * d.h_p / d.h_RR * offset)) ** 0.5 + 1e-300 if d.h_RR != 0 else np.inf
 
 
-def _linear_pole(
-    prepared: Prepared, p: float, at: float, scale: float, points: list[tuple[float, float]]
-) -> RealTrack | None:
+def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: list[tuple[float, float]]) -> RealTrack | None:
     """Find the zero of a(p) in a(p) R + b(p) = 0 between brackets."""
     from scipy.optimize import brentq
 

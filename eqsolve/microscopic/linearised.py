@@ -99,8 +99,9 @@ def fastest(sample: Sample, time: float, flat: Array) -> float:
     if jacobian.size < 20:
         return float(np.abs(np.linalg.eigvals(jacobian.dense())).max())
     try:
-        found = eigs(operator, k=1, which="LM", v0=start, ncv=min(24, jacobian.size), tol=5e-3, maxiter=20,
-                     return_eigenvectors=False)  # fmt: skip
+        found = eigs(
+            operator, k=1, which="LM", v0=start, ncv=min(24, jacobian.size), tol=5e-3, maxiter=20, return_eigenvectors=False
+        )
     except ArpackError as error:
         found = getattr(error, "eigenvalues", np.empty(0))
     if len(found):

@@ -120,9 +120,10 @@ def lower_flow(binding: Binding) -> LoweredFlow:
     outer = [_apply_outside(expr, binding) for expr in flow.observables.values()]
     variables = [binding.apply(expr) for expr in flow.variables.values()]
     names = tuple(
-        name for name, expr in zip(flow.variables, variables, strict=True)
+        name
+        for name, expr in zip(flow.variables, variables, strict=True)
         if not any(isinstance(item, Field | Gradient) or item in sample for item in expr.free_symbols)
-    )  # fmt: skip
+    )
     kept = [expr for name, expr in zip(flow.variables, variables, strict=True) if name in names]
     _refuse_complex([*weights, *losses, *drift], flow)
     return LoweredFlow(
@@ -159,8 +160,7 @@ class Sample:
         self.sample_constants = [constants[item] for item in lowered.sample_randoms]
         weights = self._weights(0.0, start)
         self.still: list[Array | None] = [
-            None if place in lowered.moving else features @ _full(weight, self.d)
-            for place, weight in enumerate(weights)
+            None if place in lowered.moving else features @ _full(weight, self.d) for place, weight in enumerate(weights)
         ]
         self.evaluations = 0
 
@@ -209,10 +209,7 @@ class Sample:
         state = flat.reshape(-1, self.d)
         made = {item.name: values.copy() for item, values in zip(self.lowered.states, state, strict=True)}
         values = self.lowered.variables(time, *state, *self.coordinate_constants)
-        made |= {
-            name: np.array(_full(value, self.d))
-            for name, value in zip(self.lowered.variable_names, values, strict=True)
-        }
+        made |= {name: np.array(_full(value, self.d)) for name, value in zip(self.lowered.variable_names, values, strict=True)}
         constants = zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=True)
         return made | {item.name: array for item, array in constants}
 

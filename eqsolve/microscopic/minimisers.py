@@ -115,8 +115,9 @@ def _smooth(J: Expr, w: Any, strength: float, ratio: float, X: Array, y: Array) 
         total = gap @ gap / (2 * ratio) + strength * np.sum(value(weights)[0])
         return float(total), X.T @ gap / ratio + strength * np.broadcast_to(slope(weights)[0], weights.shape)
 
-    found = minimize(objective, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B",
-                     options={"maxiter": 20_000, "ftol": 1e-16, "gtol": 1e-10})  # fmt: skip
+    found = minimize(
+        objective, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 20_000, "ftol": 1e-16, "gtol": 1e-10}
+    )
     return np.asarray(found.x)
 
 
@@ -197,9 +198,11 @@ def measure(binding: Binding, X: Array, y: Array, target: Array, weights: Array)
     spec = declared(binding)
     error = float(np.mean((weights - target) ** 2))
     found = {
-        "error": error, "prediction error": error + binding.number(spec.noise),
-        "residual": float(np.mean((y - X @ weights) ** 2)), "zeros": float(np.mean(weights == 0)),
-    }  # fmt: skip
+        "error": error,
+        "prediction error": error + binding.number(spec.noise),
+        "residual": float(np.mean((y - X @ weights) ** 2)),
+        "zeros": float(np.mean(weights == 0)),
+    }
     return {name: found[kind] for name, kind in spec.measures.items()}
 
 

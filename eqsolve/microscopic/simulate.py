@@ -135,9 +135,11 @@ def simulate(
         logger.warning("%s: %s", flow.name, note)
     table = np.array([outcome.values for outcome in outcomes]).reshape(seeds, len(times), -1)
     stats = {
-        "seconds": time.perf_counter() - started, "evaluations": sum(o.evaluations for o in outcomes), "bytes": held,
+        "seconds": time.perf_counter() - started,
+        "evaluations": sum(o.evaluations for o in outcomes),
+        "bytes": held,
         "workers": at_once,
-    }  # fmt: skip
+    }
     return Simulation(
         flow.name, times, {name: table[:, :, place] for place, name in enumerate(flow.observables)}, n, d,
         binding.settings(), features.label, step, seed, tuple(o.snapshots for o in outcomes) if keep else (), notes, stats,
@@ -293,7 +295,6 @@ class _Runner:
             if self.keep:
                 snapshots.append(sample.snapshot(moment, flat))
         return _Outcome(values, tuple(snapshots), sample.evaluations, speed, diverged)
-
 
     def _drawn(self, index: int) -> Sample:
         return draw_sample(self.lowered, self.features, self.n, self.d, self.seed, index, self.constants)

@@ -115,9 +115,11 @@ def make_paths(
                     values[item].append(here)
         slices.append(slice(begin, count))
     return Paths(
-        {item: np.concatenate(columns) for item, columns in values.items()}, np.concatenate(shares, axis=1),
-        tuple(slices), tuple(best),
-    )  # fmt: skip
+        {item: np.concatenate(columns) for item, columns in values.items()},
+        np.concatenate(shares, axis=1),
+        tuple(slices),
+        tuple(best),
+    )
 
 
 def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int]) -> tuple[dict[str, Array], Array]:

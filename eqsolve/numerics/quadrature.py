@@ -102,9 +102,7 @@ class Lines:
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
         given = node_arguments(self.parameters, self.unknowns, rows, at, x)
-        return self.plan.run_stages(
-            given, len(x), signs, unknowns=self.unknowns, owner=rows.owner[at], rough=self.rough
-        )
+        return self.plan.run_stages(given, len(x), signs, unknowns=self.unknowns, owner=rows.owner[at], rough=self.rough)
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)
@@ -130,9 +128,7 @@ class Lines:
         lines = np.arange(len(rows.weight))
         if not plan.switches:
             return np.zeros((len(lines), 0))
-        ends = [
-            node_arguments(self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)
-        ]
+        ends = [node_arguments(self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)]
         found = []
         for number, is_linear in enumerate(plan.linear):
             found += self._linear_kinks(number, lines, ends) if is_linear else self._curved_kinks(number, rows, lines)
@@ -199,9 +195,12 @@ def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> Mesh:
     """Return few panels of few nodes, enough to find where solutions are."""
     row, left, right, left_kink, right_kink = first_panels(rows, lines.kinks(rows), _COARSE)
     points = np.flatnonzero(rows.is_point)
-    signs = np.concatenate([
-        lines.signs(rows, row, (left + right) / 2), lines.signs(rows, points, np.zeros(len(points))),
-    ])  # fmt: skip
+    signs = np.concatenate(
+        [
+            lines.signs(rows, row, (left + right) / 2),
+            lines.signs(rows, points, np.zeros(len(points))),
+        ]
+    )
     return Mesh(rows, row, left, right, left_kink, right_kink, signs, points, order)
 
 

@@ -77,9 +77,7 @@ class Rows:
         return np.asarray(~self.direction.any(axis=1))
 
 
-def make_rows(
-    plan: Integrands, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int
-) -> Rows:
+def make_rows(plan: Integrands, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int) -> Rows:
     """Return the rows for several sets of unknowns (one per column), turned to suit the plan's integrands.
 
     Across the lines are ``outer`` nodes where integrands may be anything. Where they are polynomials there are as few as
@@ -147,9 +145,12 @@ def _joined(pieces: list[tuple[Any, ...]], count: int, exact: bool) -> Rows:
         total = count * lines
         entries = (
             np.tile(probability * weights, count),
-            np.broadcast_to(mean, (total, width)), np.broadcast_to(scale, (total, width)),
-            base.reshape(total, width), direction.reshape(total, width), np.repeat(np.arange(count), lines),
-        )  # fmt: skip
+            np.broadcast_to(mean, (total, width)),
+            np.broadcast_to(scale, (total, width)),
+            base.reshape(total, width),
+            direction.reshape(total, width),
+            np.repeat(np.arange(count), lines),
+        )
         for column, entry in zip(table, entries, strict=True):
             column.append(entry)
     weight, mean, scale, base, direction, owner = (np.concatenate(column) for column in table)

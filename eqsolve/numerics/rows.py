@@ -124,9 +124,7 @@ class RowStore:
         cells = np.concatenate([[0], np.cumsum((order + 1) * widths)])
         records = []
         for index in range(len(counts)):
-            values = {
-                name: flat[f"values_{name}"][cells[index] : cells[index + 1]].reshape(order + 1, -1) for name in names
-            }
+            values = {name: flat[f"values_{name}"][cells[index] : cells[index + 1]].reshape(order + 1, -1) for name in names}
             edges = flat["column_edges"][places[index] : places[index + 1]]
             records.append(Record(float(ends[index]), float(ends[index + 1]), edges, values))
         return cls(order, tuple(records))

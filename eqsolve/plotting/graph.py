@@ -64,9 +64,7 @@ class _Arrow:
 def draw_dependencies(model: Model) -> Figure:
     """Return a figure of who reads whom; only a ``System`` has a time slice to draw."""
     if not isinstance(model, System):
-        raise UsageError(
-            f"model `{model.name}` is a {model.kind}; only a System has a dependency graph in time"
-        )
+        raise UsageError(f"model `{model.name}` is a {model.kind}; only a System has a dependency graph in time")
     from matplotlib.figure import Figure
 
     causality = analyse_causality(model)
@@ -75,9 +73,7 @@ def draw_dependencies(model: Model) -> Figure:
     row = [heads[name] for name in causality.order]
     kinds = list(dict.fromkeys(_kind(model, head) for head in row))
     styles = [kind for kind in STYLES if any(arrow.kind == kind for arrow in layout.arrows)]
-    above, below = (
-        max([curve.peak for curve in layout.curves if curve.side == side], default=0) for side in (1, -1)
-    )
+    above, below = (max([curve.peak for curve in layout.curves if curve.side == side], default=0) for side in (1, -1))
     left, right = -layout.width / 2 - 0.4, (len(row) - 1) * layout.spacing + layout.width / 2 + 0.4
     low, high = -_HEIGHT / 2 - below - 0.25, _HEIGHT / 2 + above + 0.25
     title = f"{model.name}: one time slice, computed from left to right"
@@ -236,9 +232,7 @@ def _draw_blocks(axes: Axes, causality: Causality, layout: _Layout) -> None:
             corner = (first * layout.spacing - layout.width / 2 - 0.16, -_HEIGHT / 2 - 0.16)
             size = ((len(block) - 1) * layout.spacing + layout.width + 0.32, _HEIGHT + 0.32)
             style = "round,pad=0,rounding_size=0.2"
-            axes.add_patch(
-                FancyBboxPatch(corner, *size, boxstyle=style, fc="#F2F2F2", ec="#BBBBBB", zorder=0)
-            )
+            axes.add_patch(FancyBboxPatch(corner, *size, boxstyle=style, fc="#F2F2F2", ec="#BBBBBB", zorder=0))
         first += len(block)
 
 
@@ -261,9 +255,7 @@ def _tail(path: Any) -> Any:
     """Return the last stretch of a path, for the arrow head."""
     from matplotlib.path import Path
 
-    points = (
-        path.interpolated(1).to_polygons(closed_only=False)[0] if len(path.vertices) == 4 else path.vertices
-    )
+    points = path.interpolated(1).to_polygons(closed_only=False)[0] if len(path.vertices) == 4 else path.vertices
     (x0, y0), (x1, y1) = points[-2], points[-1]
     length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5 or 1.0
     step = 0.05 / length

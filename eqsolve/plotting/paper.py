@@ -54,9 +54,11 @@ def points(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
     values = np.asarray(runs, dtype=float)
     error = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
     return axes.errorbar(
-        x, values.mean(axis=0), error,
+        x,
+        values.mean(axis=0),
+        error,
         **{"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4, **style},
-    )  # fmt: skip
+    )
 
 
 def spread(axes: Any, x: Any, runs: Any, **style: Any) -> Any:

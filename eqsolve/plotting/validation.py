@@ -100,8 +100,9 @@ def _draw(above: Any, below: Any, found: Validation, name: str, colour: str) -> 
         for draw in found.spread[name]:
             above.plot(times, draw, ".", color="0.55", ms=3, zorder=1)
     unseen = np.where(np.isfinite(item.detectable), item.detectable, 0.0) * np.abs(item.theory)
-    above.errorbar(times, item.theory, unseen, fmt="none", ecolor="0.9", elinewidth=7, label="could not be told apart",
-                   zorder=0)  # fmt: skip
+    above.errorbar(
+        times, item.theory, unseen, fmt="none", ecolor="0.9", elinewidth=7, label="could not be told apart", zorder=0
+    )
     above.errorbar(times, item.simulation, 3 * item.standard_error, fmt="o", color="black", ms=3.5, capsize=2, lw=1,
                    label="finite size, 3 s.e.", zorder=3)  # fmt: skip
     seen = float(item.detectable[item.keenest])

@@ -128,9 +128,7 @@ class Distribution:
 
     def atoms(self, name: str | None = None) -> list[tuple[float, float]]:
         """Return (value, probability) of points that carry mass; for a sample, of values met more than once."""
-        points, inverse, counts = np.unique(
-            self.values[self._place(name)], return_inverse=True, return_counts=True
-        )
+        points, inverse, counts = np.unique(self.values[self._place(name)], return_inverse=True, return_counts=True)
         mass = np.bincount(inverse.ravel(), weights=self.weights)
         heavy = counts > 1 if len(points) > 64 else np.ones(len(points), dtype=bool)
         return [(float(x), float(m)) for x, m in zip(points[heavy], mass[heavy], strict=True)]

@@ -291,5 +291,3 @@ def _row(part: Part, row: int) -> Part:
 
 def _over_paths(values: Array, weights: Array) -> Array:
     return np.broadcast_to(values, (len(weights), *values.shape[1:])) if values.ndim else np.full(len(weights), values)
-
-

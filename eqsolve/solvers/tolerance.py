@@ -22,9 +22,7 @@ def allowance(values: Array, options: Options, floor: float = 1e-3, *, scale: fl
     return options.rtol * np.maximum(sizes, floor * largest) + (options.atol or 0.0)
 
 
-def excess(
-    values: Array, errors: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0
-) -> float:
+def excess(values: Array, errors: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0) -> float:
     """Return the largest error in units of what is allowed; 0 for values that vanish identically."""
     if not np.any(values):
         return 0.0

@@ -236,9 +236,7 @@ class MarchenkoPastur:
         """Return the n-point Gauss rule of the continuous part."""
         from_lower, from_upper, weights = gauss_bulk(n, *self._fold())
         width = 4.0 / math.sqrt(self.delta)
-        nodes = np.where(
-            from_lower <= 0.5, self.lambda_minus + width * from_lower, self.lambda_plus - width * from_upper
-        )
+        nodes = np.where(from_lower <= 0.5, self.lambda_minus + width * from_lower, self.lambda_plus - width * from_upper)
         return nodes, min(self.delta, 1.0) * weights
 
     def expect(self, f: Callable[[Floats], Any], tol: float = 1e-12) -> Expectation:

@@ -175,10 +175,12 @@ def _journal(run: _Run, out: str | os.PathLike[str] | None) -> Journal | None:
         return None
     known = describe(run.model, run.options["seed"])
     described = {
-        "signature": known["signature"], "version": known["version"], "options": run.options,
+        "signature": known["signature"],
+        "version": known["version"],
+        "options": run.options,
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
-    }  # fmt: skip
+    }
     journal = Journal(Path(out), fingerprint(described))
     if journal.done:
         logger.warning("%d finished points found in %s; going on from there", len(journal.done), journal.path)

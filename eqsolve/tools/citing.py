@@ -63,14 +63,9 @@ def find_entry(model: Model) -> str:
             return entries[key]
         searched.append(str(path))
         known.extend(entries)
-    where = (
-        f"{', '.join(searched)} {'has' if len(searched) == 1 else 'have'} no such entry"
-        if searched
-        else "there is none"
-    )
+    where = f"{', '.join(searched)} {'has' if len(searched) == 1 else 'have'} no such entry" if searched else "there is none"
     raise UsageError(
-        f"model `{model.name}` cites `{key}`, to be found in {FILE} beside its file, "
-        f"but {where}{did_you_mean(key, known)}"
+        f"model `{model.name}` cites `{key}`, to be found in {FILE} beside its file, but {where}{did_you_mean(key, known)}"
     )
 
 

@@ -179,9 +179,12 @@ def _noise() -> tuple[float, float]:
     x, z = process("x z")
     C = correlation("C")
     model = System(
-        "self_test_noise", eqs=[Eq(C(t, other), E(x(t) * x(other))), Eq(x(t).diff(t), z(t) - x(t))], init={x: 1},
-        laws={z: GP(C(t, other))}, observables={"m": C(t, t)},
-    )  # fmt: skip
+        "self_test_noise",
+        eqs=[Eq(C(t, other), E(x(t) * x(other))), Eq(x(t).diff(t), z(t) - x(t))],
+        init={x: 1},
+        laws={z: GP(C(t, other))},
+        observables={"m": C(t, t)},
+    )
     return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4)
 
 

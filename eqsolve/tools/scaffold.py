@@ -86,9 +86,7 @@ class SourcePrinter(TextPrinter):
         return "exp(1)"  # E is the expectation
 
     def _print_Equality(self, expr: Any) -> str:
-        return (
-            f"Equality({self._print(expr.lhs)}, {self._print(expr.rhs)})"  # Eq makes an equation of a model
-        )
+        return f"Equality({self._print(expr.lhs)}, {self._print(expr.rhs)})"  # Eq makes an equation of a model
 
     def _print_Unequality(self, expr: Any) -> str:
         return f"Ne({self._print(expr.lhs)}, {self._print(expr.rhs)})"
@@ -105,11 +103,7 @@ def python_names(model: Model) -> dict[str, str]:
     names: dict[str, str] = {}
     for declared in model.names:
         name = declared.replace("'", "p")
-        while (
-            name in taken
-            or (name != declared and name in model.names)
-            or (hasattr(sympy, name) and len(name) > 2)
-        ):
+        while name in taken or (name != declared and name in model.names) or (hasattr(sympy, name) and len(name) > 2):
             name += "_"
         taken.add(name)
         names[declared] = name
@@ -144,10 +138,7 @@ class _Writer:
         return expr
 
     def source(self, expr: Expr, order: Order | None = None) -> str:
-        shortened = {
-            self.short(whole): tuple(self.short(part) for part in parts)
-            for whole, parts in (order or {}).items()
-        }
+        shortened = {self.short(whole): tuple(self.short(part) for part in parts) for whole, parts in (order or {}).items()}
         return expression_source(self.short(expr), self.names, shortened)
 
     def equation(self, equation: Equation) -> list[str]:
@@ -155,9 +146,7 @@ class _Writer:
         line = f"        Eq({left}, {right}),"
         if len(line) <= _LINE or not isinstance(self.short(equation.rhs), Add):
             return [line]
-        terms = [
-            self.source(term, equation.order) for term in equation.order.get(equation.rhs, equation.rhs.args)
-        ]
+        terms = [self.source(term, equation.order) for term in equation.order.get(equation.rhs, equation.rhs.args)]
         first, *others = terms
         joined = [f"           {'- ' + term[1:] if term.startswith('-') else '+ ' + term}" for term in others]
         lines = [f"        Eq({left},", f"           {first}", *joined]
@@ -166,9 +155,7 @@ class _Writer:
     def part(self) -> _Part:
         model = self.model
         if isinstance(model, Flow):
-            entries = [
-                f"        {self.names[key.name]}: {self.source(value)}," for key, value in model.drift.items()
-            ]
+            entries = [f"        {self.names[key.name]}: {self.source(value)}," for key, value in model.drift.items()]
             return _Part(("    drift={", *entries, "    },"), "the drift")
         if isinstance(model, Cases):
             names = ", ".join(name for _, name in model.cases)
@@ -199,16 +186,12 @@ def variant_source(name: str, model: Model, loaded_as: str) -> str:
     used = _names_in("\n".join(call))
     declared = [item for item, python in writer.names.items() if python in used]
     variables = [item for item in writer.variables if item in used]
-    rest = (
-        used - {writer.names[item] for item in declared} - set(variables) - {"base", "model", "None", "True"}
-    )
+    rest = used - {writer.names[item] for item in declared} - set(variables) - {"base", "model", "None", "True"}
     from_eqsolve = sorted((item for item in rest if item in eqsolve.__all__), key=_import_order)
     from_sympy = sorted((item for item in rest if item not in eqsolve.__all__), key=_import_order)
     missing = [item for item in from_sympy if not hasattr(sympy, item)]
     if missing:
-        raise UsageError(
-            f"model `{model.name}` uses `{missing[0]}`, which cannot be written into a model file"
-        )
+        raise UsageError(f"model `{model.name}` uses `{missing[0]}`, which cannot be written into a model file")
     lines = [
         f'"""Variant of {model.name}: say here in one line what is different.',
         "",
@@ -265,7 +248,7 @@ def tests_source(name: str, model: Model) -> str:
             f"    rough, fine = (eqsolve.solve(MODEL, t_max={last}, rtol=rtol).at({last}) for rtol in (1e-3, 1e-5))",
             "    for name in MODEL.observables:",
             '        allowed = rough[f"{name}_error"] + fine[f"{name}_error"]',
-            '        assert abs(rough[name] - fine[name]).item() <= allowed.item(), name',
+            "        assert abs(rough[name] - fine[name]).item() <= allowed.item(), name",
             "",
             "",
             "# What do you know of the solution? A limit, a conserved quantity, a closed form: test it here.",
@@ -283,15 +266,9 @@ def write_variant(name: str, source: str) -> tuple[Path, Path]:
     source
         The name of the model it varies, or the path of its file.
     """
-    if (
-        not name.isidentifier()
-        or keyword.iskeyword(name)
-        or name.startswith("_")
-        or name in ("base", "model")
-    ):
+    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or name in ("base", "model"):
         raise UsageError(
-            f"{name!r} cannot name a model: expected letters, digits and underscores, a letter first, "
-            "such as my_variant"
+            f"{name!r} cannot name a model: expected letters, digits and underscores, a letter first, such as my_variant"
         )
     path = Path.cwd() / "models" / f"{name}.py"
     if path.exists():
@@ -331,6 +308,4 @@ def _try_out(name: str, text: str, original: Model) -> None:
             raise UsageError(f"cannot write a variant of `{original.name}`: {error}") from None
     parts = ("equations", "drift")
     if any(getattr(made, part, None) != getattr(original, part, None) for part in parts):
-        raise UsageError(
-            f"cannot write a variant of `{original.name}`: its equation has no faithful Python source"
-        )
+        raise UsageError(f"cannot write a variant of `{original.name}`: its equation has no faithful Python source")

@@ -283,11 +283,13 @@ class _Task:
             raise UsageError(f"`{missing[0]}` is no measure of the estimator of `{self.model.name}` (it has: {has})")
         compared = {
             name: (
-                np.array([float(theory[name])]), np.array([float(theory.error[name])]), large.values[name][:, None],
+                np.array([float(theory[name])]),
+                np.array([float(theory.error[name])]),
+                large.values[name][:, None],
                 half.values[name][:, None],
             )
             for name in names
-        }  # fmt: skip
+        }
         spec = self.model.minimises  # type: ignore[attr-defined]
         size = _Size(d, round(binding.number(spec.ratio) * d), self.seeds, str(self.data), binding.settings())
         made = self._package("fixed point", compared, size, [], theory, None, None)

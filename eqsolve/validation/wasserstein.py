@@ -27,8 +27,12 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
     """
     laws = [theory.law(names[0], float(moment)) for moment in large.t]
     given = np.array([laws[0][name] for name in names[1:]]).reshape(len(names) - 1, -1)
-    joint = len(given) > 0 and np.unique(given, axis=1).shape[1] <= _ATOMS and all(
-        _few_values(row, large.coordinates(name, float(large.t[0]))) for name, row in zip(names[1:], given, strict=True)
+    joint = (
+        len(given) > 0
+        and np.unique(given, axis=1).shape[1] <= _ATOMS
+        and all(
+            _few_values(row, large.coordinates(name, float(large.t[0]))) for name, row in zip(names[1:], given, strict=True)
+        )
     )
     constants = given if joint else given[:0]
     sizes = [run for run in (half, large) if run is not None]
@@ -45,9 +49,11 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
             ])))  # fmt: skip
         table.append(row)
     return {
-        "variables": list(names) if joint else [names[0]], "d": [run.d for run in sizes], "values": table,
+        "variables": list(names) if joint else [names[0]],
+        "d": [run.d for run in sizes],
+        "values": table,
         "falls_by": [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)],
-    }  # fmt: skip
+    }
 
 
 def _few_values(known: Array, seen: Array) -> bool:
@@ -74,9 +80,12 @@ def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) 
             row.append([float(np.mean([_at_rest(law, parts, draw[0], draw[1:]) for draw in draws]))])
         sizes.append(d)
     return {
-        "variables": list(law.names) if parts is not None else [law.names[0]], "d": sizes, "values": table,
-        "falls_by": [table[0][0] / table[-1][0] if table[-1][0] > 0 else None], "independent_draws": random,
-    }  # fmt: skip
+        "variables": list(law.names) if parts is not None else [law.names[0]],
+        "d": sizes,
+        "values": table,
+        "falls_by": [table[0][0] / table[-1][0] if table[-1][0] > 0 else None],
+        "independent_draws": random,
+    }
 
 
 def _at_rest(law: FixedPointLaw, parts: list[tuple[Array, float, Array]] | None, samples: Array, labels: Array) -> float:

@@ -55,6 +55,4 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def contents(folder: Path):
     """A function that lists everything in the folder but caches, to prove that nothing was written."""
-    return lambda: sorted(
-        p.relative_to(folder).as_posix() for p in folder.rglob("*") if "__pycache__" not in p.parts
-    )
+    return lambda: sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if "__pycache__" not in p.parts)

@@ -43,9 +43,7 @@ def test_a_key_that_is_not_there(folder, capsys):
 
 
 def test_reads_entries_as_they_stand():
-    text = (
-        "@string{a = {b}}\n@Article{x1,\n title = {A {B} \\{ C}}\n@misc{ y-2 , note={z}} @book{cut, title = {"
-    )
+    text = "@string{a = {b}}\n@Article{x1,\n title = {A {B} \\{ C}}\n@misc{ y-2 , note={z}} @book{cut, title = {"
     assert read_entries(text) == {
         "x1": "@Article{x1,\n title = {A {B} \\{ C}}",
         "y-2": "@misc{ y-2 , note={z}}",

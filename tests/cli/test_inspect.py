@@ -16,9 +16,7 @@ def output_of(capsys, *arguments, code=0) -> str:
 def test_list_aligns_names_kinds_and_summaries(folder, capsys):
     lines = output_of(capsys, "list").splitlines()
     column = lines[0].index("KIND")
-    assert all(
-        line[column - 2 : column] == "  " for line in lines if line.split()[0] in ("decay", "quadratic")
-    )
+    assert all(line[column - 2 : column] == "  " for line in lines if line.split()[0] in ("decay", "quadratic"))
     assert any(line.split() == ["decay", "System", "One", "decaying", "function."] for line in lines)
     assert f"3 in {folder / 'models'}" in lines
 

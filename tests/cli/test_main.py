@@ -143,8 +143,9 @@ def test_output_can_be_cut_by_head(folder):
 def test_an_ascii_terminal_gets_escapes(folder):
     done = subprocess.run(
         [sys.executable, "-m", "eqsolve", "solve", "decay", "--at", "1"],
-        capture_output=True, env=ENV | {"PYTHONIOENCODING": "ascii"},
-    )  # fmt: skip
+        capture_output=True,
+        env=ENV | {"PYTHONIOENCODING": "ascii"},
+    )
     assert done.returncode == 0
     assert b"\\xb1" in done.stdout
 

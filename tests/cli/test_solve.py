@@ -239,14 +239,14 @@ def test_checkpoints_that_cannot_be(arguments, said, folder, capsys, contents):
     assert contents() == before
 
 
-DELAYED = '''
+DELAYED = """
 from sympy import exp
 from eqsolve import Eq, Singularity, param, unknown
 p, R = unknown("p R")
 a = param("a")
 model = Singularity("delayed", transform=Eq(R, 1 / (p + a * exp(-p))), variable=p, unknown=R, defaults={a: 1},
                     observables={"gamma": -p})
-'''
+"""
 
 
 def test_the_region_of_a_singularity_is_an_option(folder, capsys):

@@ -81,7 +81,7 @@ def options(t_max: float, rtol: float = 1e-2, kernels: bool | None = None) -> Op
         (StochasticSolver(), load(str(MODELS / "dln.py")), {"alpha": 0.5}, {"alpha": 0.6}),
     ],
     ids=["ode", "two_time", "operators", "stochastic"],
-)  # fmt: skip
+)
 def test_a_second_solve_makes_no_call_into_sympy(
     solver: Solver, model: Model, first: dict[str, float], second: dict[str, float]
 ) -> None:

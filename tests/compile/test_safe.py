@@ -29,7 +29,7 @@ from sympy import (
     sinh,
     sqrt,
     tanh,
-)  # fmt: skip
+)
 
 from eqsolve.compile.lowering import as_function
 from eqsolve.compile.safe import safe
@@ -61,7 +61,7 @@ OVERFLOW_AND_UNDERFLOW = {
     "gamma functions": (gamma(x + Rational(1, 2)) / gamma(x), (0.5, 3.0, 30.0, 200.0)),
     "slope of a smooth step": ((1 / (1 + exp(1 / x - 1 / (1 - x)))).diff(x), (1e-3, 0.01, 0.5, 0.99)),
     "inside a branch": (Piecewise((exp(-(x**2)) / erfc(x), x > 0), (1, True)), (-5.0, 5.0, 40.0)),
-}  # fmt: skip
+}
 
 CANCELLATION = {
     "1 - exp": (1 - exp(-x), RIGHT),
@@ -85,7 +85,7 @@ CANCELLATION = {
     "share of a whole": (1 - x / (x + 2), (1e-12, 0.5, 1e15)),
     "difference of powers": ((1 + x) ** Rational(1, 3) - (1 - x) ** Rational(1, 3), (1e-12, 0.5)),
     "difference of inverse powers": ((1 - x) ** -4 - (1 + x) ** -4, (1e-12, 0.5)),
-}  # fmt: skip
+}
 
 LOGARITHMS = {
     "softplus": (log(1 + exp(x)), EVERYWHERE),
@@ -100,7 +100,7 @@ LOGARITHMS = {
     "log 1 - tanh²": (log(1 - tanh(x) ** 2), (1e-6, 0.5, 30.0, 300.0)),
     "difference of logarithms": (log(x + 1) - log(x), (1e-9, 1.0, 1e12)),
     "log of a quotient": (log(exp(-(x**2)) / erfc(x)), (0.1, 5.0, 40.0)),
-}  # fmt: skip
+}
 
 
 def truth(expr: Expr, at: float) -> mp.mpf:

@@ -197,8 +197,7 @@ def test_the_loss_of_the_solved_dynamics_decays_at_twice_the_rate() -> None:
     """Fitted on [100, 400], over which E_train falls from 4e-7 to 4e-14; the solve goes on to 480."""
     gamma = float(eqsolve.solve("dln_rate", alpha=0.3, delta=0.5, sigma2=0)["gamma"])
     assert gamma == pytest.approx(0.0233075, abs=1e-7)
-    res = eqsolve.solve("dln", alpha=0.3, delta=0.5, sigma2=0, t_max=480, rtol=1e-5,
-                        observables=["E_train", "E_test"])  # fmt: skip
+    res = eqsolve.solve("dln", alpha=0.3, delta=0.5, sigma2=0, t_max=480, rtol=1e-5, observables=["E_train", "E_test"])
     curves = res.at(T)
     found = fit_rate((T, curves["E_train"].values), window=(100, 400))
     assert found.rate == pytest.approx(2 * gamma, rel=0.02)

@@ -90,9 +90,7 @@ def test_a_new_law_reaches_every_equation(dln):
 
 def test_replace_adds_updates_and_removes(dln):
     C_g, g = correlation("C_g"), process("g")
-    variant = dln.replace(
-        "variant", eqs=[Eq(C_g(t, tp), E(g(t) * g(tp)))], observables={"noise": C_g(t, t), "l1": None}
-    )
+    variant = dln.replace("variant", eqs=[Eq(C_g(t, tp), E(g(t) * g(tp)))], observables={"noise": C_g(t, t), "l1": None})
     assert list(variant) == [*dln, "C_g"]
     assert set(variant.observables) == {*dln.observables, "noise"} - {"l1"}
     assert eqsolve.check(variant) is None

@@ -60,9 +60,10 @@ def test_mapping_to_case_iii() -> None:
     G, y = normal("G"), symbol("y")
     w, slope = proximal(y * asinh(y / alpha**2) - sqrt(y**2 + alpha**4), y, w_star + sqrt(s2) * G, t)
     limit = FixedPoint(
-        "limit", eqs=[Eq(delta, E(slope)), Eq(s2, (sigma2 + E((w - w_star) ** 2)) / delta)],
+        "limit",
+        eqs=[Eq(delta, E(slope)), Eq(s2, (sigma2 + E((w - w_star) ** 2)) / delta)],
         defaults={delta: 0.5, alpha: 0.3, sigma2: 0.05},
-    )  # fmt: skip
+    )
     evolution = eqsolve.solve(limit)
     box = eqsolve.solve("dln_fixed_point_min_norm", alpha=0.3, sigma2=0.05)
     assert float(evolution["t"]) == pytest.approx(float(box["R_w"]), rel=1e-10)
@@ -145,10 +146,12 @@ def test_a_smooth_penalty_of_no_closed_form() -> None:
     J = sqrt(1 + y**2)
     w, slope = proximal(J, y, w_star + sqrt(C / delta) * G, lam / (1 - b))
     model = FixedPoint(
-        "smooth", eqs=[Eq(C, E((w - w_star) ** 2)), Eq(b, E(slope) / delta)], defaults={delta: 0.7, lam: 0.5},
+        "smooth",
+        eqs=[Eq(C, E((w - w_star) ** 2)), Eq(b, E(slope) / delta)],
+        defaults={delta: 0.7, lam: 0.5},
         variables={"w": w},
         minimises=Minimiser(y, penalty=J, strength=lam, target=w_star, ratio=delta, measures={"C": "error"}),
-    )  # fmt: skip
+    )
     from eqsolve.microscopic.minimisers import finite_size
 
     mean, error = finite_size(bind(model, {}), d=400, seeds=6).mean("C")

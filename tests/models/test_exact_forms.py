@@ -264,9 +264,7 @@ def test_pathwise_closed_forms_solve_their_equations(name: str, rng: np.random.G
     start = form.subs(t, 0) - model.init[head]
     symbols = [t, *model.parameters, *model.randoms]
     numbers = {"delta": (0.5, 2), "lam": (0.05, 1), "sigma2": (0, 1), "w0": (0.05, 1), "t": (0, 3)}
-    points = [
-        {symbol: rng.uniform(*numbers.get(symbol.name, (-2, 2))) for symbol in symbols} for _ in range(20)
-    ]
+    points = [{symbol: rng.uniform(*numbers.get(symbol.name, (-2, 2))) for symbol in symbols} for _ in range(20)]
     for point in points:
         assert float(wrong.subs(point)) == pytest.approx(0, abs=1e-10)
         assert float(start.subs(point)) == pytest.approx(0, abs=1e-13)
@@ -366,9 +364,7 @@ def test_l1_box_and_state_evolution(
     spread = (C_w + sigma2) / delta
     env = environment(binding, b_star=chi_w / (1 + chi_w), sigma2_star=spread, t_star=threshold)
     w_star, G = other.symbols("w_star G")
-    env[E] = bernoulli_gauss(
-        w_star, G, 1.0, lambda target: [(s * threshold - target) / math.sqrt(spread) for s in (-1, 1)]
-    )
+    env[E] = bernoulli_gauss(w_star, G, 1.0, lambda target: [(s * threshold - target) / math.sqrt(spread) for s in (-1, 1)])
     assert_balanced(binding, env, 2e-12)
     observed = {key: evaluate(binding.apply(value), env) for key, value in other.observables.items()}
     expected = {
@@ -440,9 +436,7 @@ def test_minimum_norm_weights_follow_the_conserved_quantities_of_the_flow(depth:
         assert w == pytest.approx(alpha**2 * np.sinh(q), rel=1e-13)
         assert x == pytest.approx(np.sqrt(w**2 + alpha**4), rel=1e-14)
     else:
-        assert u ** (2 - depth) + v ** (2 - depth) == pytest.approx(
-            np.full(5, 2 * alpha ** (2 - depth)), rel=1e-13
-        )
+        assert u ** (2 - depth) + v ** (2 - depth) == pytest.approx(np.full(5, 2 * alpha ** (2 - depth)), rel=1e-13)
     assert w == pytest.approx((u**depth - v**depth) / depth, rel=1e-13)
     if depth > 2:  # what integrating the flow gives for u and v
         k = depth - 2

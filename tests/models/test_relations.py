@@ -54,8 +54,7 @@ def test_descent_is_the_network_in_rescaled_time(rng: np.random.Generator) -> No
     assert_same_function(drift, descent["w"].rhs.xreplace(functions), rng)
     # The response to an impulse in the rescaled time is larger by the scale: R_w needs no further factor.
     kick, rescaled = (
-        next(item.initial for item in derive_tangents(model) if item.process.name == "w")
-        for model in (dln, descent)
+        next(item.initial for item in derive_tangents(model) if item.process.name == "w") for model in (dln, descent)
     )
     (tp,) = kick.atoms(eqsolve.language.symbols.Time)
     kick = scale * kick.xreplace({w(tp): functions[w(t)]}).subs(tp, scale * tp)
@@ -70,9 +69,7 @@ def test_rich_phase_is_a_network_seen_from_its_transition(rng: np.random.Generat
         if key != "w":
             shifted = dln[key].rhs.replace(
                 lambda node: isinstance(node, Int),
-                lambda node: Int(
-                    node.integrand, (node.variable, tau0 if node.low == 0 else node.low, node.high)
-                ),
+                lambda node: Int(node.integrand, (node.variable, tau0 if node.low == 0 else node.low, node.high)),
             )
             assert rich[key].rhs == shifted
     w, g = dln.symbols("w g")
@@ -113,13 +110,7 @@ def test_truncation_is_that_of_the_paper() -> None:
 
     def eta(x: float) -> float:
         s = abs(x) - cut
-        step = (
-            0.0
-            if s <= 0
-            else 1.0
-            if s >= 1
-            else math.exp(-1 / s) / (math.exp(-1 / s) + math.exp(-1 / (1 - s)))
-        )
+        step = 0.0 if s <= 0 else 1.0 if s >= 1 else math.exp(-1 / s) / (math.exp(-1 / s) + math.exp(-1 / (1 - s)))
         return (1 - step) * x
 
     for x in (0.1, 1.9, 2.0, 2.05, 2.3, 2.5, 2.7, 2.95, 3.0, 4.0, -1.5, -2.4):

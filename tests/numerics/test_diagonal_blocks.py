@@ -42,9 +42,9 @@ def test_polynomial_kernels_are_found_to_rounding(order, start_known):
     def kernel(late, early):
         return sum(factor * late**p * early**q for p, q, factor in powers)
 
-    block = np.array([
-        lagrange(c, end * (gauss + 1) / 2).T @ (end / 2 * weights * kernel(end, end * (gauss + 1) / 2)) for end in c
-    ])  # fmt: skip
+    block = np.array(
+        [lagrange(c, end * (gauss + 1) / 2).T @ (end / 2 * weights * kernel(end, end * (gauss + 1) / 2)) for end in c]
+    )
     known = np.append(block.ravel(), kernel(c, 0.0)) if start_known else block.ravel()
     found = (recovery(order, start_known) @ known).reshape(order, order)
     inside = c[:, None] >= c
@@ -70,4 +70,3 @@ def test_responses_near_the_diagonal_meet_their_errors(rtol):
     assert miss <= 3 * found["R_error"].values.max()
     assert found["R_error"].values.max() <= 10 * miss
     assert miss <= 2 * rtol  # of R = 1 on the diagonal; panels follow the observables R(t, t) and R(t, 0)
-

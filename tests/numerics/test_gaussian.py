@@ -46,9 +46,7 @@ def test_alignment_keeps_the_covariance_and_is_continuous(covariance: np.ndarray
         assert np.abs(moved - factor).max() < 30 * small
 
 
-def test_a_rotation_keeps_the_covariance_and_makes_the_form_diagonal(
-    covariance: np.ndarray, rng: np.random.Generator
-) -> None:
+def test_a_rotation_keeps_the_covariance_and_makes_the_form_diagonal(covariance: np.ndarray, rng: np.random.Generator) -> None:
     factor, root = factor_covariance(covariance), rng.standard_normal((12, 12))
     rotated, strengths = rotate(factor, root @ root.T)
     np.testing.assert_allclose(rotated @ rotated.T, covariance, atol=1e-12)

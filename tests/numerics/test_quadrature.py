@@ -104,9 +104,7 @@ def test_a_mesh_follows_its_kinks() -> None:
 
 def test_points_and_gaussians_mix() -> None:
     """With probability 1/4 the constant is 2, else Normal(0, 9): E c² = 1/4·4 + 3/4·9."""
-    plan = Threshold(
-        lambda t, c: [c**2, np.cos(c)], lambda t, c: [0 * c, 0 * c], 2, (), ("c",), (), (), (), (), degree=2
-    )
+    plan = Threshold(lambda t, c: [c**2, np.cos(c)], lambda t, c: [0 * c, 0 * c], 2, (), ("c",), (), (), (), (), degree=2)
     lines = Lines(plan, (), np.array([[0.0]]))
     parts = (Branch(0.25, (2.0,), (0.0,)), Branch(0.75, (0.0,), (9.0,)))
     mesh = adapt(lines, make_rows(plan, parts, (), lines.unknowns, 24))

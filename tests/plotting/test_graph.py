@@ -47,9 +47,11 @@ def test_arrows_run_outside_the_boxes(name):
         for left, right, low, high in corners:
             slack = 1e-6
             inside = (
-                (points[:, 0] > left + slack) & (points[:, 0] < right - slack)
-                & (points[:, 1] > low + slack) & (points[:, 1] < high - slack)
-            )  # fmt: skip
+                (points[:, 0] > left + slack)
+                & (points[:, 0] < right - slack)
+                & (points[:, 1] > low + slack)
+                & (points[:, 1] < high - slack)
+            )
             assert not inside.any()
 
 
@@ -85,9 +87,7 @@ def test_unknowns_solved_together_are_framed():
     t, s = times("t s")
     a = param("a")
     x, y = function("x y")
-    model = System(
-        "m", eqs=[Eq(x(t), 1 + Int(y(s) * x(t), (s, 0, t)) + a * y(t)), Eq(y(t), Int(x(s) * x(t), (s, 0, t)))]
-    )
+    model = System("m", eqs=[Eq(x(t), 1 + Int(y(s) * x(t), (s, 0, t)) + a * y(t)), Eq(y(t), Int(x(s) * x(t), (s, 0, t)))])
     causality = analyse_causality(model)
     assert len(causality.blocks) == 1
     frames = [p for p in draw_dependencies(model).axes[0].patches if isinstance(p, FancyBboxPatch)]

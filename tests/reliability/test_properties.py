@@ -71,9 +71,12 @@ def noise(a: float, b: float, rate: float, rtol: float) -> None:
     """x' = −a x + z with E z(t) z(t') = b² cos ω(t − t'): z is a random mixture of a cosine and a sine, so x is too."""
     x, z, C = process("x"), process("z"), correlation("C")
     model = System(
-        "noise", eqs=[Eq(x(t).diff(t), -a * x(t) + z(t)), Eq(C(t, tp), E(x(t) * x(tp)))], init={x: 1},
-        laws={z: GP(b**2 * cos(rate * (t - tp)))}, observables={"m": C(t, t)},
-    )  # fmt: skip
+        "noise",
+        eqs=[Eq(x(t).diff(t), -a * x(t) + z(t)), Eq(C(t, tp), E(x(t) * x(tp)))],
+        init={x: 1},
+        laws={z: GP(b**2 * cos(rate * (t - tp)))},
+        observables={"m": C(t, t)},
+    )
     matrix = np.array([[-a, 1.0, 0.0], [0.0, 0.0, -rate], [0.0, rate, 0.0]])
     parts = [[expm(matrix * moment)[0] @ start for start in np.eye(3)] for moment in MOMENTS]
     exact = np.array([one**2 + b**2 * (two**2 + three**2) for one, two, three in parts])

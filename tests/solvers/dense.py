@@ -49,9 +49,7 @@ def trapezoid(p: int, temperature: float, t_max: float, n: int, tolerance: float
     return C
 
 
-def richardson(
-    p: int, temperature: float, t_max: float, n: int, levels: int = 2, samples: int = 20
-) -> tuple[Array, Array]:
+def richardson(p: int, temperature: float, t_max: float, n: int, levels: int = 2, samples: int = 20) -> tuple[Array, Array]:
     """C(t, 0) and C(t, t/2) at t = t_max (1..samples)/samples, extrapolated from n, 2n, ... steps."""
     assert n % (2 * samples) == 0
     tables = []

@@ -338,9 +338,7 @@ def nonseparable() -> Case:
 def renewal() -> Case:
     """Renewal density of a process whose waiting times are sums of two exponential ones: u = (1 − e^{−2t})/2."""
     u = function("u")
-    model = System(
-        "renewal", eqs=[Eq(u(t), t * exp(-t) + Int((t - s) * exp(s - t) * u(s), (s, 0, t)))]
-    )
+    model = System("renewal", eqs=[Eq(u(t), t * exp(-t) + Int((t - s) * exp(s - t) * u(s), (s, 0, t)))])
     return Case("renewal", lambda: model, {"u": lambda t: (1 - np.exp(-2 * t)) / 2}, t_max=30.0)
 
 

@@ -75,9 +75,7 @@ def test_ode() -> None:
 
 
 def test_process_with_random_constants() -> None:
-    model = System(
-        "spread", eqs=[Eq(x(t).diff(t), x(t)), Eq(m(t), E(exp(-2 * x(t) ** 2) / erfc(x(t)) ** 2))], init={x: a}
-    )
+    model = System("spread", eqs=[Eq(x(t).diff(t), x(t)), Eq(m(t), E(exp(-2 * x(t) ** 2) / erfc(x(t)) ** 2))], init={x: a})
     result = eqsolve.solve(model, t_max=4, rtol=1e-6)
     width = math.exp(4)
     truth = gaussian_mean(lambda a: 1 / erfcx(max(width * a, -18.0)) ** 2)  # e^{-2·18²} is nothing
@@ -85,9 +83,7 @@ def test_process_with_random_constants() -> None:
 
 
 def test_memory() -> None:
-    model = System(
-        "memory", eqs=[Eq(y(t).diff(t), hazard(t) - Int(exp(-(t - s)) * y(s), (s, 0, t)))], init={y: 0}
-    )
+    model = System("memory", eqs=[Eq(y(t).diff(t), hazard(t) - Int(exp(-(t - s)) * y(s), (s, 0, t)))], init={y: 0})
     result = eqsolve.solve(model, t_max=40, rtol=1e-6)
 
     def rates(t: float, state: np.ndarray) -> list[float]:
@@ -103,8 +99,11 @@ def test_expectation_in_a_transform() -> None:
     w = random("w", Point(30))
     speed = exp(-2 * w**2) / erfc(w) ** 2
     model = Singularity(
-        "speeds", transform=Eq(R, (p + R) / delta * E(speed / (p + R + speed))), variable=p, unknown=R,
+        "speeds",
+        transform=Eq(R, (p + R) / delta * E(speed / (p + R + speed))),
+        variable=p,
+        unknown=R,
         observables={"gamma": -p},
-    )  # fmt: skip
+    )
     result = eqsolve.solve(model, delta=4)
     assert float(result["gamma"]) == pytest.approx(0.25 / erfcx(30.0) ** 2, rel=1e-10)

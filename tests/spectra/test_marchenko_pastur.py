@@ -99,16 +99,12 @@ def test_is_a_value() -> None:
 
 @pytest.mark.parametrize("delta", [0, -1.0, np.nan, np.inf, "2", 1j, None, True, np.array([1.0])])
 def test_refuses_a_bad_delta(delta: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r"`delta` is not usable: got .*, expected a positive finite real number"
-    ) as e:
+    with pytest.raises(ValueError, match=r"`delta` is not usable: got .*, expected a positive finite real number") as e:
         MarchenkoPastur(delta)
     assert isinstance(e.value, EqsolveError)
 
 
-@pytest.mark.parametrize(
-    "method", ["density", "cdf", "sf", "laplace", "laplace_integrated", "stieltjes", "r_transform"]
-)
+@pytest.mark.parametrize("method", ["density", "cdf", "sf", "laplace", "laplace_integrated", "stieltjes", "r_transform"])
 def test_scalars_give_scalars_and_arrays_keep_their_shape(method: str) -> None:
     function = getattr(MarchenkoPastur(0.5), method)
     points = np.array([[0.2, 0.7, 1.0], [3.0, 5.0, 9.0]])
@@ -290,16 +286,12 @@ def test_expect_of_several_functions_and_of_rough_ones() -> None:
     result = law.expect(lambda x: np.exp(-np.outer(t, x)))
     np.testing.assert_allclose(result.value, law.laplace(t), rtol=1e-14)
     assert result.error.shape == t.shape
-    with pytest.raises(
-        SolverError, match=r"`expect` did not settle: got a difference of .* with 16384 nodes, expected"
-    ):
+    with pytest.raises(SolverError, match=r"`expect` did not settle: got a difference of .* with 16384 nodes, expected"):
         law.expect(lambda x: np.sign(x - 1))
     with pytest.raises(SpectrumError, match=r"`f` is not usable: got values of shape \(\)"):
         law.expect(lambda x: 1.0)
     # zero at every node of the first rules
-    assert MarchenkoPastur(1).expect(lambda x: np.exp(-1e6 * x)).value == relative(
-        MarchenkoPastur(1).laplace(1e6), rel=1e-12
-    )
+    assert MarchenkoPastur(1).expect(lambda x: np.exp(-1e6 * x)).value == relative(MarchenkoPastur(1).laplace(1e6), rel=1e-12)
     assert law.expect(np.zeros_like).value == 0
 
 
@@ -336,9 +328,7 @@ def test_random_matrices_have_this_law(delta: float, rng: np.random.Generator) -
         assert np.count_nonzero(eigenvalues < 1e-10) == max(d - n, 0)
         assert eigenvalues[-1] == relative(law.lambda_plus, rel=0.1)
         resolvent = np.mean(1 / (eigenvalues + 0.3))
-        statistics.append(
-            [eigenvalues.mean(), np.mean(eigenvalues**2), np.exp(-eigenvalues).mean(), resolvent]
-        )
+        statistics.append([eigenvalues.mean(), np.mean(eigenvalues**2), np.exp(-eigenvalues).mean(), resolvent])
     mean, error = np.mean(statistics, axis=0), np.std(statistics, axis=0) / np.sqrt(repeats - 1)
     expected = [law.moment(1), law.moment(2), law.laplace(1.0), law.stieltjes(-0.3).real]
     assert np.all(np.abs(mean - expected) <= 4.5 * error + 2 / d)

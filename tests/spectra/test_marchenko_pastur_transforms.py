@@ -125,9 +125,7 @@ def test_inverse_stieltjes_at_the_edges(delta: float) -> None:
     ],
 )
 def test_inverse_stieltjes_refuses_what_is_no_value(delta: float, s: complex) -> None:
-    with pytest.raises(
-        SpectrumError, match=r"not a value of the Stieltjes transform for delta = .*: got .*, expected"
-    ):
+    with pytest.raises(SpectrumError, match=r"not a value of the Stieltjes transform for delta = .*: got .*, expected"):
         MarchenkoPastur(delta).inverse_stieltjes(np.array([0.1, s]))
 
 
@@ -221,9 +219,7 @@ def test_laplace_at_zero_and_its_relations(delta: float) -> None:
     # the two kinds of quadrature agree: D(t) + D(s) - D(t + s), and D as the integral of laplace
     grid = law.laplace_integrated_pair(t[:, None], t[None, :])
     total = law.laplace_integrated(t)[:, None] + law.laplace_integrated(t)[None, :]
-    np.testing.assert_allclose(
-        grid, total - law.laplace_integrated(t[:, None] + t[None, :]), atol=1e-14 * total.max()
-    )
+    np.testing.assert_allclose(grid, total - law.laplace_integrated(t[:, None] + t[None, :]), atol=1e-14 * total.max())
     np.testing.assert_allclose(grid, grid.T, rtol=1e-15)
     nodes, weights = np.polynomial.legendre.leggauss(40)
     half = 0.5 / (1 + law.lambda_minus)
@@ -236,9 +232,7 @@ def test_laplace_in_bulk_is_the_same_as_one_by_one(delta: float) -> None:
     law = MarchenkoPastur(delta)
     t = np.concatenate([[0.0], np.logspace(-9, 9, 30)])
     np.testing.assert_allclose(law.laplace(t), [law.laplace(u) for u in t.tolist()], rtol=1e-14)
-    np.testing.assert_allclose(
-        law.laplace_integrated(t), [law.laplace_integrated(u) for u in t.tolist()], rtol=1e-14
-    )
+    np.testing.assert_allclose(law.laplace_integrated(t), [law.laplace_integrated(u) for u in t.tolist()], rtol=1e-14)
     pairs = [law.laplace_integrated_pair(u, v) for u, v in zip(t.tolist(), t[::-1].tolist(), strict=True)]
     np.testing.assert_allclose(law.laplace_integrated_pair(t, t[::-1]), pairs, rtol=1e-14)
 

@@ -88,9 +88,7 @@ def test_no_scheduler_answers() -> None:
     pytest.importorskip("distributed")
     from eqsolve.sweeping.cluster import connect
 
-    with pytest.raises(eqsolve.UsageError, match="no dask scheduler answers at"), connect(
-        "tcp://127.0.0.1:9", timeout=1
-    ):
+    with pytest.raises(eqsolve.UsageError, match="no dask scheduler answers at"), connect("tcp://127.0.0.1:9", timeout=1):
         pass
 
 

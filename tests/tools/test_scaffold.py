@@ -50,8 +50,11 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("expr", EXPRESSIONS, ids=str)
 def test_source_makes_the_expression_again(expr):
-    names = {name: getattr(sympy, name) for name in dir(sympy)} | {name: getattr(eqsolve, name) for name in
-             ("E", "Int", "Inverse", "Resp")} | SYMBOLS  # fmt: skip
+    names = (
+        {name: getattr(sympy, name) for name in dir(sympy)}
+        | {name: getattr(eqsolve, name) for name in ("E", "Int", "Inverse", "Resp")}
+        | SYMBOLS
+    )
     assert eval(expression_source(expr, {"t'": "tp"}), {"__builtins__": {}}, names) == expr
 
 

@@ -147,8 +147,9 @@ def test_right_theories_are_rarely_said_to_disagree() -> None:
     """Of 40 validations, each with draws of its own, one in a hundred may end so."""
     seen = [
         eqsolve.validate("linear_regression", d=200, seeds=6, seed=place, at=AT, rtol=1e-4, lam=lam).verdict
-        for place in range(20) for lam in (0, 0.5)
-    ]  # fmt: skip
+        for place in range(20)
+        for lam in (0, 0.5)
+    ]
     assert seen.count("disagrees") <= 2  # three or more of 40 at 1% have a probability of 0.7%
     assert seen.count("agrees") >= 36
 
@@ -227,9 +228,7 @@ def test_questions_that_make_no_sense_are_answered() -> None:
 # --- the statistics -------------------------------------------------------------------------------------------------
 def test_z_scores_are_standard_for_a_right_theory() -> None:
     rng = np.random.default_rng(0)
-    seen = [
-        compare(np.ones(1), np.zeros(1), 1 + 0.01 * rng.standard_normal((6, 1)), None, count=1) for _ in range(400)
-    ]
+    seen = [compare(np.ones(1), np.zeros(1), 1 + 0.01 * rng.standard_normal((6, 1)), None, count=1) for _ in range(400)]
     z = np.array([item.z[0] for item in seen])
     # a standard deviation over 400 draws has an error of 1/√800 = 0.035
     assert z.std() == pytest.approx(1.0, abs=0.12)

@@ -84,9 +84,7 @@ def _laws(model: Model) -> Iterator[str]:
     starts = {**getattr(model, "init", {}), **getattr(model, "state", {})}
     for key, law in starts.items():
         if isinstance(law, Law):
-            yield from _law_symbols(
-                model, f"the initial law {law} of `{key}` ({model.location})", law, (Parameter,)
-            )
+            yield from _law_symbols(model, f"the initial law {law} of `{key}` ({model.location})", law, (Parameter,))
 
 
 def _law_symbols(model: Model, label: str, law: Basic, allowed: tuple[type[Named], ...]) -> Iterator[str]:
@@ -152,13 +150,7 @@ def _closed_forms(model: Model) -> Iterator[str]:
     """``exact=`` names unknowns or observables, in declared symbols."""
     known = {item.name for item in getattr(model, "unknowns", ())} | set(model.observables)
     for key, expr in getattr(model, "exact", {}).items():
-        name = (
-            key.head.name
-            if isinstance(key, Value)
-            else key
-            if isinstance(key, str)
-            else getattr(key, "name", str(key))
-        )
+        name = key.head.name if isinstance(key, Value) else key if isinstance(key, str) else getattr(key, "name", str(key))
         label = f"the closed form of `{name}` ({model.location})"
         if name not in known:
             yield f"{label} belongs to no unknown or observable{did_you_mean(name, known)}"

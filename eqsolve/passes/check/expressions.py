@@ -144,9 +144,7 @@ class ExpressionCheck:
                     "correlation() or response()",
                 )
             case Integral():
-                self.report(
-                    scope, f"has sympy's own integral `{expr}`; write Int(integrand, (s, {self.start}, t))"
-                )
+                self.report(scope, f"has sympy's own integral `{expr}`; write Int(integrand, (s, {self.start}, t))")
             case Head():
                 shape = ", ".join(("t", "t'")[: expr.arity])
                 self.report(scope, f"uses `{expr.name}` without its times; write `{expr.name}({shape})`")
@@ -191,9 +189,7 @@ class ExpressionCheck:
         elif isinstance(item, Time):
             self._known_time(item, scope)
         elif isinstance(item, Random | State | Field | Gradient) and not scope.random:
-            self.report(
-                scope, f"uses the {item.kind_name} `{item}` outside an expectation; write E(...) around it"
-            )
+            self.report(scope, f"uses the {item.kind_name} `{item}` outside an expectation; write E(...) around it")
 
     def _expected(self) -> str:
         names = [kind.kind_name for kind in self.kinds]
@@ -213,11 +209,7 @@ class ExpressionCheck:
             )
         for moment in value.moments:
             self._moment(moment, value, scope)
-        if (
-            isinstance(head, Response)
-            and value.moments[0] != value.moments[1]
-            and scope.precedes(*value.moments)
-        ):
+        if isinstance(head, Response) and value.moments[0] != value.moments[1] and scope.precedes(*value.moments):
             first, second = value.moments
             self.report(
                 scope,
@@ -336,9 +328,7 @@ class ExpressionCheck:
         if not scope.expected:
             self.report(scope, f"has the response `{node}` outside an expectation; write E(Resp(...))")
         if scope.responding:
-            self.report(
-                scope, f"has a response inside a response, `{node}`; only first responses are derived"
-            )
+            self.report(scope, f"has a response inside a response, `{node}`; only first responses are derived")
         if noise.head not in self.noises and noise.head.name in self.defined:
             drives = ", ".join(f"`{item.name}`" for item in self.noises) or "none has a law"
             self.report(
@@ -350,8 +340,7 @@ class ExpressionCheck:
         if not reads:
             self.report(scope, f"takes the response of `{output}`, which contains no process")
         if reads and all(
-            value.moments[0] != noise.moments[0] and scope.precedes(value.moments[0], noise.moments[0])
-            for value in reads
+            value.moments[0] != noise.moments[0] and scope.precedes(value.moments[0], noise.moments[0]) for value in reads
         ):
             self.report(
                 scope,

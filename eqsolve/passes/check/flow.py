@@ -55,9 +55,7 @@ def flow_problems(model: Flow) -> list[str]:
             f"{', '.join(f'`{item}`' for item in times)}; expected one, the running time"
         )
     if not isinstance(model.ratio, Parameter):
-        problems.append(
-            f"flow `{model.name}` ({model.location}): ratio= takes a parameter, got `{model.ratio}`"
-        )
+        problems.append(f"flow `{model.name}` ({model.location}): ratio= takes a parameter, got `{model.ratio}`")
     for item in model.substitute:
         if item not in model.state:
             problems.append(f"flow `{model.name}` ({model.location}): substitute= names `{item}`, which is no state of it")
@@ -147,9 +145,7 @@ def _observable(check: ExpressionCheck, model: Flow, name: str, expr: Expr, time
     coordinates, samples = _sides(model)
     for node in sorted(expr.atoms(E), key=str):
         inner = node.argument.free_symbols
-        first = sorted(
-            (x for x in inner if isinstance(x, State | Gradient) or x in coordinates - samples), key=str
-        )
+        first = sorted((x for x in inner if isinstance(x, State | Gradient) or x in coordinates - samples), key=str)
         second = sorted((x for x in inner if isinstance(x, Field) or x in samples - coordinates), key=str)
         if first and second:
             check.report(

@@ -34,9 +34,7 @@ def _named(check: ExpressionCheck, model: FixedPoint | Singularity) -> None:
 def _count(model: FixedPoint) -> Iterator[str]:
     """Compare equations with unknowns, and say which unknowns no equation mentions."""
     here = f"model `{model.name}` ({model.location})"
-    used = set().union(
-        *(_symbols(side) for equation in model.equations for side in (equation.lhs, equation.rhs))
-    )
+    used = set().union(*(_symbols(side) for equation in model.equations for side in (equation.lhs, equation.rhs)))
     idle = [item for item in model.unknowns if item not in used]
     for item in idle:
         yield f"{here} has the unknown `{item}`, which appears in no equation; add one, or use param()"
@@ -72,14 +70,10 @@ def singularity_problems(model: Singularity) -> list[str]:
         symbols = equation.lhs.free_symbols | equation.rhs.free_symbols
         for role, item in (("transform", model.unknown), ("variable", model.variable)):
             if item not in symbols:
-                problems.append(
-                    f"{equation.label} does not contain the {role} `{item}`, which it should define"
-                )
+                problems.append(f"{equation.label} does not contain the {role} `{item}`, which it should define")
     _named(check, model)
     if model.variable == model.unknown:
-        problems.append(
-            f"{here} has `{model.variable}` as its variable and as its unknown; expected two symbols"
-        )
+        problems.append(f"{here} has `{model.variable}` as its variable and as its unknown; expected two symbols")
     for item in (item for _, item in sorted(model.names.items()) if isinstance(item, Unknown)):
         if item not in (model.variable, model.unknown):
             problems.append(

@@ -175,9 +175,7 @@ def _substitutions(check: ExpressionCheck, system: System) -> Iterator[str]:
 
 def _running_times(system: System) -> Iterator[str]:
     """All processes run in one time: their paths are advanced together."""
-    running = {
-        eq.key: eq for eq in system.equations if isinstance(eq.head, Process) and isinstance(eq.time, Time)
-    }
+    running = {eq.key: eq for eq in system.equations if isinstance(eq.head, Process) and isinstance(eq.time, Time)}
     first = next(iter(running.values()), None)
     for equation in running.values():
         if first is not None and equation.time != first.time:
@@ -222,9 +220,7 @@ def _entries(check: ExpressionCheck, covariance: Basic, size: int, scope: Scope)
     if shape != (size, size):
         got = f"a {shape[0]} × {shape[1]} matrix" if isinstance(covariance, ImmutableMatrix) else "one kernel"
         want = f"a {size} × {size} matrix of kernels" if size > 1 else "one kernel, GP(C(t, t'))"
-        check.report(
-            scope, f"gives {size} process{'es' if size > 1 else ''} {got} as covariance; expected {want}"
-        )
+        check.report(scope, f"gives {size} process{'es' if size > 1 else ''} {got} as covariance; expected {want}")
         return None
     return list(covariance) if isinstance(covariance, ImmutableMatrix) else [covariance]
 
@@ -236,9 +232,7 @@ def _covariance_symmetry(
         for column in range(row, size):
             upper, lower = entries[row * size + column], entries[column * size + row]
             if is_asymmetric(upper, *times, other=lower):
-                left, right = (
-                    ("K", "K") if size == 1 else (f"K_{row + 1}{column + 1}", f"K_{column + 1}{row + 1}")
-                )
+                left, right = ("K", "K") if size == 1 else (f"K_{row + 1}{column + 1}", f"K_{column + 1}{row + 1}")
                 check.report(
                     scope,
                     f"has a covariance `{upper}` that is not symmetric: {left}({times[0]}, {times[1]}) must "
@@ -249,9 +243,7 @@ def _covariance_symmetry(
 def _mean(check: ExpressionCheck, mean: Basic, size: int, scope: Scope) -> None:
     parts = list(mean) if isinstance(mean, ImmutableMatrix) else [mean]
     if len(parts) != size and parts != [0]:
-        check.report(
-            scope, f"gives {size} process{'es' if size > 1 else ''} {len(parts)} means; expected one each"
-        )
+        check.report(scope, f"gives {size} process{'es' if size > 1 else ''} {len(parts)} means; expected one each")
     for part in parts:
         times = sorted(free_times(part), key=str)
         if len(times) > 1:
@@ -308,17 +300,13 @@ def _missing_start(check: ExpressionCheck, equation: Equation, given: list[Basic
         fix = f"init={{{head.name}(t, t): ...}}"
     elif isinstance(head, Correlation):
         missing = not given
-        fix = (
-            f"init={{{head.name}(t, t): ...}} on the diagonal or init={{{head.name}({start}, {start}): ...}}"
-        )
+        fix = f"init={{{head.name}(t, t): ...}} on the diagonal or init={{{head.name}({start}, {start}): ...}}"
     else:
         missing = not given
         fix = f"init={{{head.name}: ...}}"
     if missing:
         what = "value on the diagonal" if isinstance(head, Response) else "initial value"
-        check.report(
-            Scope(equation.label), f"is differential, but `{head.name}` has no {what}; give it by {fix}"
-        )
+        check.report(Scope(equation.label), f"is differential, but `{head.name}` has no {what}; give it by {fix}")
 
 
 # --- constraints ---------------------------------------------------------------------------------------------

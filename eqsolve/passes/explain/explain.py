@@ -142,8 +142,10 @@ class Explanation:
             made["mean_field"] = self.mean_field.to_dict()
         if self.solver is not None:
             made["solver"] = {
-                "name": self.solver.name, "reason": self.solver.reason, "others": dict(self.solver.others),
-            }  # fmt: skip
+                "name": self.solver.name,
+                "reason": self.solver.reason,
+                "others": dict(self.solver.others),
+            }
         return made
 
     def sections(self) -> list[tuple[str, list[str]]]:
@@ -206,9 +208,7 @@ def explain(model: Model) -> Explanation:
         operators=derive_operator_form(reduced) if reduced is not None else (),
         tangents=_tangents(system) if system is not None else (),
         substitutions=_substitutions(system) if system is not None else (),
-        settings=_settings(
-            model, {left: law for _, lines in others for left, how, law in lines if how == "~"}
-        ),
+        settings=_settings(model, {left: law for _, lines in others for left, how, law in lines if how == "~"}),
         statements=tuple(
             (title, tuple(f"{left} {relation} {right}" for left, relation, right in lines))
             for title, lines in others
@@ -249,14 +249,10 @@ def _reads(causality: Causality) -> tuple[Reads, ...]:
         for edge in causality.dependencies:
             if edge.reader == name:
                 volterra = edge.source == name and edge.under_integral and edge.kind == "slice"
-                place = {"slice": "past" if volterra else "now", "history": "past"}.get(
-                    edge.kind, "derivative"
-                )
+                place = {"slice": "past" if volterra else "now", "history": "past"}.get(edge.kind, "derivative")
                 found[place].append(edge.source)
         rank = {other: position for position, other in enumerate(causality.order)}
-        made.append(
-            Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values()))
-        )
+        made.append(Reads(name, *(tuple(sorted(set(names), key=rank.__getitem__)) for names in found.values())))
     return tuple(made)
 
 
@@ -309,9 +305,7 @@ def _settings(model: Model, laws: Mapping[str, str]) -> tuple[Setting, ...]:
     made = []
     for item in model.parameters:
         default = model.defaults.get(item, item.default)
-        made.append(
-            Setting(item.name, describe_domain(item), None if default is None else f"{float(default):g}")
-        )
+        made.append(Setting(item.name, describe_domain(item), None if default is None else f"{float(default):g}"))
     for random in model.randoms:
         given = isinstance(model, Singularity) and random.law is None and bool(model.law_of)
         made.append(Setting(random.name, "a law", "as solved for" if given else laws.get(random.name)))
@@ -348,9 +342,7 @@ def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
 def _reading(item: Reads) -> str:
     parts = [("now", item.now), ("from the past", item.past), ("in its derivative", item.derivative)]
     said = [
-        f"{how}: {', '.join('itself' if name == item.unknown else name for name in names)}"
-        for how, names in parts
-        if names
+        f"{how}: {', '.join('itself' if name == item.unknown else name for name in names)}" for how, names in parts if names
     ]
     return "; ".join(said) or "nothing"
 

@@ -61,10 +61,12 @@ def _rough_teacher(parts: FlowParts) -> int | None:
     """Return the one field of a constant weight in which a loss gradient has no derivative, if there is one."""
     flow = parts.flow
     rough = [
-        i for i in parts.needed
-        if i not in parts.responsive and parts.t not in flow.weights[i].free_symbols
+        i
+        for i in parts.needed
+        if i not in parts.responsive
+        and parts.t not in flow.weights[i].free_symbols
         and not all(is_function(flow.loss_gradient[a].diff(flow.fields[i])) for a in parts.active)
-    ]  # fmt: skip
+    ]
     return rough[0] if len(rough) == 1 else None
 
 
@@ -98,9 +100,11 @@ class _General:
         }
         self.response_l = {
             (a, i): parts.head(Response, f"R_l_{fields[i].name}" if single else f"R_{gradients[a].name}_{fields[i].name}")
-            for a in parts.active if a in with_memory
-            for i in self.others if i in read
-        }  # fmt: skip
+            for a in parts.active
+            if a in with_memory
+            for i in self.others
+            if i in read
+        }
         random = {*fields, *parts.sample_randoms}
         of = {
             (a, i): fields[i].name if single else f"{gradients[a].name}_{fields[i].name}"

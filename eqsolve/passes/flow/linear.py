@@ -79,13 +79,15 @@ def eliminate_fields(parts: FlowParts) -> System:
     eqs = [
         parts.equation(C_w(t, tp), E(error * parts.at(error, tp))),
         parts.equation(R_w(t, tp), -E(Resp(moving, z(tp)))),
-        parts.equation(C_f(t, tp), total(t, tp) - Int(R_f(tp, s) * total(t, s), (s, start, tp))
-                       - Int(R_w(t, s) * C_f(tp, s), (s, start, t))),
+        parts.equation(
+            C_f(t, tp),
+            total(t, tp) - Int(R_f(tp, s) * total(t, s), (s, start, tp)) - Int(R_w(t, s) * C_f(tp, s), (s, start, t)),
+        ),
         parts.equation(R_f(t, tp), R_w(t, tp) - Int(R_w(t, s) * R_f(s, tp), (s, tp, t))),
         parts.equation(gradient, z(t) / delta + error - Int(R_f(t, s) * parts.at(error, s), (s, start, t))),
         *parts.definitions,
         *parts.state_equations(),
-    ]  # fmt: skip
+    ]
     observables = {name: _observable(parts, expr, C_f(t, t)) for name, expr in flow.observables.items()}
     return System(
         flow.name, eqs, laws={z: GP(delta * C_f(t, tp))}, init=dict(parts.starts()), defaults=flow.defaults,
@@ -103,4 +105,3 @@ def _observable(parts: FlowParts, expr: Expr, square: Value) -> Expr:
         else:
             made[node] = E(parts.process(node.argument))
     return expr.xreplace(made)
-

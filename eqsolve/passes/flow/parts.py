@@ -108,9 +108,10 @@ def take_apart(flow: Flow) -> FlowParts:
     drifts: set[Basic] = set().union(*(expr.free_symbols for expr in flow.drift.values()))
     seen: set[Basic] = set().union(*(expr.free_symbols for expr in flow.observables.values()))
     active = tuple(
-        place for place, item in enumerate(flow.gradients)
+        place
+        for place, item in enumerate(flow.gradients)
         if (item in drifts or item in seen) and flow.loss_gradient[place] != 0
-    )  # fmt: skip
+    )
     read = seen.union(*(flow.loss_gradient[place].free_symbols for place in active))
     needed = tuple(place for place, item in enumerate(flow.fields) if item in read)
     responsive = tuple(place for place, expr in enumerate(flow.weights) if expr.free_symbols & set(flow.state))

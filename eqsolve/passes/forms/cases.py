@@ -35,9 +35,7 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
     for name in settings:
         if name not in known:
             has = ", ".join(sorted(known))
-            raise ParameterError(
-                f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})"
-            )
+            raise ParameterError(f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})")
     values = {item: _value(model, item, settings) for item in model.parameters}
     for condition, name in model.cases:
         if condition.subs({item: value for item, value in values.items() if value is not None}) == True:  # noqa: E712

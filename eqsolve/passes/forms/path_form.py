@@ -223,8 +223,9 @@ def derive_path_form(system: System) -> PathForm:
             continue
         assert equation.target is not None
         places = dict(zip(equation.target.moments, (ROW, COLUMN), strict=False))
-        moved = Equation(equation.lhs.xreplace(places), means.collect(equation.rhs.xreplace(places), equation.label),
-                         equation.location)  # fmt: skip
+        moved = Equation(
+            equation.lhs.xreplace(places), means.collect(equation.rhs.xreplace(places), equation.label), equation.location
+        )
         (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
     observables = []
     for name, expr in system.observables.items():
@@ -375,9 +376,12 @@ def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
 
 
 def _ensemble(
-    builder: _Builder, means: _Means, part: set[object],
-    rights: list[tuple[Equation, bool, Expr, Expr]], memories: dict[Dummy, Memory],
-) -> Ensemble:  # fmt: skip
+    builder: _Builder,
+    means: _Means,
+    part: set[object],
+    rights: list[tuple[Equation, bool, Expr, Expr]],
+    memories: dict[Dummy, Memory],
+) -> Ensemble:
     mine = [entry for entry in rights if entry[0].head in part]
     unknowns = [Unknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
     noises = tuple(noise for noise in builder.system.noises if noise in part)

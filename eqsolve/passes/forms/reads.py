@@ -35,9 +35,7 @@ class Read:
     response: str | None = None
 
 
-def reads(
-    expr: Basic, integrals: tuple[Int, ...] = (), expected: bool = False, response: str | None = None
-) -> Iterator[Read]:
+def reads(expr: Basic, integrals: tuple[Int, ...] = (), expected: bool = False, response: str | None = None) -> Iterator[Read]:
     """Yield every function value read by an expression, in order of appearance."""
     if isinstance(expr, Value):
         yield Read(expr, integrals, expected, response)

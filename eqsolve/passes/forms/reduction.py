@@ -97,15 +97,13 @@ def reduce_fixed_point(
             mean, variance = (resolve(arg) for arg in item.law.args)
             standard = Random(f"{item.name}_standard")
             gaussians[item.name] = (standard, variance)
-            mapping[item] = mean + variance ** S.Half * standard
+            mapping[item] = mean + variance**S.Half * standard
 
     def prepare(expr: Any) -> Any:
         return resolve(expr).xreplace(mapping)
 
     sides = [(prepare(eq.lhs), prepare(eq.rhs)) for eq in model.equations]
-    equations = [
-        Equation(left, right, eq.location, {}) for (left, right), eq in zip(sides, model.equations, strict=True)
-    ]
+    equations = [Equation(left, right, eq.location, {}) for (left, right), eq in zip(sides, model.equations, strict=True)]
     observables = {name: prepare(expr) for name, expr in model.observables.items()}
     variables = {name: prepare(expr) for name, expr in model.variables.items()}
     eliminated: list[tuple[Unknown, Expr]] = []

@@ -117,9 +117,7 @@ def _equation(system: System, equation: Equation) -> SectorEquation:
     target = equation.target
     assert target is not None
     if equation.is_differential and equation.time != target.moments[0]:
-        raise ModelError(
-            f"{equation.label} differentiates in the second time; write it for the first, {target.moments[0]}"
-        )
+        raise ModelError(f"{equation.label} differentiates in the second time; write it for the first, {target.moments[0]}")
     places: dict[Basic, Basic] = dict(zip(target.moments, (ROW, COLUMN), strict=False))
     splitter = _Splitter(system, equation.label, isinstance(target.head, Function))
     body = splitter.body(equation.rhs.xreplace(places))
@@ -149,9 +147,7 @@ def _diagonal_equation(system: System, equation: Equation, start: Expr | None) -
     splitter = _Splitter(system, equation.label, True)
     total = S.Zero
     for later, earlier in ((ROW, COLUMN), (COLUMN, ROW)):
-        vanishing = {
-            v: S.Zero for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == (earlier, later)
-        }
+        vanishing = {v: S.Zero for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == (earlier, later)}
         total += splitter.body(right.xreplace(vanishing).xreplace({COLUMN: ROW}))
     total = total.xreplace({target.head(ROW, ROW): head(ROW)})
     return SectorEquation(equation, name, head, total, tuple(splitter.contractions), True, start, hidden=True)

@@ -141,9 +141,10 @@ def _driven_by(system: System, noise: Process) -> list[Process]:
         more = {
             head
             for head in system.processes
-            if head not in reached and head.name in set(system)
+            if head not in reached
+            and head.name in set(system)
             and any(value.head in reached for value in _outside_expectation(system[head.name].rhs))
-        }  # fmt: skip
+        }
         if not more:
             return [head for head in system.processes if head in reached and head != noise]
         reached |= more
@@ -191,9 +192,7 @@ def _local(right: Expr, noise: Process, driven: list[Process], weights: dict[Pro
     return sum((partial(right, head(now)) * weights[head] for head in (noise, *driven)), S.Zero)
 
 
-def linearise(
-    expr: Expr, noise: Process, driven: list[Process], weights: dict[Process, Expr], now: Time, then: Time
-) -> Expr:
+def linearise(expr: Expr, noise: Process, driven: list[Process], weights: dict[Process, Expr], now: Time, then: Time) -> Expr:
     """Return the regular part of the response of an expression in processes to ``noise(then)``."""
     total = S.Zero
     for head in driven:
@@ -217,9 +216,7 @@ def _reads_driven(expr: Expr, noise: Process, driven: list[Process]) -> bool:
     return any(value.head == noise or value.head in driven for value in _outside_expectation(expr))
 
 
-def _linearise_integral(
-    node: Int, noise: Process, driven: list[Process], weights: dict[Process, Expr], then: Time
-) -> Expr:
+def _linearise_integral(node: Int, noise: Process, driven: list[Process], weights: dict[Process, Expr], then: Time) -> Expr:
     variable = node.variable
     body = linearise(node.integrand, noise, driven, weights, variable, then)
     source = _local(node.integrand, noise, driven, weights, variable).xreplace({variable: then})

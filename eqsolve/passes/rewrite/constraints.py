@@ -91,9 +91,7 @@ def reduce_constraints(system: System) -> Reduction:
         right = right if implicit else _collected(right)
         equations.append(Equation(head(now), right, system.constraints[head].location))
     newton = frozenset(head.name for head in heads) if implicit else frozenset()
-    return Reduction(
-        _explicit(system, flow, equations, known, implicit), tuple(equations), newton, tuple(invariants)
-    )
+    return Reduction(_explicit(system, flow, equations, known, implicit), tuple(equations), newton, tuple(invariants))
 
 
 def without_constraints(binding: Binding) -> Binding:
@@ -143,9 +141,7 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
     return running, residuals, [(label, value) for label, value in invariants if value is not None]
 
 
-def _explicit(
-    system: System, flow: _Flow, equations: list[Equation], known: dict[Value, Expr], implicit: bool
-) -> System:
+def _explicit(system: System, flow: _Flow, equations: list[Equation], known: dict[Value, Expr], implicit: bool) -> System:
     """Return the system with the multipliers' equations; kernels held on the diagonal start from there."""
     init = {key: value for key, value in system.init.items() if implicit or key not in system.constraints}
     for key, value in known.items():
@@ -184,9 +180,9 @@ def _folded(expr: Expr, now: Time) -> Expr:
     """Return an expression with symmetric values C(s, now) written as C(now, s), so that like integrals are joined."""
     later = [v for v in expr.atoms(Value) if isinstance(v.head, Correlation) and v.moments[1] == now]
     turned = expr.xreplace({value: value.head(now, value.moments[0]) for value in later})
-    return turned.xreplace({
-        node: Int(powsimp(node.integrand), (node.variable, node.low, node.high)) for node in turned.atoms(Int)
-    })  # fmt: skip
+    return turned.xreplace(
+        {node: Int(powsimp(node.integrand), (node.variable, node.low, node.high)) for node in turned.atoms(Int)}
+    )
 
 
 def _collected(expr: Expr) -> Expr:

@@ -125,9 +125,12 @@ def _changed(system: System, change: Any, equations: Iterable[Equation], gone: A
     return system._with(
         equations=tuple(Equation(eq.lhs, change(eq.rhs), eq.location, {}) for eq in equations),
         laws=table({k: law.func(*map(change, law.args)) if isinstance(law, GP) else law for k, law in system.laws.items()}),
-        observables=table({key: change(expr) for key, expr in system.observables.items()}), init=table(init),
-        substitute=table(), exact=table(), flow=None,
-    )  # fmt: skip
+        observables=table({key: change(expr) for key, expr in system.observables.items()}),
+        init=table(init),
+        substitute=table(),
+        exact=table(),
+        flow=None,
+    )
 
 
 # --- which processes are linear --------------------------------------------------------------------------------------

@@ -89,8 +89,9 @@ class LinearMoments:
         """Return an expression in the states counted from their origins."""
         moved = {
             value: value + self.origins[value.head]
-            for value in self.inlined(expr).atoms(Value) if value.head in self.states and self.origins[value.head] != 0
-        }  # fmt: skip
+            for value in self.inlined(expr).atoms(Value)
+            if value.head in self.states and self.origins[value.head] != 0
+        }
         return self.inlined(expr).xreplace(moved)
 
     # --- the closed system ------------------------------------------------------------------------------------------

@@ -92,8 +92,7 @@ def rescale_unknown(system: System, factors: Mapping[Any, Any], name: str | None
 
     made = _rewritten(system, rewrite, name)
     init = {
-        key: value / scales.get(_head(key), S.One) if isinstance(value, Expr) else value
-        for key, value in system.init.items()
+        key: value / scales.get(_head(key), S.One) if isinstance(value, Expr) else value for key, value in system.init.items()
     }
     substitute = {key: rewrite(value) / scales.get(key, S.One) for key, value in system.substitute.items()}
     return made._with(init=type(system.init)(init), substitute=type(system.substitute)(substitute))
@@ -194,17 +193,23 @@ def _rewritten(system: System, rewrite: Rewrite, name: str | None, **more: Any) 
     for eq in system.equations:
         left, right = rewrite(eq.lhs), rewrite(eq.rhs)
         factor, bare = _split(left)
-        equations.append(Equation(bare, right / factor if not right.is_Add else right.func(*(a / factor for a in right.args)),
-                                  eq.location, {}))  # fmt: skip
+        equations.append(
+            Equation(
+                bare, right / factor if not right.is_Add else right.func(*(a / factor for a in right.args)), eq.location, {}
+            )
+        )
     init = {(_split(rewrite(key))[1] if isinstance(key, Value) else key): value for key, value in system.init.items()}
     changes = {
-        "name": name or f"{system.name}_rescaled", "equations": tuple(equations),
+        "name": name or f"{system.name}_rescaled",
+        "equations": tuple(equations),
         "laws": type(system.laws)({key: _inside(law, rewrite) for key, law in system.laws.items()}),
         "init": type(system.init)(init),
         "observables": type(system.observables)({key: rewrite(value) for key, value in system.observables.items()}),
         "substitute": type(system.substitute)({key: rewrite(value) for key, value in system.substitute.items()}),
-        "exact": type(system.exact)(), "flow": None, **more,
-    }  # fmt: skip
+        "exact": type(system.exact)(),
+        "flow": None,
+        **more,
+    }
     return system._with(**changes)
 
 

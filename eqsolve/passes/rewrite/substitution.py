@@ -83,11 +83,7 @@ def apply_substitutions(system: System) -> System:
             equations += [change.equation, Equation(change.old(equation.time), change.map, equation.location)]
         elif equation.key not in replaced:
             equations.append(equation)
-    kept = {
-        key: value
-        for key, value in system.init.items()
-        if getattr(key, "name", None) not in {*old, *replaced}
-    }
+    kept = {key: value for key, value in system.init.items() if getattr(key, "name", None) not in {*old, *replaced}}
     init = Table({**kept, **{change.new: change.initial for change in changes}})
     return system._with(equations=tuple(equations), init=init, substitute=Table())
 
@@ -116,10 +112,7 @@ def _derive(system: System, old: Process, expr: Expr) -> Substitution:
     equation = next((item for item in system.equations if item.head == old), None)
     if equation is None or not equation.is_differential:
         what = f"the {equation.label} is pointwise" if equation else f"no equation defines `{old.name}`"
-        raise ModelError(
-            f"{label} cannot be used: {what}; expected a differential equation, "
-            f"Eq({old.name}(t).diff(t), ...)"
-        )
+        raise ModelError(f"{label} cannot be used: {what}; expected a differential equation, Eq({old.name}(t).diff(t), ...)")
     now = equation.time
     assert isinstance(now, Time)
     new = _new_process(system, old, expr, now, label)
@@ -141,29 +134,22 @@ def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str
     found = list(reads(expr))
     heads = list(dict.fromkeys(read.value.head for read in found))
     if not heads:
-        raise ModelError(
-            f"{label} contains no new process; expected an expression in one, such as `theta({now})`"
-        )
+        raise ModelError(f"{label} contains no new process; expected an expression in one, such as `theta({now})`")
     if old in heads:
         raise ModelError(f"{label} contains `{old.name}` itself; expected an expression in a new process")
     if len(heads) > 1:
         names = ", ".join(f"`{head.name}`" for head in heads)
-        raise ModelError(
-            f"{label} contains {len(heads)} functions, {names}; expected one new process at time `{now}`"
-        )
+        raise ModelError(f"{label} contains {len(heads)} functions, {names}; expected one new process at time `{now}`")
     new = heads[0]
     if not isinstance(new, Process):
         raise ModelError(f"{label} is written in the {new.kind_name} `{new.name}`; expected a new process")
     equation = next((item for item in system.equations if item.head == new), None)
     if new in system.noises or (equation is not None and not equation.is_differential):
-        raise ModelError(
-            f"{label} is written in `{new.name}`, which is defined otherwise; expected a new process"
-        )
+        raise ModelError(f"{label} is written in `{new.name}`, which is defined otherwise; expected a new process")
     for read in found:
         if read.integrals or read.expected or read.response:
             raise ModelError(
-                f"{label} reads `{read.value}` under an integral, expectation or response; "
-                f"expected `{new(now)}` itself"
+                f"{label} reads `{read.value}` under an integral, expectation or response; expected `{new(now)}` itself"
             )
         if read.value.moments != (now,):
             raise ModelError(f"{label} reads `{read.value}` at another time; expected `{new(now)}`")
@@ -173,9 +159,7 @@ def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str
     odd = [item for item in expr.free_symbols if item != now and not isinstance(item, Parameter | Random)]
     if odd or expr.has(Int, E, Resp):
         item = f"`{sorted(odd, key=str)[0]}`" if odd else "an integral, expectation or response"
-        raise ModelError(
-            f"{label} uses {item}; expected `{new(now)}`, `{now}`, parameters and random constants only"
-        )
+        raise ModelError(f"{label} uses {item}; expected `{new(now)}`, `{now}`, parameters and random constants only")
     return new
 
 
@@ -183,18 +167,12 @@ def _present(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
     """Exchange values at the running time outside integrals and expectations, where w stays as it is."""
     if expr in mapping:
         return mapping[expr]
-    if (
-        not expr.args
-        or isinstance(expr, Value)
-        or (isinstance(expr, Node) and not isinstance(expr, InverseValue))
-    ):
+    if not expr.args or isinstance(expr, Value) or (isinstance(expr, Node) and not isinstance(expr, InverseValue)):
         return expr
     return expr.func(*(_present(arg, mapping) for arg in expr.args))
 
 
-def _compare(
-    system: System, new: Process, now: Time, derived: Expr, mapping: dict[Expr, Expr], label: str
-) -> None:
+def _compare(system: System, new: Process, now: Time, derived: Expr, mapping: dict[Expr, Expr], label: str) -> None:
     """Hold the derived equation against a declared one, if there is one."""
     declared = next((item for item in system.equations if item.head == new), None)
     if declared is None or declared.time is None:
@@ -208,15 +186,11 @@ def _compare(
 
 
 # --- the start ----------------------------------------------------------------------------------------------
-def _initial(
-    system: System, old: Process, new: Process, mapped: Expr, stand_in: Symbol, now: Time, label: str
-) -> Expr:
+def _initial(system: System, old: Process, new: Process, mapped: Expr, stand_in: Symbol, now: Time, label: str) -> Expr:
     """Return θ(t₀) with φ(θ(t₀), t₀) = w(t₀), and ∂φ/∂θ not zero there."""
     begin = system.init.get(old)
     if begin is None:
-        raise ModelError(
-            f"{label} needs the initial value of `{old.name}`; give it by init={{{old.name}: ...}}"
-        )
+        raise ModelError(f"{label} needs the initial value of `{old.name}`; give it by init={{{old.name}: ...}}")
     if isinstance(begin, Law):
         raise ModelError(
             f"{label} cannot be used: `{old.name}` starts from the law {begin}; declare a random constant "
@@ -229,8 +203,7 @@ def _initial(
             continue
         if at_start.diff(stand_in).subs(stand_in, value) == 0:
             raise ModelError(
-                f"{label} cannot be used: its derivative in `{new.name}` vanishes at the start, "
-                f"`{new.name}` = {value}"
+                f"{label} cannot be used: its derivative in `{new.name}` vanishes at the start, `{new.name}` = {value}"
             )
         return value
     if given is not None:

@@ -131,4 +131,3 @@ def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:
         if not near or not min(near) <= _LIKELY * size:
             return False
     return True
-

@@ -50,9 +50,7 @@ class _FunctionLines(Lines):
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         found = self.law.call(self.function, self.law.at(self, rows, at, x, signs))
-        return np.asarray(np.broadcast_to(np.asarray(found, dtype=float), (*np.shape(found)[:-1], len(x)))).reshape(
-            -1, len(x)
-        )
+        return np.asarray(np.broadcast_to(np.asarray(found, dtype=float), (*np.shape(found)[:-1], len(x)))).reshape(-1, len(x))
 
 
 @dataclass(frozen=True)

@@ -94,9 +94,7 @@ def residuals(problem: Problem, values: Array, means: Array) -> Array:
         count = values.shape[1]
         table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (count,)) for side in sides])
         left, right = table[: len(table) // 2], table[len(table) // 2 :]
-        return np.stack([
-            np.log(r / s) if log else r - s for s, r, log in zip(left, right, plan.logarithmic, strict=True)
-        ])  # fmt: skip
+        return np.stack([np.log(r / s) if log else r - s for s, r, log in zip(left, right, plan.logarithmic, strict=True)])
 
 
 def linearise(problem: Problem, values: Array, mesh: Mesh, along: tuple[str, ...] | None = None) -> Linearised:
@@ -185,10 +183,7 @@ def newton(
 
 def _reach(problem: Problem, point: Array) -> Array:
     """Return the longest step of each search variable: a factor e², or the size of the variable."""
-    return np.array([
-        2.0 if item.is_bounded else 1 + abs(x)
-        for item, x in zip(problem.plan.unknowns, point, strict=True)
-    ])  # fmt: skip
+    return np.array([2.0 if item.is_bounded else 1 + abs(x) for item, x in zip(problem.plan.unknowns, point, strict=True)])
 
 
 def _inside(point: Array, box: list[tuple[float, float]]) -> bool:

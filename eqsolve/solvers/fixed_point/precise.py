@@ -57,9 +57,7 @@ class PreciseSolution:
             problem = extended(self.base, expr, values)
             evaluator = Evaluator(self.base, working, problem, list(values.values()))
             mesh = _fine_mesh(problem, self.base.point.values, self.digits)
-            first, second = (
-                _means(evaluator, mesh, self.unknowns, order, only=-1)[0] for order in orders_of(self.digits)
-            )
+            first, second = (_means(evaluator, mesh, self.unknowns, order, only=-1)[0] for order in orders_of(self.digits))
             return +second, abs(second - first) + abs(second) * mpf(10) ** -self.digits
 
     def derivative(self, what: Any, parameter: str, **values: float) -> float:
@@ -126,9 +124,7 @@ def orders_of(digits: int) -> tuple[int, int]:
 class Evaluator:
     """Evaluates the stages and integrands of a plan at single points, in mpmath."""
 
-    def __init__(
-        self, solution: Solution, digits: int, problem: Problem | None = None, more: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, solution: Solution, digits: int, problem: Problem | None = None, more: Sequence[Any] = ()) -> None:
         from mpmath import mp, mpf
 
         self.problem = problem if problem is not None else solution.problem
@@ -321,9 +317,7 @@ def _with_values(result: Result, precise: PreciseSolution) -> Result:
     return type(result)(fields.pop("dataset"), **fields)
 
 
-def _means(
-    evaluator: Evaluator, mesh: Mesh, unknowns: Sequence[Any], order: int, only: int | None = None
-) -> list[Any]:
+def _means(evaluator: Evaluator, mesh: Mesh, unknowns: Sequence[Any], order: int, only: int | None = None) -> list[Any]:
     """Return the means of the integrands, or of one of them."""
     from mpmath import mpf
 

@@ -132,10 +132,12 @@ def _on_many_nodes(problem: Problem, point: Point) -> Near | None:
 
 def _spread(problem: Problem, values: Array) -> Array:
     """Return unknowns in coordinates in which the scan's cells are equally wide."""
-    return np.array([
-        point if item.is_bounded else np.arcsinh(point / _SMALL)
-        for item, point in zip(problem.plan.unknowns, problem.points(list(values)), strict=True)
-    ])  # fmt: skip
+    return np.array(
+        [
+            point if item.is_bounded else np.arcsinh(point / _SMALL)
+            for item, point in zip(problem.plan.unknowns, problem.points(list(values)), strict=True)
+        ]
+    )
 
 
 def searched(plan: FixedPointPlan) -> str:
@@ -214,10 +216,12 @@ def _candidates(problem: Problem, axes: list[Array], *, last: bool, most: int = 
 def crossing(table: Array) -> Array:
     """Return the cells of a table on whose corners every residual takes both signs."""
     dims, shape = len(table), table.shape[1:]
-    corners = np.stack([
-        table[(slice(None), *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))]
-        for corner in product((0, 1), repeat=dims)
-    ])  # fmt: skip
+    corners = np.stack(
+        [
+            table[(slice(None), *(slice(k, n - 1 + k) for k, n in zip(corner, shape, strict=True)))]
+            for corner in product((0, 1), repeat=dims)
+        ]
+    )
     with np.errstate(all="ignore"):
         low, high = np.fmin.reduce(corners), np.fmax.reduce(corners)
         return np.asarray(((low <= 0) & (high >= 0)).all(axis=0))
@@ -228,9 +232,7 @@ def _offsets(corners: Array) -> Array:
     count, dims = corners.shape[:2]
     with np.errstate(all="ignore"):
         mean = corners.reshape(count, dims, -1).mean(axis=2)
-        slopes = np.stack(
-            [np.diff(corners, axis=k + 2).reshape(count, dims, -1).mean(axis=2) for k in range(dims)], axis=2
-        )
+        slopes = np.stack([np.diff(corners, axis=k + 2).reshape(count, dims, -1).mean(axis=2) for k in range(dims)], axis=2)
         slopes = np.where((np.isfinite(slopes).all(axis=(1, 2)) & (np.linalg.det(slopes) != 0))[:, None, None], slopes, np.nan)
         return np.asarray(-np.linalg.solve(slopes, mean[:, :, None])[:, :, 0])
 

@@ -36,9 +36,7 @@ def derivative(solution: Solution, what: Any, parameter: str, values: Mapping[st
     if isinstance(what, str):
         found = sensitivity(solution, parameter)
         if what not in found:
-            raise UsageError(
-                f"the fixed point has no value `{what}`{did_you_mean(what, found)} (it has: {', '.join(found)})"
-            )
+            raise UsageError(f"the fixed point has no value `{what}`{did_you_mean(what, found)} (it has: {', '.join(found)})")
         return found[what]
     problem = extended(solution, what, values)
     name = _parameter(problem, parameter)
@@ -71,9 +69,7 @@ def _parameter(problem: Problem, name: str) -> str:
     for known in (name, f"{name}_given"):
         if known in names:
             return known
-    raise UsageError(
-        f"there is no derivative along `{name}`{did_you_mean(name, names)} (parameters: {', '.join(names)})"
-    )
+    raise UsageError(f"there is no derivative along `{name}`{did_you_mean(name, names)} (parameters: {', '.join(names)})")
 
 
 def _demand_spread(problem: Problem, point: Point, parameter: str, moved: Array) -> None:

@@ -282,9 +282,10 @@ def to_result(solution: Solution) -> Result:
         data[f"{name}_error"] = ((), solution.errors[name])
     residual = _last_residual(solution)
     stats: dict[str, Any] = {
-        "residual": residual, "nodes": len(solution.point.mesh.row) * solution.point.mesh.order,
+        "residual": residual,
+        "nodes": len(solution.point.mesh.row) * solution.point.mesh.order,
         "steps": solution.point.steps,
-    }  # fmt: skip
+    }
     if solution.others:
         stats["other_solutions"] = [dict(other) for other in solution.others]
     plan = solution.problem.plan

@@ -152,7 +152,5 @@ class SolutionSource:
             for row, x, weight, signs, near in nodes_of(evaluator, mesh, precise.unknowns, orders_of(digits)[1]):
                 points.append(function(*evaluator.point(row, x, precise.unknowns, signs, near)))
                 weights.append(weight)
-        columns = {
-            name: np.array([point[place] for point in points], dtype=object) for place, name in enumerate(self.names)
-        }
+        columns = {name: np.array([point[place] for point in points], dtype=object) for place, name in enumerate(self.names)}
         return Rule(columns, np.array(weights, dtype=object))

@@ -85,9 +85,7 @@ def quadrature_error(values: Array) -> Array:
 def _paths(system: OdeSystem, levels: Levels) -> Paths:
     """Return the paths of all rules: for each law those below its best one, and at the end the best of all."""
     best = {item: _ORDERS[level] for item, level in levels.items()}
-    below = [
-        {**best, item: _ORDERS[level - back]} for item, level in levels.items() for back in range(_BELOW, 0, -1)
-    ]
+    below = [{**best, item: _ORDERS[level - back]} for item, level in levels.items() for back in range(_BELOW, 0, -1)]
     return make_paths(system.laws, [*below, best], system.parts.constants)
 
 

@@ -172,10 +172,7 @@ def _compare(system: OdeSystem, fine: Run, coarse: Run, options: Options) -> Sol
     best = {name: values[-1] for name, values in curves.items()}
     step = {name: _over_panels(np.abs(best[name] - rough[name][-1])) for name in best}
     rule = {name: quadrature_error(values) for name, values in curves.items()}
-    rest = {
-        name: _on_nodes(missed[name]) + _rounding(values, scales[name])
-        for name, values in best.items()
-    }
+    rest = {name: _on_nodes(missed[name]) + _rounding(values, scales[name]) for name, values in best.items()}
     each_errors = {
         name: _over_panels(np.abs(table - rough_each[name])) + _on_nodes(missed[name]) + _rounding(table)
         for name, table in each.items()
@@ -253,9 +250,12 @@ def _package(name: str, values: Values, system: OdeSystem, solution: Solution, o
         message = f"the error estimate is {worst:.3g} times the tolerance rtol={options.rtol:g}; {largest} limits it"
         failure = ("tolerance not met", message)
     stats = {
-        "method": run.method, "calls": run.calls, "paths": sum(best.stop - best.start for best in paths.best),
-        "steps": len(run.ends) - 1, "panels": solution.grid.panels,
-    }  # fmt: skip
+        "method": run.method,
+        "calls": run.calls,
+        "paths": sum(best.stop - best.start for best in paths.best),
+        "steps": len(run.ends) - 1,
+        "panels": solution.grid.panels,
+    }
     return dynamics_result(
         model=name, params=values.settings, grid=solution.grid, curves=solution.curves, errors=errors, stats=stats,
         paths=sets, failure=failure,

@@ -120,10 +120,12 @@ class OperatorsSolver(Solver):
                 return _continuous(sweeps, begin, options, plan.name, values)
             except SolverError as error:
                 raise stop_early(
-                    error, begin, options.t_max,
+                    error,
+                    begin,
+                    options.t_max,
                     lambda end: _first(sweeps, begin, replace(options, t_max=end)),
                     lambda end: _continuous(sweeps, begin, replace(options, t_max=end, at=()), plan.name, values),
-                ) from None  # fmt: skip
+                ) from None
 
 
 def _order(options: Options) -> int:
@@ -152,9 +154,7 @@ def _continuous(sweeps: _Sweeps, begin: float, options: Options, name: str, valu
         curves = sweeps.curves(state)
         if old is not None and panels is not None:
             ratio = max(new.panels / panels.panels, 1.2)
-            errors = {
-                n: _error(v, panels.interpolate(old[n], new.nodes), ratio, order, tolerance) for n, v in curves.items()
-            }
+            errors = {n: _error(v, panels.interpolate(old[n], new.nodes), ratio, order, tolerance) for n, v in curves.items()}
             watched = [key for key, _ in sweeps.program.observables] or list(curves)
             worst = max(excess(curves[key], errors[key], options) for key in watched)
             options.report(options.t_max, f"{new.size} nodes")

@@ -98,9 +98,10 @@ class SingularitySolution:
         bundle, means = self.plan.through(piece, parameter)
         weights = self._evaluate(bundle)
         given = {
-            name: value for name, value in zip(self.plan.transform.parameters, self.prepared.floats, strict=True)
+            name: value
+            for name, value in zip(self.plan.transform.parameters, self.prepared.floats, strict=True)
             if not self._law_has(name)
-        }  # fmt: skip
+        }
         given |= {self.program.unknown: float(self.point.R), self.program.variable: float(self.point.p)}
         moved = [self.fixed_point.derivative(node, parameter, **given) for node in means]
         return weights[0] + float(np.dot(weights[1:], moved))

@@ -80,9 +80,7 @@ def _moved(engine: Engine, solved: Solved, others: Sequence[Means], bent: list[s
     return apart
 
 
-def _means(
-    engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], bent: list[str], count: int, seed: int
-) -> Means:
+def _means(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], bent: list[str], count: int, seed: int) -> Means:
     """Return averages over about ``count`` sampled paths, without their responses."""
     every, made = groups_of(engine.plan.covariances, kernels), {}
     for item in averages:

@@ -63,7 +63,6 @@ class Choice:
     points: Points
 
 
-
 @dataclass(frozen=True, eq=False)
 class Drawn:
     """Noises on (nodes, paths), and per group the weak modes with their coordinates."""

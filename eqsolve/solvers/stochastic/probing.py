@@ -35,9 +35,7 @@ def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages
     return unpack(engine, before + _step(engine, final, means, residual, swept, weights), image)
 
 
-def _step(
-    engine: Engine, solved: Solved, means: Means, residual: Array, swept: tuple[Averages, ...], weights: Array
-) -> Array:
+def _step(engine: Engine, solved: Solved, means: Means, residual: Array, swept: tuple[Averages, ...], weights: Array) -> Array:
     """Return the change of the means that a residual asks for: by mean responses, or by what past sweeps taught."""
     if any(item.reacts for item in swept):
         return improve(engine, means, residual, swept, weights)

@@ -114,9 +114,7 @@ class StochasticSolver(Solver):
 class _Solve:
     """One solve on its way: its stage, and the best that there is by now."""
 
-    def __init__(
-        self, engine: Engine, options: Options, control: Control, begin: float, params: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, engine: Engine, options: Options, control: Control, begin: float, params: Mapping[str, Any]) -> None:
         self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
         self.judge = Judge(engine, options)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)

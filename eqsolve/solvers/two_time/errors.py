@@ -66,9 +66,7 @@ class Solution:
     panels: tuple[int, ...]
 
 
-def compare(
-    fine: March, coarse: March, ratio: float, options: Options, panels: tuple[int, ...]
-) -> Solution:
+def compare(fine: March, coarse: March, ratio: float, options: Options, panels: tuple[int, ...]) -> Solution:
     """Return the finer of two solutions with its error estimates."""
     ratio, m = max(ratio, 1.2), fine.m
     iteration = _ROUNDING + 3 * fine.iteration_error

@@ -112,10 +112,7 @@ class Integrals:
         right = np.ones((total, total))
         if entry.right is not None:
             right = np.vstack([padded(self.history.full_factors[entry.right], total), self.right(entry.right)])
-        full = {
-            head: np.vstack([padded(table, total), self.panel.kernels[head]])
-            for head, table in self.history.full.items()
-        }
+        full = {head: np.vstack([padded(table, total), self.panel.kernels[head]]) for head, table in self.history.full.items()}
         integrals = self._integration_matrix()
         out = np.empty(left.shape)
         for i in range(len(left)):

@@ -203,9 +203,7 @@ class March:
             if equation.differential:
                 before = history.last_row[head] if head in panel.kernels else history.functions[head][-1:]
                 joined = np.vstack([before, values[:, : len(before)]])
-                tail = max(
-                    _tail(joined, whole), _tail(values[:, len(before) :], inner) if head in panel.kernels else 0.0
-                )
+                tail = max(_tail(joined, whole), _tail(values[:, len(before) :], inner) if head in panel.kernels else 0.0)
             else:
                 tail = _tail(values, inner)
             worst = max(worst, tail / panel.sizes[head])
@@ -234,11 +232,7 @@ class March:
 
     def curves(self) -> dict[str, Array]:
         """Return the one-time functions and the observables on the rows' grid."""
-        declared = {
-            equation.name: self._functions[equation.name]
-            for equation in self.plan.functions
-            if not equation.hidden
-        }
+        declared = {equation.name: self._functions[equation.name] for equation in self.plan.functions if not equation.hidden}
         return {name: np.concatenate(parts) for name, parts in {**declared, **self._observables}.items()}
 
     def as_guide(self) -> Guide:

@@ -101,9 +101,7 @@ class Merger:
         elsewhere = np.r_[: part.start + 1, part.stop : len(before["nodes"])]
         expected = {h: v[elsewhere] if h in history.heads else v for h, v in self._probed.items()}
         elsewhere[part.start + 1 :] -= self.m
-        effect = self._effect(
-            history, expected, {h: v[elsewhere] if h in history.heads else v for h, v in probed.items()}
-        )
+        effect = self._effect(history, expected, {h: v[elsewhere] if h in history.heads else v for h, v in probed.items()})
         if effect > _EFFECT * self.tolerance:
             history.__dict__.update(before)
             return False
@@ -133,11 +131,7 @@ class Merger:
     def _effect(self, history: History, expected: dict[str, Array], probed: dict[str, Array]) -> float:
         """Return the largest change of what is evaluated at the present, relative to its size."""
         step = history.row_edges[-1] - history.row_edges[-2]
-        slopes = {
-            equation.name
-            for equation in (*history.plan.kernels, *history.plan.functions)
-            if equation.differential
-        }
+        slopes = {equation.name for equation in (*history.plan.kernels, *history.plan.functions) if equation.differential}
         worst = 0.0
         for head, values in probed.items():
             change = float(np.abs(values - expected[head]).max())

@@ -201,9 +201,7 @@ class Panel:
             case "rr":
                 return np.diagonal(self.kernels[name][:, self.past :])[:, None]
             case "cc":
-                return self._joined(name, history.diagonal[name], np.diagonal(self.kernels[name][:, self.past :]))[
-                    None, :
-                ]
+                return self._joined(name, history.diagonal[name], np.diagonal(self.kernels[name][:, self.past :]))[None, :]
             case "r0":
                 return self.kernels[name][:, :1]
             case "c0":

@@ -167,9 +167,7 @@ def _blow_up(march: March, reason: str) -> str:
     )
 
 
-def _refine(
-    compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy
-) -> tuple[Solution, Stop | None]:
+def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy) -> tuple[Solution, Stop | None]:
     """Solve on denser panels until the difference to the previous solution meets the tolerance."""
     ratio, panels, stalled = _LEAST_RATIO, [coarse.panels], 0
     best: Solution | None = None

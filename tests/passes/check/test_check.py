@@ -321,9 +321,7 @@ def test_all_problems_are_reported_at_once(tmp_path):
     with pytest.raises(ModelError) as caught:
         eqsolve.check(model)
     problems = caught.value.problems
-    assert [
-        line for line in (lines["g"], lines["mu"], lines["w"]) if f"m.py:{line}" not in str(problems)
-    ] == []
+    assert [line for line in (lines["g"], lines["mu"], lines["w"]) if f"m.py:{line}" not in str(problems)] == []
     assert len(problems) == 7
     assert str(caught.value).startswith("model `m` has 7 problems:\n  1. equation for `g`")
     assert all(problem in str(caught.value) for problem in problems)

@@ -35,8 +35,11 @@ def system():
 def test_who_reads_whom(system):
     made = explain(system)
     assert dict(made.unknowns) == {
-        "correlation": ("C",), "response": ("R",), "process": ("h", "x"), "driving process": ("z",),
-    }  # fmt: skip
+        "correlation": ("C",),
+        "response": ("R",),
+        "process": ("h", "x"),
+        "driving process": ("z",),
+    }
     assert made.blocks == (("x",), ("C",), ("R",), ("z",), ("h",))
     assert {item.unknown: item for item in made.reads} == {
         "x": Reads("x", (), (), ("x", "h")),
@@ -93,9 +96,7 @@ def test_every_model_can_be_explained(name):
         assert title in made.text()
         assert all(line in made.text() for line in lines)
     if isinstance(model, System):
-        assert sorted(n for block in made.blocks for n in block) == sorted(
-            head.name for head in model.unknowns
-        )
+        assert sorted(n for block in made.blocks for n in block) == sorted(head.name for head in model.unknowns)
         assert len(made.substitutions) == len(model.substitute)
 
 

@@ -70,8 +70,9 @@ def test_rows_and_columns_that_vanish_are_left_out() -> None:
     only_teacher = flow_of(tanh(f_star) - xi).dmft()
     assert not [name for name in only_teacher if name.startswith(("R_l", "Gamma_f_star_"))]
     assert "Gamma_f" not in only_teacher
-    one_field = flow_of(tanh(f), weights=[w], fields=[f], loss_gradient=[tanh(f)], gradients=[g],
-                        observables={"q": E(w**2)}).dmft()  # fmt: skip
+    one_field = flow_of(
+        tanh(f), weights=[w], fields=[f], loss_gradient=[tanh(f)], gradients=[g], observables={"q": E(w**2)}
+    ).dmft()
     assert [noise.name for noise in one_field.noises] == ["z_g", "z_f"]
     assert "R_l_f_star" not in one_field
 

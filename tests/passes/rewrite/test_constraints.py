@@ -156,8 +156,9 @@ def test_a_multiplier_has_one_definition() -> None:
 
 def test_constraints_beside_processes_are_refused() -> None:
     w = process("w")
-    model = System("paths", [Eq(w(t).diff(t), -w(t)), Eq(y(t).diff(t), -mu(t))], init={w: 1, y: 1},
-                   constraints={mu: Eq(y(t), 1)})  # fmt: skip
+    model = System(
+        "paths", [Eq(w(t).diff(t), -w(t)), Eq(y(t).diff(t), -mu(t))], init={w: 1, y: 1}, constraints={mu: Eq(y(t), 1)}
+    )
     with pytest.raises(UsageError, match="constraints beside processes"):
         eqsolve.solve(model, t_max=1)
 

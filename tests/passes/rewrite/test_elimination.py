@@ -21,8 +21,9 @@ def ordered(expr: Expr) -> Expr:
     """Return an expression with the times of symmetric kernels in one order."""
     turned = {
         value: value.head(*sorted(value.moments, key=str))
-        for value in expr.atoms(Value) if isinstance(value.head, Correlation)
-    }  # fmt: skip
+        for value in expr.atoms(Value)
+        if isinstance(value.head, Correlation)
+    }
     return expr.xreplace(turned)
 
 

@@ -177,9 +177,7 @@ def test_expectations_over_the_law_and_their_derivatives() -> None:
     assert value == pytest.approx(0.6820833186036759, rel=1e-12)
     assert error < 1e-13
     assert result.expect((x / (u + x)) ** 2, u=edge)[0] == pytest.approx(0.5, rel=1e-11)
-    near = [
-        eqsolve.solve("dln_fixed_point_min_norm", alpha=0.1 + k * 1e-5).expect(x / (u + x), u=edge)[0] for k in (-1, 1)
-    ]
+    near = [eqsolve.solve("dln_fixed_point_min_norm", alpha=0.1 + k * 1e-5).expect(x / (u + x), u=edge)[0] for k in (-1, 1)]
     slope = result.derivative(x / (u + x), "alpha", u=edge)
     assert slope == pytest.approx((near[1] - near[0]) / 2e-5, rel=1e-6)
     law = result.law("w")
@@ -265,9 +263,7 @@ def test_two_gaussians_against_mpmath() -> None:
     b = normal("b", variance=m_positive)
     model = FixedPoint("sum", eqs=[Eq(m_positive, E(tanh(a + b) ** 2))])
     value = float(eqsolve.solve(model)["m"])
-    direct = mpmath.quad(
-        lambda x: mpmath.tanh(mpmath.sqrt(1 + value) * x) ** 2 * mpmath.npdf(x), mpmath.linspace(-12, 12, 25)
-    )
+    direct = mpmath.quad(lambda x: mpmath.tanh(mpmath.sqrt(1 + value) * x) ** 2 * mpmath.npdf(x), mpmath.linspace(-12, 12, 25))
     assert value == pytest.approx(float(direct), rel=1e-13)
 
 

@@ -170,7 +170,8 @@ def test_many_digits_of_a_law_without_implicit_functions() -> None:
 def test_a_variable_with_two_directions_says_how_well_a_mean_is_known(caplog: pytest.LogCaptureFixture) -> None:
     law = eqsolve.solve("dln_fixed_point_min_norm", w_star="Normal(0,1)").law("w")
     assert law.expect(lambda w, w_star: (w - w_star) ** 2) == pytest.approx(
-        law.solution.values["C_w"], rel=1e-13  # type: ignore[attr-defined]
+        law.solution.values["C_w"],
+        rel=1e-13,  # type: ignore[attr-defined]
     )
     assert not caplog.messages
     law.expect(lambda w, w_star: np.abs(w - w_star))

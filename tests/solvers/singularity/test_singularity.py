@@ -98,9 +98,7 @@ def test_settings_reach_the_fixed_point_behind() -> None:
     from eqsolve.laplace import rightmost_singularity
 
     x = sqrt(w**2 + Rational(3, 10) ** 4)
-    direct = rightmost_singularity(
-        R - (p + R) / 2 * E(x / (p + R + x)), variable=p, unknown=R, laws={w: Normal(0, 1.2)}
-    )
+    direct = rightmost_singularity(R - (p + R) / 2 * E(x / (p + R + x)), variable=p, unknown=R, laws={w: Normal(0, 1.2)})
     assert float(found["gamma"]) == pytest.approx(direct.rate, rel=1e-12)
     assert found.law("w").var() == pytest.approx(1.2, rel=1e-12)
 
@@ -230,9 +228,12 @@ def test_a_declared_transform_may_be_explicit(form, a) -> None:
 def test_a_region_is_searched_as_the_message_advises() -> None:
     p, R = unknown("p R")
     far = Singularity(
-        "far", transform=Eq(R, 1 / (p + 1) + 1 / ((p + Rational(1, 2)) ** 2 + 10**8)), variable=p, unknown=R,
+        "far",
+        transform=Eq(R, 1 / (p + 1) + 1 / ((p + Rational(1, 2)) ** 2 + 10**8)),
+        variable=p,
+        unknown=R,
         observables={"gamma": -p},
-    )  # fmt: skip
+    )
     near = eqsolve.solve(far, region=(-3, 5))
     assert float(near["gamma"]) == pytest.approx(1, abs=1e-12)
     wide = eqsolve.solve(far, region=(-3, 2e4))
@@ -279,8 +280,9 @@ def test_an_unbounded_law_of_a_solved_fixed_point_has_no_finite_rate() -> None:
     p, R = unknown("p R")
     w = random("w")
     h = Eq(R, E(1 / (p + w - R / 4)))
-    model = Singularity("unbounded", transform=h, variable=p, unknown=R, law_of="dln_fixed_point_min_norm",
-                        observables={"gamma": -p})  # fmt: skip
+    model = Singularity(
+        "unbounded", transform=h, variable=p, unknown=R, law_of="dln_fixed_point_min_norm", observables={"gamma": -p}
+    )
     with pytest.raises(eqsolve.SolverError, match=r"`unbounded`: equation for `R` .*no finite rate: over the support of `w`"):
         eqsolve.solve(model)
     from eqsolve.laplace import rightmost_singularity

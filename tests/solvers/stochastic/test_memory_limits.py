@@ -12,8 +12,9 @@ from eqsolve.solvers.stochastic import paths as stochastic_paths
 def shrink(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     """Make the machine believe that it has so many bytes of memory."""
     known = os.sysconf
-    monkeypatch.setattr(os, "sysconf", lambda name: 1 if name == "SC_PAGE_SIZE" else
-                        int(size) if name == "SC_PHYS_PAGES" else known(name))  # fmt: skip
+    monkeypatch.setattr(
+        os, "sysconf", lambda name: 1 if name == "SC_PAGE_SIZE" else int(size) if name == "SC_PHYS_PAGES" else known(name)
+    )
 
 
 def test_paths_that_do_not_fit_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,8 +132,9 @@ def test_rich_phase_is_the_network_in_shifted_time() -> None:
 @pytest.mark.slow
 def test_long_time_with_weight_decay() -> None:
     """Soft thresholds settle algebraically: at t = 1000 within 2e-3 of the fixed point (i), 1e-3 of it the tolerance."""
-    res = eqsolve.solve("dln", t_max=1000, alpha=1, delta=0.5, lam=0.1, sigma2=0.01, rtol=3e-3,
-                        observables=["E_train", "E_test", "loss"])  # fmt: skip
+    res = eqsolve.solve(
+        "dln", t_max=1000, alpha=1, delta=0.5, lam=0.1, sigma2=0.01, rtol=3e-3, observables=["E_train", "E_test", "loss"]
+    )
     assert abs(res.at([1000.0])["E_test"].values[0] / 0.0291640524 - 1) <= 2e-3
 
 
@@ -274,9 +275,12 @@ def test_the_discrete_system_is_solved_exactly() -> None:
     """x ← x + η(−x + a), a ~ GP(cos(t − t')): the variance of the recursion, not of the differential equation."""
     eta, count = 0.5, 12
     model = System(
-        "relaxing", eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(C(t, tp), E(x(t) * x(tp)))], laws={a: GP(cos(t - tp))},
-        init={x: 0}, observables={"variance": C(t, t)},
-    )  # fmt: skip
+        "relaxing",
+        eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(C(t, tp), E(x(t) * x(tp)))],
+        laws={a: GP(cos(t - tp))},
+        init={x: 0},
+        observables={"variance": C(t, t)},
+    )
     result = eqsolve.solve(model, t_max=eta * count, step=eta)
     moments = eta * np.arange(count + 1)
     weights = np.zeros((count + 1, count + 1))
@@ -300,9 +304,12 @@ def test_gradient_descent_of_a_network_is_not_its_flow() -> None:
 def test_law_of_a_process() -> None:
     """x(t) of a process driven by a Gaussian with known variance is normal; the kept paths say so."""
     model = System(
-        "relaxing", eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(C(t, tp), E(x(t) * x(tp)))], laws={a: GP(cos(t - tp))},
-        init={x: 1}, observables={"variance": C(t, t), "size": E(abs(x(t)))},
-    )  # fmt: skip
+        "relaxing",
+        eqs=[Eq(x(t).diff(t), -x(t) + a(t)), Eq(C(t, tp), E(x(t) * x(tp)))],
+        laws={a: GP(cos(t - tp))},
+        init={x: 1},
+        observables={"variance": C(t, t), "size": E(abs(x(t)))},
+    )
     result = eqsolve.solve(model, t_max=3, rtol=1e-3)
     law = result.law("x", 2.0)
     by_cos, by_sin = relaxed(np.array([2.0]))
