@@ -129,17 +129,13 @@ def twist_modes(strengths: Array, seed: int) -> tuple[Array, Array]:
 
 
 @functools.lru_cache(maxsize=128)
-def _rule(order: int, accuracy: float, shift: float = 0.0) -> tuple[Array, Array]:
-    """Return a rule for a standard normal: Gauss–Hermite, or evenly spaced points, better where integrands bend.
-
-    ``shift`` moves evenly spaced points by a part of their spacing.
-    """
+def _rule(order: int, accuracy: float) -> tuple[Array, Array]:
+    """Return a rule for a standard normal: Gauss–Hermite, or evenly spaced points, better where integrands bend."""
     from scipy.special import roots_hermitenorm
 
     if order >= _EVEN:
         reach = np.sqrt(-2 * np.log(1e-3 * accuracy))
         nodes = np.linspace(-reach, reach, order)
-        nodes = nodes + shift * (nodes[1] - nodes[0])
         weights = np.exp(-(nodes**2) / 2)
         return nodes, weights / weights.sum()
     nodes, weights = roots_hermitenorm(order)
@@ -257,14 +253,13 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
             entry: amount - amounts.get((*entry[:mode], entry[mode] + 1, *entry[mode + 1 :]), 0)
             for entry, amount in amounts.items()
         }
-    shift = float(np.random.default_rng(level.twist).uniform(0.2, 0.8)) if level.twist else 0.0
     points, weights = [], []
     for entry, amount in amounts.items():
         if amount == 0:
             continue
-        along = _ALONG[entry[0]] + (1 if level.twist and entry[0] else 0)
+        along = _ALONG[entry[0]] + (1 + level.twist % 3 if level.twist and entry[0] else 0)
         counts = [along, *(2 * number + 1 + (level.twist % 2 if number else 0) for number in entry[1:])]
-        rules = [_rule(count, level.accuracy, shift if mode == 0 else 0.0) for mode, count in enumerate(counts)]
+        rules = [_rule(count, level.accuracy) for count in counts]
         mesh = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij") if rules else []
         product = np.ones(1)
         for _, mass in rules:

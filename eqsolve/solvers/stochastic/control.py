@@ -22,8 +22,8 @@ class Control:
         Of refinement, at most.
     share
         Of the tolerance, for panels, and for points.
-    stop
-        Of the tolerance: what the iteration may leave.
+    stop, rough
+        Of the tolerance: what the iteration may leave, and what it may leave while panels are chosen.
     settled
         Of the tolerance: where the iteration leaves more, refining panels and points is of no use.
     paths_to
@@ -54,16 +54,18 @@ class Control:
     rounds: int = 8
     share: float = 0.45
     stop: float = 1e-2
+    rough: float = 5e-2
     settled: float = 0.3
     paths_to: float = 1e-3
     few: float = 10.0
     matters: float = 0.3
-    hope: float = 0.3
+    hope: float = 0.1
     negligible: float = 0.1
     checks: int = 2
+    most_checks: int = 8
     other: float = 1.1
-    dearest: float = 6.0
-    cheap: float = 3e10
+    dearest: float = 10.0
+    cheap: float = 1e8
     highest: int = 8
     kept: int = 4096
     sample: int = 1024

@@ -208,13 +208,13 @@ def iterate(
         remains = left * min(1.0, max(left / last, 0.2)) if 0 < last < np.inf else left
         good, means = before, unpack(engine, vector, made)
         engine.work.notify(float(grid.nodes[-1]), count, left)
-        if left <= tolerance and not anew:
+        if remains <= tolerance and not anew:
             break
         if anew:
             averages = None
     else:
-        if left > 10 * tolerance:
-            logger.info("the iteration left %.2g after %d sweeps (asked for %.2g)", left, how.most, tolerance)
+        if remains > 10 * tolerance:
+            logger.info("the iteration left %.2g after %d sweeps (asked for %.2g)", remains, how.most, tolerance)
     assert secants is not None
     secants.interrupt()
     return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting)

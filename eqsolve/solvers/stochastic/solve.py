@@ -42,7 +42,7 @@ from eqsolve.solvers.stochastic.iterate import Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
 from eqsolve.solvers.stochastic.package import package
-from eqsolve.solvers.stochastic.probing import other_points, probe
+from eqsolve.solvers.stochastic.probing import other_points
 from eqsolve.solvers.stochastic.sweep import (
     Design,
     Engine,
@@ -118,7 +118,7 @@ class _Solve:
         self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
         self.judge = Judge(engine, options)
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
-        self.tolerance = control.stop * options.rtol
+        self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.moved: list[Means] = []  # what the last check's points ask for
         self.best: tuple[Solved, Errors, str] | None = None
@@ -157,7 +157,7 @@ class _Solve:
         self._keep(begun, None, "after the start")
         self.stage = "panels"
         shapes = variation(begun.averages)
-        solved = iterate(engine, begun.grid, begun.means, Design(few, None, shapes), self.tolerance)
+        solved = iterate(engine, begun.grid, begun.means, Design(few, None, shapes), self.rough)
         by_panels = self.judge.nothing(solved)
         if options.step is None:
             solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))
@@ -254,103 +254,79 @@ class _Solve:
         means = transfer(solved.means, engine.responses, solved.grid, grid)
         shapes = move_shapes(design.shapes, solved.grid, grid)
         try:
-            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.tolerance, solved.how)
+            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, solved.how)
         except SolverError:
             begun = self._start(grid, make_level(1e-2, self.options.seed))
             shapes = variation(begun.averages)
-            made = iterate(engine, grid, begun.means, Design(design.level, solved.layouts, shapes), self.tolerance)
+            made = iterate(engine, grid, begun.means, Design(design.level, solved.layouts, shapes), self.rough)
         return made, shapes
 
     # --- points -------------------------------------------------------------------------------------------------------
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
-        """Probe more points in every way there is, take those that matter, until other points find the error small enough.
+        """Move a solution from one set of points to the next, finer one until it stays where it is.
 
-        Returned are the solution, the error of its panels, and that of its points.
+        Returned are the solution, the error of its panels, and that of its points. Sets share nothing: other modes, other
+        rules, another sample. Where they move the solution far, it is iterated again with as many points.
         """
-        engine, judge, control = self.engine, self.judge, self.control
-        design = Design(level, None, variation(solved.averages))
-        for number in range(1, control.rounds + 1):
-            curves = judge.curves(solved)
-            by_time = judge.worst(curves, by_panels)
+        judge, control = self.judge, self.control
+        if not self._ways(solved):  # every mean is exact
+            return solved, by_panels, judge.nothing(solved)
+        design, again = Design(level, None, variation(solved.averages)), True
+        begun, final, finer = solved, solved, design
+        curves = judge.curves(begun)
+        errors = {name: np.abs(values) for name, values in curves.all.items()}  # nothing is known yet
+        self.moved, moved, by_points = [], judge.nothing(solved), 0.0
+        for number in range(1, control.most_checks + 1):
             try:
-                final, known, effects = self._probed(solved, curves, design)
-            except SolverError as reason:  # far from a solution: nothing is known about it
-                logger.info("more points cannot be tried: %s", reason)
-                return solved, by_panels, {name: np.abs(values) for name, values in curves.all.items()}
-            self._keep(solved, _sum(known, by_panels), f"with {solved.paths} paths")
-            exact = len(effects) == 1  # no way to have more points: every mean is exact
-            errors, by_points = (judge.nothing(solved), 0.0) if exact else (known, control.hope * max(effects.values()))
-            if not exact and (by_points + by_time <= 1.0 or number == control.rounds):
-                errors, by_points = self._check(final, design, effects)
-                if by_points + by_time > 1.0 and max(effects.values()) < by_points:  # the other points may be worse
-                    errors, by_points = self._check(final, design, dict.fromkeys(effects, 1.0))
-            text = ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items())
-            logger.info("points: %d paths, error %.2g of the tolerance (%s)", solved.paths, by_points, text)
-            if by_points + by_time <= 1.0 or number == control.rounds or exact:
-                break
-            if self._unsettled(solved):
-                break
-            design = Design(self._refined(design.level, effects), None, variation(solved.averages))
-            try:
-                solved = iterate(engine, solved.grid, final.means, design, self.tolerance, solved.how)
-                if self.options.step is None and number == 1 and max(list(effects.values())[1:]) > control.few:
-                    by_panels = self._check_panels(solved, design)
-                    curves = judge.curves(solved)
-                    if judge.worst(curves, by_panels) > control.share:
-                        ratios = self._ratios(curves, by_panels, solved)
-                        solved, by_panels = self._settle_panels(solved, design, ratios)
-                    design = replace(design, shapes=variation(solved.averages))
+                finer = self._finer(begun, finer, number, 2 * by_points)
+                means = other_points(self.engine, final, finer)
             except SolverError as reason:
                 logger.info("more points cannot be had: %s", reason)
                 break
+            last, final = final, replace(final, means=means, kernels=self.engine.kernels(final.grid, means))
+            curves = judge.curves(final)
+            before, moved = moved, judge.change(curves, final.grid, last.means)
+            far = judge.worst(curves, judge.change(curves, final.grid, begun.means))
+            if far > control.few and again and not self._unsettled(begun):
+                again, design = False, Design(replace(finer.level, twist=0), None, design.shapes)
+                begun, by_panels, design = self._again(final, design, by_panels)
+                final, finer, self.moved, moved = begun, design, [], judge.nothing(begun)
+                continue
+            self.moved = [*self.moved[-1:], means]
+            errors = judge.spread(curves, [moved, {name: control.hope * change for name, change in before.items()}])
+            by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
+            logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
+                        begun.paths, by_points, self._count(final, finer))
+            self._keep(final, _sum(errors, by_panels), f"with {begun.paths} paths")
+            if number >= control.checks and by_points + by_time <= 1.0:
+                break
         return final, by_panels, errors
 
-    def _probed(self, solved: Solved, curves: Curves, design: Design) -> tuple[Solved, Errors, dict[str, float]]:
-        """Return a solution with the changes that more points make, these changes added up, and each in tolerances."""
-        same = sweep(self.engine, solved.grid, solved.means, design)
-        means, total, effects = dict(solved.means), self.judge.nothing(solved), {}
-        for way in ("choice", *self._ways(solved)):
-            step = probe(self.engine, solved, same, design, way)
-            means = {name: value + step[name] for name, value in means.items()}
-            changed = self.judge.change(curves, solved.grid, {name: solved.means[name] + step[name] for name in means})
-            effects[way] = self.judge.worst(curves, changed)
-            total = _sum(total, changed)
-        return replace(solved, means=means, kernels=self.engine.kernels(solved.grid, means)), total, effects
+    def _again(self, final: Solved, design: Design, by_panels: Errors) -> tuple[Solved, Errors, Design]:
+        """Return a solution iterated with more points, its panels looked at again, and their error."""
+        solved = iterate(self.engine, final.grid, final.means, design, self.tolerance, final.how)
+        design = replace(design, shapes=variation(solved.averages))
+        if self.options.step is None:
+            by_panels, curves = self._check_panels(solved, design), self.judge.curves(solved)
+            if self.judge.worst(curves, by_panels) > self.control.share:
+                solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
+                design = replace(design, shapes=variation(solved.averages))
+        return solved, by_panels, design
 
-    def _check(self, final: Solved, design: Design, effects: dict[str, float]) -> tuple[Errors, float]:
-        """Return how far a solution moves under points that share nothing with those that gave it, and that in tolerances.
+    def _finer(self, solved: Solved, last: Design, number: int, over: float) -> Design:
+        """Return the next set of points: finer than the last one in every way there is, as far as it is not too dear."""
+        most = max(self.control.dearest * self._count(solved, last), self.control.cheap / solved.grid.size**3)
+        level = replace(last.level, twist=number)
+        for way in self._ways(solved):
+            if (way == "sharp" and number % 3 != 2) or (way == "modes" and number == 2):
+                continue
+            more = refine(level, way, max(over, 4.5) if way == "modes" and number > 2 else None)
+            if self._count(solved, replace(last, level=more)) <= most:
+                level = more
+        return replace(last, level=level)
 
-        There are more of these in the ways that had an effect, as long as they are not too dear.
-        """
-        finer = design.level
-        most = max(self.control.dearest * final.paths, self.control.cheap / final.grid.size**3)
-        ways = sorted((way for way in effects if way != "choice"), key=lambda way: -effects[way])
-        for last, way in enumerate((*ways, "constants")):  # rules of constants that converge slowly err alike: many more there
-            if last == len(ways) or effects[way] > self.control.negligible:
-                more = refine(finer, way)
-                wanted = replace(design, level=replace(more, twist=1))
-                if count_paths(self.engine, final.kernels, wanted) <= most:
-                    finer = more
-        for level in (finer, design.level):
-            try:
-                twists = range(1, self.control.checks + 1)
-                self.moved = [other_points(self.engine, final, replace(design, level=replace(level, twist=k))) for k in twists]
-                break
-            except MemoryLimitError:
-                if level is design.level:
-                    raise
-        curves = self.judge.curves(final)
-        errors = self.judge.spread(curves, [self.judge.change(curves, final.grid, means) for means in self.moved])
-        return errors, self.judge.worst(curves, errors)
-
-    def _refined(self, level: Level, effects: dict[str, float]) -> Level:
-        """Return a level with more points in the ways that matter."""
-        choice, ways = effects["choice"], {way: effect for way, effect in effects.items() if way != "choice"}
-        largest = max(ways.values())
-        for way, effect in ways.items():
-            if effect > self.control.matters * largest or (way == "modes" and choice > largest):
-                level = refine(level, way, effect)
-        return level
+    def _count(self, solved: Solved, design: Design) -> int:
+        return count_paths(self.engine, solved.kernels, design)
 
     def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
         """Return all errors: of panels, of points, and of what the iteration left."""
