@@ -33,11 +33,14 @@ class Control:
     matters
         Of the largest effect: ways to have more points that have less are left.
     hope
-        Of the change under more points: what may be left when they are taken in; other points then tell.
+        Of the move before the last: what may be left of it when the solution was moved once more.
     negligible
-        Of the tolerance: a way to have more points that changes less is not needed to check the rest.
-    checks, other
-        Sets of other points, and nodes on the panels that check others, relative to these.
+        Of the tolerance: a way to have more points that changes less is left out of the next sets.
+    checks, hopeless
+        Sets of other points that move a solution, at most, before it is iterated again with more points of its own; at once
+        where a set moves it by so many tolerances.
+    other
+        Nodes on the panels that check others, relative to these.
     dearest, cheap
         Paths of a set of other points, relative to those of the solution, at most; unless paths × nodes³ is cheap.
     highest
@@ -61,8 +64,8 @@ class Control:
     matters: float = 0.3
     hope: float = 0.1
     negligible: float = 0.1
-    checks: int = 2
-    most_checks: int = 8
+    checks: int = 5
+    hopeless: float = 30.0
     other: float = 1.1
     dearest: float = 10.0
     cheap: float = 1e8

@@ -26,7 +26,7 @@ from eqsolve.solvers.stochastic.modes import Drawn
 
 Operators = Mapping[tuple[int, int], Array]
 
-__all__ = ["Actions", "Paths", "act", "follow"]
+__all__ = ["Actions", "Paths", "act", "block_inverses", "follow"]
 
 _CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
 _CONTRACTION = 0.3  # the least that each of them has to reach
@@ -196,7 +196,7 @@ def _correct(paths: Paths, base: Array, guess: Array, accuracy: float) -> bool:
         for (unknown, signal), matrix in operators.items():
             residual[unknown] += matrix @ signals[signal]
         if inverses is None:
-            first, inverses = slopes, _block_inverses(operators, grid.blocks, slopes)
+            first, inverses = slopes, block_inverses(operators, grid.blocks, slopes)
         step = _substitute(operators, grid.blocks, inverses, first, residual)
         change = float((np.abs(step) / (scale + np.abs(unknowns))).max())
         if not change < _CONTRACTION * last:  # not finite, or not falling
@@ -213,7 +213,7 @@ def _correct(paths: Paths, base: Array, guess: Array, accuracy: float) -> bool:
     return True
 
 
-def _block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array) -> list[Array]:
+def block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array) -> list[Array]:
     """Return the inverses of 1 − O diag(slopes) within the blocks, each (rows, columns, paths); equal sizes together."""
     count, paths = slopes.shape[1], slopes.shape[3]
     made: list[Array] = []

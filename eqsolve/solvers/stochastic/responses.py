@@ -13,14 +13,14 @@ import numpy as np
 
 from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.numerics.arrays import Array
-from eqsolve.solvers.stochastic.paths import Paths
+from eqsolve.solvers.stochastic.paths import Paths, block_inverses
 
 __all__ = ["respond", "vary"]
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
 _LOOK = 100  # paths looked at to choose modes
 _LEAST = 0.03  # of the largest size of a target: smaller ones count as this
-_CHUNK = 800_000  # numbers held at once for the responses
+_CHUNK = 300_000  # numbers held at once for the responses
 
 
 def respond(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> tuple[dict[str, Array], list[Array]]:
@@ -48,14 +48,14 @@ def respond(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> tuple[dict[s
                     left.append(weighted * factors[1][:, part])
                     sums.append(total)
                 else:
-                    total += np.einsum("iq,qij,jq->ij", weighted, tangents[:, unknown], factors[1][:, part])
+                    total += np.einsum("iq,iqj,jq->ij", weighted, tangents[unknown], factors[1][:, part])
             for target, reaction in enumerate(reactions):
                 slope = slopes[target][unknown]
                 if slope.strides != (0, 0) or slope.flat[0] != 0:
                     left.append(slope[:, part] * weights[part])
                     sums.append(reaction)
-            if left:  # Σ_q left[k](i, q) tangents(q, i, j) for all k at once
-                averages = np.matmul(np.stack(left, axis=1), tangents[:, unknown].transpose(1, 0, 2))
+            if left:  # Σ_q left[k](i, q) tangents(i, q, j) for all k at once
+                averages = np.matmul(np.stack(left, axis=1), tangents[unknown])
                 for place, total in enumerate(sums):
                     total += averages[:, place]
     made = {}
@@ -88,14 +88,14 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
             scale = np.sqrt((value**2) @ mass) / (1.0 if target in acting else _ASIDE)
             if not scale.any():
                 continue
-            rows = np.zeros((len(some), size, len(group.noises) * size))
+            rows = np.zeros((size, len(some), len(group.noises) * size))
             for noise, (slopes, own) in changes.items():
                 part = rows[:, :, group.rows(noise)]
                 for unknown, slope in enumerate(slopes[target]):
-                    part += slope[:, some].T[:, :, None] * tangents[noise][:, unknown]
-                part[:, np.arange(size), np.arange(size)] += own[target][:, some].T
-            rows -= np.tensordot(mass, rows, 1)
-            rows *= np.sqrt(mass)[:, None, None] / np.maximum(scale, _LEAST * scale.max())[:, None]
+                    part += slope[:, some][:, :, None] * tangents[noise][unknown]
+                part[np.arange(size), :, np.arange(size)] += own[target][:, some]
+            rows -= (mass @ rows)[:, None]
+            rows *= np.sqrt(mass)[:, None] / np.maximum(scale, _LEAST * scale.max())[:, None, None]
             flat = rows.reshape(-1, rows.shape[2])
             total += flat.T @ flat
         made.append(total)
@@ -142,21 +142,21 @@ def _instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: l
 
 
 def _tangents(paths: Paths, source: Array, by_noise: Array | None, part: Any) -> Array:
-    """Solve the linearised path equations; returns (path, unknown, node, node of the noise).
+    """Solve the linearised path equations; returns (unknown, node, path, node of the noise).
 
-    The blocks are halved again and again: what the first half does to the second is one large matrix product.
+    The blocks are halved again and again: what the first half does to the second is one large matrix product over all paths.
     """
     operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
-    slopes = np.ascontiguousarray(np.moveaxis(paths.slopes[..., part], -1, 0))
-    count, size, width = len(source), paths.shape[0], len(slopes)
-    made = np.empty((width, count, size, size))
-    made[:] = source
+    slopes = np.ascontiguousarray(paths.slopes[..., part])
+    count, size, width = len(source), paths.shape[0], slopes.shape[-1]
+    made = np.empty((count, size, width, size))
+    made[:] = source[:, :, None, :]
     if by_noise is not None:
-        direct = np.moveaxis(by_noise, -1, 0)
         for (unknown, signal), matrix in operators.items():
-            made[:, unknown] += matrix * direct[:, signal, None, :]
+            made[unknown] += matrix[:, None, :] * by_noise[signal].T
     acting = sorted({signal for _, signal in operators})
-    effects = {signal: np.zeros((width, size, size)) for signal in acting}
+    effects = {signal: np.empty((size, width, size)) for signal in acting}
+    inverses = block_inverses(operators, blocks, slopes)
 
     def solve(first: int, last: int) -> None:
         if last - first > 1:
@@ -164,24 +164,27 @@ def _tangents(paths: Paths, source: Array, by_noise: Array | None, part: Any) ->
             solve(first, middle)
             begin, end = blocks[first].start, blocks[middle].start
             rows = slice(end, blocks[last - 1].stop)
+            acted = {signal: effects[signal][begin:end, :, :end].reshape(end - begin, -1) for signal in acting}
             for (unknown, signal), matrix in operators.items():
-                made[:, unknown, rows, :end] += matrix[rows, begin:end] @ effects[signal][:, begin:end, :end]
+                made[unknown, rows, :, :end] += (matrix[rows, begin:end] @ acted[signal]).reshape(-1, width, end)
             solve(middle, last)
             return
         block = blocks[first]
         height, end = block.stop - block.start, block.stop
-        jacobian = np.zeros((width, count, height, count, height))
-        jacobian.reshape(width, count * height, count * height)[:] = np.eye(count * height)
-        for (unknown, signal), matrix in operators.items():
-            for other in range(count):
-                jacobian[:, unknown, :, other] -= matrix[block, block] * slopes[:, signal, other, None, block]
-        inverse = np.linalg.inv(jacobian.reshape(width, count * height, count * height))
-        right = made[:, :, block, :end].reshape(width, count * height, end)
-        solved = (inverse @ right).reshape(width, count, height, end)
-        made[:, :, block, :end] = solved
+        right = made[:, block, :, :end].reshape(count * height, width, end)
+        solved = (inverses[first].transpose(2, 0, 1) @ right.transpose(1, 0, 2)).transpose(1, 0, 2)
+        made[:, block, :, :end] = solved.reshape(count, height, width, end)
         for signal in acting:
-            for other in range(count):
-                effects[signal][:, block, :end] += slopes[:, signal, other, block, None] * solved[:, other]
+            effects[signal][block, :, :end] = _weighted(slopes[signal, :, block], made[:, block, :, :end])
+            effects[signal][block, :, end:] = 0.0
 
     solve(0, len(blocks))
     return made
+
+
+def _weighted(slopes: Array, changes: Array) -> Array:
+    """Return Σ over unknowns of slope × change, for every path and node."""
+    total = slopes[0][:, :, None] * changes[0]
+    for slope, change in zip(slopes[1:], changes[1:], strict=True):
+        total += slope[:, :, None] * change
+    return total

@@ -2,12 +2,12 @@
 
 First the panels: with few points, grids of growing density are compared until the change, divided by what the order
 promises, is small enough; then with panels of another order, whose difference is the error. Then the points, on that grid:
-each way to have more of them (along the leading mode, in further modes, in random constants, in a sample) is probed by one
-sweep, and the change it makes is carried to the solution by the mean responses; a way that matters is taken and the rest is
-left. The result has the probed changes in it. Its error: two sets of points that share nothing with those that gave the
-solution (modes of all noises turned against each other at random, other rules, another sample) are swept at the solution,
-and how far that moves it is the error of the points. Averages of functions with a kink are taken over samples of paths at
-the end, and their error from the spread of independent samples.
+sets of finer points that share nothing with those before (modes of all noises turned against each other at random, other
+rules, another sample) are swept one after the other, each at the solution that the last one left, and what it changes is
+carried to the solution by the mean responses. How far the last set moved the solution is the error of the points. When it
+does not stay where it is after some sets, each way to have more points (along the leading mode, in further modes, in random
+constants, in a sample) is probed by one sweep, and the solution is iterated with more in those that matter. Averages of
+functions with a kink are taken over samples of paths at the end, and their error from the spread of independent samples.
 
 Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels' length (Radau IIA with
 m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.
@@ -42,7 +42,7 @@ from eqsolve.solvers.stochastic.iterate import Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
 from eqsolve.solvers.stochastic.package import package
-from eqsolve.solvers.stochastic.probing import other_points
+from eqsolve.solvers.stochastic.probing import other_points, probe
 from eqsolve.solvers.stochastic.sweep import (
     Design,
     Engine,
@@ -265,68 +265,98 @@ class _Solve:
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
-        Returned are the solution, the error of its panels, and that of its points. Sets share nothing: other modes, other
-        rules, another sample. Where they move the solution far, it is iterated again with as many points.
+        Returned are the solution, the error of its panels, and that of its points. When it does not stay, every way to have
+        more points is probed, and it is iterated again with more in those that matter.
         """
         judge, control = self.judge, self.control
-        if not self._ways(solved):  # every mean is exact
+        ways = self._ways(solved)
+        if not ways:  # every mean is exact
             return solved, by_panels, judge.nothing(solved)
-        design, again = Design(level, None, variation(solved.averages)), True
-        begun, final, finer = solved, solved, design
-        curves = judge.curves(begun)
-        errors = {name: np.abs(values) for name, values in curves.all.items()}  # nothing is known yet
-        self.moved, moved, by_points = [], judge.nothing(solved), 0.0
-        for number in range(1, control.most_checks + 1):
+        design, matter = Design(level, None, variation(solved.averages)), frozenset(ways)
+        final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
+        for number in range(1, control.rounds + 1):
             try:
-                finer = self._finer(begun, finer, number, 2 * by_points)
-                means = other_points(self.engine, final, finer)
-            except SolverError as reason:
+                final, errors = self._moved(solved, design, matter, by_panels)
+                curves = judge.curves(final)
+                self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
+                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= 1.0 or self._unsettled(solved):
+                    break
+                if number == control.rounds:
+                    break
+                effects = self._effects(solved, design)
+                matter = frozenset(way for way in ways if effects[way] > control.negligible)
+                design = Design(self._refined(design.level, effects), None, variation(solved.averages))
+                solved = iterate(self.engine, solved.grid, final.means, design, self.tolerance, solved.how)
+                if self.options.step is None and number == 1 and max(effects[way] for way in ways) > control.few:
+                    by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
+                    if judge.worst(curves, by_panels) > control.share:
+                        solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
+                    design = replace(design, shapes=variation(solved.averages))
+            except SolverError as reason:  # too many points, or far from a solution
                 logger.info("more points cannot be had: %s", reason)
                 break
+        return final, by_panels, errors
+
+    def _moved(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> tuple[Solved, Errors]:
+        """Return a solution moved from set to set of finer points, and the error of its points.
+
+        The sets share nothing, neither modes nor rules nor samples. Each moves the solution that the last one left; the error
+        is how far the last one moved it, and not less than a part of the move before.
+        """
+        judge, control = self.judge, self.control
+        final, finer, moved = begun, design, judge.nothing(begun)
+        self.moved, errors = [], moved
+        for number in range(1, control.checks + 1):
+            finer = self._finer(begun, finer, ways, number)
+            means = other_points(self.engine, final, finer)
             last, final = final, replace(final, means=means, kernels=self.engine.kernels(final.grid, means))
             curves = judge.curves(final)
             before, moved = moved, judge.change(curves, final.grid, last.means)
-            far = judge.worst(curves, judge.change(curves, final.grid, begun.means))
-            if far > control.few and again and not self._unsettled(begun):
-                again, design = False, Design(replace(finer.level, twist=0), None, design.shapes)
-                begun, by_panels, design = self._again(final, design, by_panels)
-                final, finer, self.moved, moved = begun, design, [], judge.nothing(begun)
-                continue
             self.moved = [*self.moved[-1:], means]
             errors = judge.spread(curves, [moved, {name: control.hope * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
             logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
-                        begun.paths, by_points, self._count(final, finer))
-            self._keep(final, _sum(errors, by_panels), f"with {begun.paths} paths")
-            if number >= control.checks and by_points + by_time <= 1.0:
+                        begun.paths, by_points, self._count(final, finer))  # fmt: skip
+            if by_points > control.hopeless or (number > 1 and by_points + by_time <= 1.0):
                 break
-        return final, by_panels, errors
+        return final, errors
 
-    def _again(self, final: Solved, design: Design, by_panels: Errors) -> tuple[Solved, Errors, Design]:
-        """Return a solution iterated with more points, its panels looked at again, and their error."""
-        solved = iterate(self.engine, final.grid, final.means, design, self.tolerance, final.how)
-        design = replace(design, shapes=variation(solved.averages))
-        if self.options.step is None:
-            by_panels, curves = self._check_panels(solved, design), self.judge.curves(solved)
-            if self.judge.worst(curves, by_panels) > self.control.share:
-                solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
-                design = replace(design, shapes=variation(solved.averages))
-        return solved, by_panels, design
+    def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
+        """Return another set of points, finer in the ways given as far as it is not too dear.
 
-    def _finer(self, solved: Solved, last: Design, number: int, over: float) -> Design:
-        """Return the next set of points: finer than the last one in every way there is, as far as it is not too dear."""
-        most = max(self.control.dearest * self._count(solved, last), self.control.cheap / solved.grid.size**3)
+        The second is not finer in modes than the first, so that two of about the same size are compared.
+        """
+        most = max(self.control.dearest * solved.paths * (1 if number == 1 else 2), self.control.cheap / solved.grid.size**3)
         level = replace(last.level, twist=number)
-        for way in self._ways(solved):
-            if (way == "sharp" and number % 3 != 2) or (way == "modes" and number == 2):
+        for way in (*sorted(ways - {"constants"}), "constants"):  # rules of constants that converge slowly err alike
+            if (way == "sharp" and number != 2) or (way == "modes" and number == 2):
                 continue
-            more = refine(level, way, max(over, 4.5) if way == "modes" and number > 2 else None)
+            more = refine(level, way, 4.5 if way == "modes" and number > 2 else None)
             if self._count(solved, replace(last, level=more)) <= most:
                 level = more
         return replace(last, level=level)
 
     def _count(self, solved: Solved, design: Design) -> int:
         return count_paths(self.engine, solved.kernels, design)
+
+    def _effects(self, solved: Solved, design: Design) -> dict[str, float]:
+        """Return how far more points in each way move a solution, in tolerances."""
+        same, curves, effects = sweep(self.engine, solved.grid, solved.means, design), self.judge.curves(solved), {}
+        for way in ("choice", *self._ways(solved)):
+            step = probe(self.engine, solved, same, design, way)
+            moved = {name: value + step[name] for name, value in solved.means.items()}
+            effects[way] = self.judge.worst(curves, self.judge.change(curves, solved.grid, moved))
+        logger.info("more points: %s", ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))
+        return effects
+
+    def _refined(self, level: Level, effects: dict[str, float]) -> Level:
+        """Return a level with more points in the ways that matter."""
+        choice, ways = effects["choice"], {way: effect for way, effect in effects.items() if way != "choice"}
+        largest = max(ways.values())
+        for way, effect in ways.items():
+            if effect > self.control.matters * largest or (way == "modes" and choice > largest):
+                level = refine(level, way, effect)
+        return level
 
     def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
         """Return all errors: of panels, of points, and of what the iteration left."""
