@@ -206,7 +206,7 @@ def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) 
             weights = np.full(normals.shape[1], 1 / normals.shape[1])
         case _:
             normals, weights = _sparse(modes, layout, level)
-    order = 2 if layout.kind == "cubic" else level.constants + (1 if level.twist else 0)
+    order = 2 if layout.kind == "cubic" else level.constants + (1 + level.twist % 2 if level.twist else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])
     count = len(constants.weights)
     return Points(
