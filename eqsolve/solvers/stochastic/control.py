@@ -44,8 +44,15 @@ class Control:
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
     kept
         Paths, to look at laws.
-    sample, fair_sample, most_sample, sets
-        Paths to average kinks, in so many independent sets: at first, where the tolerance is out of reach, and most.
+    sets
+        Independent sets of points to average kinks.
+    sample, fair_sample, most_sample
+        Paths in each where they are sampled: at first, where the tolerance is out of reach, and most.
+    paths, fair_paths, most_paths
+        Paths in each, for every combination of atoms, where there are stand-ins for more; four times as many are what
+        these are fitted to.
+    points, fair_points, most_points
+        Points of stand-ins in each.
     """
 
     first: float = 1.5
@@ -66,7 +73,13 @@ class Control:
     cheap: float = 3e10
     highest: int = 8
     kept: int = 4096
+    sets: int = 4
     sample: int = 1024
     fair_sample: int = 4096
     most_sample: int = 16384
-    sets: int = 4
+    paths: int = 64
+    fair_paths: int = 128
+    most_paths: int = 512
+    points: int = 1024
+    fair_points: int = 2048
+    most_points: int = 32768
