@@ -21,6 +21,8 @@ _TABLE = (  # degree and coefficients of the primitive polynomial, first directi
     (5, 13, (1, 1, 1, 3, 11)),
 )  # fmt: skip
 DIMENSIONS = 1 + len(_TABLE)
+_BELOW, _DIAGONAL = np.tri(_BITS, k=-1, dtype=bool), np.eye(_BITS, dtype=int)
+_PLACES = 1 << (_BITS - 1 - np.arange(_BITS))  # what the digits stand for
 
 
 def sobol_normals(count: int, dimension: int, seed: int) -> Array:
@@ -33,10 +35,10 @@ def sobol_normals(count: int, dimension: int, seed: int) -> Array:
     rng = np.random.default_rng((seed, 3))
     bits = max(count - 1, 0).bit_length()
     made = np.empty((dimension, 1 << bits), dtype=np.int64)
-    directions = np.empty((dimension, _BITS), dtype=np.int64)
+    directions = np.empty((dimension, bits), dtype=np.int64)
     for axis in range(dimension):
         made[axis, 0] = rng.integers(1 << _BITS)
-        directions[axis] = _scramble(_digits(axis), rng)
+        directions[axis] = _scramble(_digits(axis)[:, :bits], rng)
     for bit in range(bits):
         half = 1 << bit
         made[:, half : 2 * half] = made[:, half - 1 :: -1] ^ directions[:, bit : bit + 1]
@@ -47,7 +49,7 @@ def sobol_normals(count: int, dimension: int, seed: int) -> Array:
 def _digits(axis: int) -> Array:
     """Return the binary digits of an axis' direction numbers, one column each."""
     values = np.array(_directions(axis))
-    return (values[None, :] >> (_BITS - 1 - np.arange(_BITS))[:, None]) & 1
+    return np.asarray((values[None, :] >> (_BITS - 1 - np.arange(_BITS))[:, None]) & 1, dtype=float)
 
 
 def _directions(axis: int) -> list[int]:
@@ -65,7 +67,6 @@ def _directions(axis: int) -> list[int]:
 
 
 def _scramble(digits: Array, rng: np.random.Generator) -> Array:
-    """Apply a random lower triangular matrix over the digits, its diagonal ones, to every direction number."""
-    matrix = np.tril(rng.integers(2, size=(_BITS, _BITS)), -1) + np.eye(_BITS, dtype=int)
-    mixed = (matrix @ digits) % 2
-    return np.asarray((1 << (_BITS - 1 - np.arange(_BITS))) @ mixed)
+    """Apply a random lower triangular matrix over the digits, its diagonal ones, to direction numbers."""
+    matrix = np.where(_BELOW, rng.integers(2, size=(_BITS, _BITS)), _DIAGONAL).astype(float)
+    return np.asarray(_PLACES @ ((matrix @ digits) % 2).astype(np.int64))

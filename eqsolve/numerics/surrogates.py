@@ -8,7 +8,6 @@ what is made of them stays tame in the tails.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,17 +124,14 @@ class Ridges:
 def fit_ridges(directions: Array, x: Array, values: Array, degree: int) -> Ridges:
     """Fit polynomials of the position along each row's direction to tables of values (table, row, point)."""
     y = directions @ x
-    reach = math.sqrt(float(np.mean(y**2))) + 1e-300
-    powers = np.stack(
-        [np.polynomial.chebyshev.chebval(y / (4 * reach), np.eye(degree + 1)[k]) for k in range(degree + 1)], axis=1
-    )
-    made = _solve(powers @ powers.swapaxes(1, 2), powers @ np.moveaxis(values, 0, 2))
-    to_powers = np.zeros((degree + 1, degree + 1))
+    reach = float(np.abs(y).max()) + 1e-300
+    basis = np.moveaxis(np.polynomial.chebyshev.chebvander(y / reach, degree), 2, 1)
+    made = _solve(basis @ basis.swapaxes(1, 2), basis @ np.moveaxis(values, 0, 2))
+    powers = np.zeros((degree + 1, degree + 1))
     for k in range(degree + 1):
-        entries = np.polynomial.chebyshev.cheb2poly(np.eye(degree + 1)[k])
-        to_powers[: len(entries), k] = entries
-    to_powers /= (4 * reach) ** np.arange(degree + 1)[:, None]
-    return Ridges(directions, np.moveaxis(to_powers @ made, 2, 0), *_range(values))
+        powers[: k + 1, k] = np.polynomial.chebyshev.cheb2poly([0.0] * k + [1.0])
+    powers /= reach ** np.arange(degree + 1)[:, None]
+    return Ridges(directions, np.moveaxis(powers @ made, 2, 0).copy(), *_range(values))
 
 
 def even_rule(count: int, shift: float, reach: float = 8.0) -> tuple[Array, Array]:

@@ -89,7 +89,7 @@ def average_kinks(
                 return known, max(judge.excess(curves, {name: known[name] + by_panels[name]}, name) for name in known)
 
             errors, worst = over({name: apart[name] + value for name, value in sets.spread().items()})
-            logger.info("kinks: %d sets of %s, error %.2g of the tolerance", control.sets, effort, worst)
+            logger.info("kinks: %d sets of %s, error %.2g of the tolerance", control.sets, _told(effort, samplers), worst)
             if worst <= 0.9:
                 break
             parts = {part: over(sets.spread(part))[1] for part in ("cheap", "rest")}
@@ -102,19 +102,28 @@ def average_kinks(
     return made, errors
 
 
-def _more(effort: _Effort, parts: Mapping[str, float], samplers: Sequence[Sampler | None], control: Control) -> _Effort:
-    """Return an effort that should do, given what the spreads of the parts are in tolerances; the same if none can."""
+def _told(effort: _Effort, samplers: Sequence[Sampler | None]) -> str:
+    if any(samplers):
+        return f"{effort.paths} paths and {effort.points} points of stand-ins"
+    return f"{effort.sample} paths"
 
-    def grown(now: int, over: float, fair: int, most: int) -> int:
-        needed = now * max(over / 0.5, 2.0)
+
+def _more(effort: _Effort, parts: Mapping[str, float], samplers: Sequence[Sampler | None], control: Control) -> _Effort:
+    """Return an effort that should do, given what the spreads of the parts are in tolerances; the same if none can.
+
+    Spreads of points fall nearly with their number; those of paths faster, as stand-ins are fitted to more of them.
+    """
+
+    def grown(now: int, over: float, fair: int, most: int, rate: float = 1.0) -> int:
+        needed = now * max((over / 0.5) ** (1 / rate), 2.0)
         limit = most if needed <= 4 * most else max(fair, now)
-        return min(max(limit, now), 2 ** math.ceil(math.log2(needed))) if over > 0.3 else now
+        return min(max(limit, now), 2 ** round(math.log2(needed))) if over > 0.3 else now
 
     sample, paths, points = effort.sample, effort.paths, effort.points
     if None in samplers:
         sample = grown(sample, parts["rest"], control.fair_sample, control.most_sample)
     if any(samplers):
-        paths = grown(paths, parts["rest"], control.fair_paths, control.most_paths)
+        paths = grown(paths, parts["rest"], control.fair_paths, control.most_paths, rate=2.0)
         points = grown(points, parts["cheap"], control.fair_points, control.most_points)
     return _Effort(sample, paths, points)
 
@@ -150,21 +159,16 @@ def _moved(
 ) -> Means:  # fmt: skip
     """Return how far averages move with the solution, under other points for the latter."""
     apart = {name: np.zeros(solved.grid.size) for name in bent}
-
-    def averages(kernels: Kernels) -> Means:
-        made: Means = {}
-        for item, sampler in zip(solved.averages, samplers, strict=True):
-            if sampler is None:
-                made |= _means(engine, kernels, item, bent, effort.sample, seed + 1)
-            else:
-                made |= sampler.at(kernels).average(sampler.draw(2 * effort.paths, seed + 1))
-        return made
-
-    if others:
-        first = averages(solved.kernels)
-        for means in others:
-            there = averages(engine.kernels(solved.grid, means))
-            apart = {name: np.maximum(apart[name], np.abs(there[name] - first[name])) for name in bent}
+    moved = [engine.kernels(solved.grid, means) for means in others]
+    for item, sampler in zip(solved.averages, samplers, strict=True):
+        if sampler is None:
+            every = [_means(engine, kernels, item, bent, effort.sample, seed + 1) for kernels in (solved.kernels, *moved)]
+        else:
+            batch = sampler.follow(sampler.draw(2 * effort.paths, seed + 1))
+            near = [sampler.at(kernels).follow(batch.x, batch.unknowns) for kernels in moved]
+            every = [sampler.average(entry) for entry in (batch, *near)]
+        for there in every[1:]:
+            apart |= {name: np.maximum(apart[name], np.abs(value - every[0][name])) for name, value in there.items()}
     return apart
 
 

@@ -78,12 +78,13 @@ def branches_of(laws: Sequence[Law]) -> list[Branch] | None:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Paths at some points (coordinate, point): what functions read of them, (argument, node, branch, point), and the functions.
+    """Paths at some points (coordinate, point), and what functions read of them (argument, node, branch, point).
 
-    ``values`` (node, branch, point) are known by the name of the mean.
+    ``values`` (node, branch, point) of the functions are known by the name of the mean; ``unknowns`` are the paths' own.
     """
 
     x: Array
+    unknowns: Array
     read: Array
     values: dict[str, Array]
 
@@ -127,8 +128,8 @@ class Sampler:
             made[name] = made[name] + branch.deviations[place] * x[row]
         return made
 
-    def follow(self, x: Array) -> Batch:
-        """Follow the paths of all branches at points."""
+    def follow(self, x: Array, before: Array | None = None) -> Batch:
+        """Follow the paths of all branches at points; ``before`` is a guess of the unknowns."""
         count, many = x.shape[1], len(self.branches)
         tables = [self.constants(x, branch) for branch in self.branches]
         points = Points(
@@ -138,24 +139,22 @@ class Sampler:
         )
         groups = [group for group in groups_of(self.covariances, self.kernels) if group.noises[0] in self.plan.noises]
         drawn = draw(self.plan, groups, replace(self.choice, points=points), aligned=self.aligned)
-        paths = follow(self.plan, self.kernels, act(self.plan, self.kernels), points, drawn, self.accuracy)
+        paths = follow(self.plan, self.kernels, act(self.plan, self.kernels), points, drawn, self.accuracy, before)
 
         def apart(values: Sequence[Array]) -> Array:
-            return np.reshape(
-                [np.broadcast_to(value, paths.shape) for value in values], (-1, len(paths.unknowns[0]), many, count)
-            )
+            return np.array([np.broadcast_to(value, paths.shape) for value in values]).reshape(-1, paths.shape[0], many, count)
 
         return Batch(
             x,
+            paths.unknowns,
             apart([paths.arguments[place] for place in self.places]),
             {mean.name: apart(paths.values(mean.factors)[:1])[0] for mean in self.wanted},
         )
 
-    def average(self, x: Array) -> Means:
-        """Return the means over the paths at points."""
-        values = self.follow(x).values
+    def average(self, batch: Batch) -> Means:
+        """Return the means over paths."""
         shares = np.array([branch.probability for branch in self.branches])
-        return {name: value.mean(axis=2) @ shares for name, value in values.items()}
+        return {name: value.mean(axis=2) @ shares for name, value in batch.values.items()}
 
     def evaluate(self, function: Any, branch: Branch, read: Array) -> Array:
         """Return a function's results (result, node, point) for given values (argument, node, point) of what it reads."""
