@@ -18,8 +18,8 @@ __all__ = ["Interpolant", "Ridges", "even_rule", "fit_ridges", "interpolate", "l
 
 _LENGTH = 20.0  # over which interpolants vary, in standard deviations of the coordinate with the largest effect
 _LEAST = 0.01  # effect of a coordinate, of the largest, at least
-_NUGGET = 1e-9  # on the diagonal of kernels, relative to them
-_SMALL = 1e-10  # on the diagonal of normal equations, relative to their mean diagonal
+_NUGGET = 1e-12  # on the diagonal of kernels, relative to them
+_SMALL = 1e-12  # on the diagonal of normal equations, relative to their mean diagonal
 _BLOCK = 1 << 16  # entries of a kernel at a time: those that stay near the processor
 _BEYOND = 0.1  # of the range of fitted values: how far a fit may leave it
 

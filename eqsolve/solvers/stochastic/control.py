@@ -53,6 +53,8 @@ class Control:
         these are fitted to.
     points, fair_points, most_points
         Points of stand-ins in each.
+    gain
+        Where stand-ins make the spread over paths smaller by less, paths are sampled instead.
     """
 
     first: float = 1.5
@@ -79,7 +81,8 @@ class Control:
     most_sample: int = 16384
     paths: int = 64
     fair_paths: int = 128
-    most_paths: int = 512
+    most_paths: int = 256
     points: int = 1024
     fair_points: int = 2048
-    most_points: int = 32768
+    most_points: int = 16384
+    gain: float = 3.0

@@ -22,7 +22,7 @@ from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge
 from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.modes import choose, draw, groups_of
 from eqsolve.solvers.stochastic.paths import act, follow
-from eqsolve.solvers.stochastic.stand_ins import Sampler, make_sampler, three_levels
+from eqsolve.solvers.stochastic.stand_ins import Sampler, Sets, make_sampler, three_levels
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 
 __all__ = ["average_kinks"]
@@ -37,25 +37,6 @@ class _Effort:
     sample: int
     paths: int
     points: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Sets:
-    """Averages of independent sets (set, node), by name: what needs no paths, and the rest."""
-
-    cheap: Means
-    rest: Means
-
-    def spread(self, part: str = "") -> Means:
-        """Return twice the standard error of the mean over the sets, of all or of one part."""
-        made = {}
-        for name, rest in self.rest.items():
-            values = {"cheap": self.cheap[name], "rest": rest, "": self.cheap[name] + rest}[part]
-            made[name] = 2 * values.std(axis=0, ddof=1) / math.sqrt(len(values))
-        return made
-
-    def means(self) -> Means:
-        return {name: (self.cheap[name] + rest).mean(axis=0) for name, rest in self.rest.items()}
 
 
 def average_kinks(
@@ -78,6 +59,9 @@ def average_kinks(
         apart = _moved(engine, solved, others, bent, samplers, effort, seed)
         while True:
             sets = _average(engine, solved, bent, samplers, effort, control.sets, seed)
+            if any(samplers) and not sets.is_finite():  # stand-ins leave where the functions have values
+                samplers = [None] * len(samplers)
+                continue
             means = solved.means | sets.means()
             made = replace(solved, means=means, kernels=engine.kernels(solved.grid, means))
             curves = judge.curves(made)
@@ -93,6 +77,10 @@ def average_kinks(
             if worst <= 0.9:
                 break
             parts = {part: over(sets.spread(part))[1] for part in ("cheap", "rest")}
+            if any(samplers) and parts["rest"] > parts["cheap"] and sets.gain() < control.gain:
+                logger.info("kinks: stand-ins for paths do not help; paths are sampled")
+                samplers = [None] * len(samplers)
+                continue
             more = _more(effort, parts, samplers, control)
             if more == effort:
                 break
@@ -115,7 +103,7 @@ def _more(effort: _Effort, parts: Mapping[str, float], samplers: Sequence[Sample
     """
 
     def grown(now: int, over: float, fair: int, most: int, rate: float = 1.0) -> int:
-        needed = now * max((over / 0.5) ** (1 / rate), 2.0)
+        needed = now * max((over / 0.6) ** (1 / rate), 2.0)
         limit = most if needed <= 4 * most else max(fair, now)
         return min(max(limit, now), 2 ** round(math.log2(needed))) if over > 0.3 else now
 
@@ -135,22 +123,21 @@ def _sampler(engine: Engine, kernels: Kernels, item: Averages, bent: list[str]) 
 
 def _average(
     engine: Engine, solved: Solved, bent: list[str], samplers: Sequence[Sampler | None], effort: _Effort, sets: int, seed: int
-) -> _Sets:
+) -> Sets:
     """Return the averages of all independent sets."""
-    cheap: Means = {}
-    rest: Means = {}
+    made = Sets({}, {}, {})
     for item, sampler in zip(solved.averages, samplers, strict=True):
         wanted = [mean.name for mean in item.paths.plan.means if mean.name in bent]
         if not wanted:
             continue
-        if sampler is None:
-            found = [_means(engine, solved.kernels, item, bent, effort.sample, seed + 1 + k) for k in range(sets)]
-            rest |= {name: np.array([entry[name] for entry in found]) for name in wanted}
-            cheap |= {name: np.zeros_like(rest[name]) for name in wanted}
+        if sampler is not None:
+            found = three_levels(sampler, effort.paths, effort.points, sets, seed)
         else:
-            one, other = three_levels(sampler, effort.paths, effort.points, sets, seed)
-            cheap, rest = cheap | one, rest | other
-    return _Sets(cheap, rest)
+            every = [_means(engine, solved.kernels, item, bent, effort.sample, seed + 1 + k) for k in range(sets)]
+            plain = {name: np.array([entry[name] for entry in every]) for name in wanted}
+            found = Sets({name: np.zeros_like(values) for name, values in plain.items()}, plain, plain)
+        made = Sets(made.cheap | found.cheap, made.rest | found.rest, made.plain | found.plain)
+    return made
 
 
 def _moved(
