@@ -105,7 +105,7 @@ def _more(effort: _Effort, parts: Mapping[str, float], samplers: Sequence[Sample
     def grown(now: int, over: float, fair: int, most: int, rate: float = 1.0) -> int:
         needed = now * max((over / 0.6) ** (1 / rate), 2.0)
         limit = most if needed <= 4 * most else max(fair, now)
-        return min(max(limit, now), 2 ** round(math.log2(needed))) if over > 0.3 else now
+        return min(max(limit, now), 2 ** int(math.log2(needed))) if over > 0.3 else now
 
     sample, paths, points = effort.sample, effort.paths, effort.points
     if None in samplers:

@@ -6,8 +6,8 @@ each way to have more of them (along the leading mode, in further modes, in rand
 sweep, and the change it makes is carried to the solution by the mean responses; a way that matters is taken and the rest is
 left. The result has the probed changes in it. Its error: two sets of points that share nothing with those that gave the
 solution (modes of all noises turned against each other at random, other rules, another sample) are swept at the solution,
-and how far that moves it is the error of the points. Averages of functions with a kink are taken over samples of paths at
-the end, and their error from the spread of independent samples.
+and how far that moves it is the error of the points. Averages of functions with a kink are taken at
+the end, with stand-ins for most paths, and their error from the spread of independent sets.
 
 Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels' length (Radau IIA with
 m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.

@@ -10,7 +10,7 @@ one integral along a line, one over many points at which no path is followed, on
 are unbiased for every stand-in, however bad, as long as their points are independent of the paths that it was fitted to: so
 the spread of independent sets is the error.
 
-Cost: (5 + 1/2) × 256 paths for every combination of atoms at first, and some 10⁴ evaluations of f per time.
+Cost at first: 900 paths for every combination of atoms, and 10⁴ evaluations of f per time.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from eqsolve import GP, E, Eq, System, correlation, process, random, times
 from eqsolve.compile.stochastic import compile_stochastic
 from eqsolve.laws import Bernoulli, Normal, Uniform
 from eqsolve.numerics import laws as numbers
-from eqsolve.solvers.stochastic.stand_ins import branches_of
+from eqsolve.solvers.stochastic.stand_ins import Sets, branches_of
 
 Array = np.ndarray
 t, tp = times("t t'")
@@ -173,3 +173,14 @@ def test_laws_are_taken_apart_into_points_and_gaussians() -> None:
     ]  # fmt: skip
     assert branches_of([numbers.Uniform(0.0, 1.0)]) is None
     assert branches_of([numbers.Empirical(np.arange(100.0))]) is None
+
+
+def test_sets_tell_their_spread_and_what_stand_ins_gain(rng: np.random.Generator) -> None:
+    """Twice the standard error of four sets; paths that vary a tenth as much gain a factor of ten."""
+    rest = rng.standard_normal((4, 50))
+    sets = Sets({"f": np.ones((4, 50))}, {"f": rest}, {"f": 10 * rest})
+    assert sets.means()["f"] == pytest.approx(1 + rest.mean(axis=0))
+    assert sets.spread()["f"] == pytest.approx(rest.std(axis=0, ddof=1))
+    assert sets.gain() == pytest.approx(10)
+    assert sets.is_finite()
+    assert not Sets({"f": np.full((4, 50), np.nan)}, {"f": rest}, {"f": rest}).is_finite()
