@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from sympy import Basic, Dummy, Expr, Symbol, cse, numbered_symbols
+from sympy import Basic, Dummy, Expr, Symbol, cse, default_sort_key, numbered_symbols
 from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
 from sympy.printing.pycode import MpmathPrinter
@@ -120,10 +120,24 @@ def as_function(
     written = [safe(expr.xreplace(mapping), real=real) for expr in expressions]
     said = dict(zip(stand_ins, names or arguments, strict=True))
     bodies = with_evaluators(written, precise=module == "mpmath", names=said) if real else written
-    printer = SciPyPrinter(_SETTINGS) if module == "numpy" else MpmathPrinter(_SETTINGS)
+    printer = _ArrayPrinter(_SETTINGS) if module == "numpy" else MpmathPrinter(_SETTINGS)
     called = {node.func.__name__: node.func._imp_ for body in bodies for node in body.atoms(AppliedUndef)}
     text = _text(stand_ins, bodies, printer, shared)
     return Lowered(text, (), module, tuple(sorted(called.items(), key=lambda item: item[0])))
+
+
+class _ArrayPrinter(SciPyPrinter):
+    """Conditions on arrays of different shapes are joined as their values are: by broadcasting."""
+
+    def _print_And(self, expr: Any) -> str:
+        return self._joined("numpy.logical_and", expr)
+
+    def _print_Or(self, expr: Any) -> str:
+        return self._joined("numpy.logical_or", expr)
+
+    def _joined(self, function: str, expr: Any) -> str:
+        parts = ", ".join(self._print(item) for item in sorted(expr.args, key=default_sort_key))
+        return f"functools.reduce({function}, ({parts},))"
 
 
 def _stand_in(index: int, item: Basic, real: bool) -> Symbol:

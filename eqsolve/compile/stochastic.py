@@ -6,10 +6,12 @@ function.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, sign
+from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, default_sort_key, sign
+from sympy.core.relational import Relational
 
 from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
@@ -67,6 +69,8 @@ class MeanPlan:
         Of a response: the place of the output, the noise, the output's derivatives, whether b is a constant.
     acts, bent
         Whether the mean acts back on the paths, and whether it averages a function with a kink.
+    reads, switches
+        The places of the arguments that the factors depend on, and the expressions at whose zeros they bend or jump.
     """
 
     name: str
@@ -80,6 +84,8 @@ class MeanPlan:
     plain: bool
     acts: bool
     bent: bool
+    reads: tuple[int, ...]
+    switches: Lowered
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +236,8 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
             targets[item.output] if respond else -1, item.noise.name if item.noise is not None else "",
             make(slopes([item.output], unknowns), full) if respond else None,
             not item.terms[0][2].free_symbols, item.node in fed, item.node.has(*KINKS),
+            tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
+            make(_switches(factors), full),
         )  # fmt: skip
 
     return EnsemblePlan(
@@ -258,6 +266,21 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
         target_noise_slopes=make(beside(list(targets), noises), full),
         degree=_degree(ensemble, list(signals)),
     )
+
+
+def _switches(expressions: Sequence[Expr]) -> list[Expr]:
+    """Return the expressions at whose zeros others bend or jump."""
+    found: dict[Expr, None] = {}
+    for node in sorted({node for expr in expressions for node in expr.atoms(*KINKS)}, key=default_sort_key):
+        match node:
+            case Max() | Min():
+                found.update(dict.fromkeys(first - other for first, other in itertools.pairwise(node.args)))
+            case Piecewise():
+                gaps = {item for _, condition in node.args for item in condition.atoms(Relational)}
+                found.update(dict.fromkeys(item.lhs - item.rhs for item in sorted(gaps, key=default_sort_key)))
+            case _:
+                found[node.args[0]] = None
+    return list(found)
 
 
 def _targets(ensemble: Ensemble) -> dict[Expr, int]:

@@ -22,7 +22,7 @@ from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import Component, Law
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
-__all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points", "twist_modes"]
+__all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points", "sample_normals", "twist_modes"]
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _ATOMS = 16  # combinations of atoms that every sample of paths has
@@ -293,11 +293,16 @@ def _sample(modes: int, level: Level, *, both: bool = True) -> tuple[Array, Arra
     ``both`` uses each point with both signs; a function that is even in the modes gains nothing by it.
     """
     half = max(1, level.most // 2 if both else level.most)
+    sample = sample_normals(half, modes, level.seed + 1_000_003 * level.twist, centred=not both)
+    return (np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)) if both else (sample, np.full(half, 1 / half))
+
+
+def sample_normals(count: int, modes: int, seed: int, *, centred: bool = True) -> Array:
+    """Return ``count`` points of standard normals of unit variance in the sample, shape (modes, points)."""
     first = min(modes, DIMENSIONS)
-    seed = level.seed + 1_000_003 * level.twist
-    rest = np.random.default_rng((seed, 1)).standard_normal((modes - first, half))
-    sample = np.vstack([sobol_normals(half, first, seed), rest])
-    if not both:
+    rest = np.random.default_rng((seed, 1)).standard_normal((modes - first, count))
+    sample = np.vstack([sobol_normals(count, first, seed), rest])
+    if centred:
         sample -= sample.mean(axis=1, keepdims=True)
     sample /= np.sqrt((sample**2).mean(axis=1, keepdims=True)) + 1e-300
-    return (np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)) if both else (sample, np.full(half, 1 / half))
+    return sample

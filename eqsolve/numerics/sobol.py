@@ -6,6 +6,8 @@ digital shift (Matoušek, J. Complexity 14, 1998). The first points of a power o
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
@@ -19,22 +21,35 @@ _TABLE = (  # degree and coefficients of the primitive polynomial, first directi
     (5, 13, (1, 1, 1, 3, 11)),
 )  # fmt: skip
 DIMENSIONS = 1 + len(_TABLE)
+_BELOW, _DIAGONAL = np.tri(_BITS, k=-1, dtype=bool), np.eye(_BITS, dtype=int)
+_PLACES = 1 << (_BITS - 1 - np.arange(_BITS))  # what the digits stand for
 
 
 def sobol_normals(count: int, dimension: int, seed: int) -> Array:
-    """Return ``count`` scrambled points of ``dimension`` standard normals, shape (dimension, count)."""
+    """Return ``count`` scrambled points of ``dimension`` standard normals, shape (dimension, count).
+
+    In the order of Gray's code the second half of 2ᵏ⁺¹ points is the first, mirrored, with one more direction number in it.
+    """
     from scipy.special import ndtri
 
     rng = np.random.default_rng((seed, 3))
-    number = np.arange(count, dtype=np.int64)
-    gray = number ^ (number >> 1)
-    made = np.empty((dimension, count))
+    bits = max(count - 1, 0).bit_length()
+    made = np.empty((dimension, 1 << bits), dtype=np.int64)
+    directions = np.empty((dimension, bits), dtype=np.int64)
     for axis in range(dimension):
-        points = np.full(count, rng.integers(1 << _BITS), dtype=np.int64)
-        for bit, direction in enumerate(_scramble(_directions(axis), rng)):
-            points ^= np.where((gray >> bit) & 1, direction, 0)
-        made[axis] = (points + 0.5) / (1 << _BITS)
-    return np.asarray(ndtri(made))
+        made[axis, 0] = rng.integers(1 << _BITS)
+        directions[axis] = _scramble(_digits(axis)[:, :bits], rng)
+    for bit in range(bits):
+        half = 1 << bit
+        made[:, half : 2 * half] = made[:, half - 1 :: -1] ^ directions[:, bit : bit + 1]
+    return np.asarray(ndtri((made[:, :count] + 0.5) / (1 << _BITS)))
+
+
+@functools.cache
+def _digits(axis: int) -> Array:
+    """Return the binary digits of an axis' direction numbers, one column each."""
+    values = np.array(_directions(axis))
+    return np.asarray((values[None, :] >> (_BITS - 1 - np.arange(_BITS))[:, None]) & 1, dtype=float)
 
 
 def _directions(axis: int) -> list[int]:
@@ -51,10 +66,7 @@ def _directions(axis: int) -> list[int]:
     return made
 
 
-def _scramble(directions: list[int], rng: np.random.Generator) -> list[int]:
-    """Apply a random lower triangular matrix over the digits, its diagonal ones, to every direction number."""
-    digits = np.array([[(value >> (_BITS - 1 - row)) & 1 for value in directions] for row in range(_BITS)])
-    matrix = np.tril(rng.integers(2, size=(_BITS, _BITS)), -1) + np.eye(_BITS, dtype=int)
-    mixed = (matrix @ digits) % 2
-    weights = 1 << (_BITS - 1 - np.arange(_BITS))
-    return [int(value) for value in weights @ mixed]
+def _scramble(digits: Array, rng: np.random.Generator) -> Array:
+    """Apply a random lower triangular matrix over the digits, its diagonal ones, to direction numbers."""
+    matrix = np.where(_BELOW, rng.integers(2, size=(_BITS, _BITS)), _DIAGONAL).astype(float)
+    return np.asarray(_PLACES @ ((matrix @ digits) % 2).astype(np.int64))

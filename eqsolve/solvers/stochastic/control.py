@@ -47,8 +47,17 @@ class Control:
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
     kept
         Paths, to look at laws.
-    sample, fair_sample, most_sample, sets
-        Paths to average kinks, in so many independent sets: at first, where the tolerance is out of reach, and most.
+    sets
+        Independent sets of points to average kinks.
+    sample, fair_sample, most_sample
+        Paths in each where they are sampled: at first, where the tolerance is out of reach, and most.
+    paths, fair_paths, most_paths
+        Paths in each, for every combination of atoms, where there are stand-ins for more; four times as many are what
+        these are fitted to.
+    points, fair_points, most_points
+        Points of stand-ins in each.
+    gain
+        Where stand-ins make the spread over paths smaller by less, paths are sampled instead.
     """
 
     first: float = 1.5
@@ -71,7 +80,14 @@ class Control:
     cheap: float = 1e8
     highest: int = 8
     kept: int = 4096
+    sets: int = 4
     sample: int = 1024
     fair_sample: int = 4096
     most_sample: int = 16384
-    sets: int = 4
+    paths: int = 64
+    fair_paths: int = 128
+    most_paths: int = 256
+    points: int = 1024
+    fair_points: int = 2048
+    most_points: int = 16384
+    gain: float = 3.0

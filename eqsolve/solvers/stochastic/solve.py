@@ -7,7 +7,8 @@ rules, another sample) are swept one after the other, each at the solution that 
 carried to the solution by the mean responses. How far the last set moved the solution is the error of the points. When it
 does not stay where it is after some sets, each way to have more points (along the leading mode, in further modes, in random
 constants, in a sample) is probed by one sweep, and the solution is iterated with more in those that matter. Averages of
-functions with a kink are taken over samples of paths at the end, and their error from the spread of independent samples.
+functions with a kink are taken at the end, with stand-ins for most paths, and their error from the spread of independent
+sets.
 
 Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels' length (Radau IIA with
 m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.
