@@ -56,8 +56,8 @@ def _arguments(parser: ArgumentParser) -> None:
 EXPLAIN = Verb(
     summary="say what the engine makes of a model, and draw its graph",
     description=(
-        "Print equations with their places, who reads whom, the order of a time slice, derived tangent\n"
-        "equations, changes of variable, parameters, and the solver that `solve` runs, with the reasons for it and against\n"
+        "Print equations with their places, who reads whom, the order of a time slice, the plan that runs (operator form,\n"
+        "changes of variable, tangent equations), parameters, and the solver that `solve` runs, with the reasons for it and against\n"
         "the others; of a flow, the same for the mean-field equations derived from it."
     ),
     example="explain {model} --graph graph.png",

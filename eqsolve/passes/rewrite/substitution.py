@@ -69,9 +69,8 @@ class Substitution:
     initial: Expr
 
 
-def apply_substitutions(system: System) -> System:
+def apply_substitutions(system: System, changes: tuple[Substitution, ...]) -> System:
     """Return the system in its new variables; old processes stay as functions of the new ones."""
-    changes = derive_substitutions(system)
     if not changes:
         return system
     old = {change.old.name: change for change in changes}
