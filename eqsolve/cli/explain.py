@@ -57,8 +57,8 @@ EXPLAIN = Verb(
     summary="say what the engine makes of a model, and draw its graph",
     description=(
         "Print equations with their places, who reads whom, the order of a time slice, the plan that runs (operator form,\n"
-        "changes of variable, tangent equations), parameters, and the solver that `solve` runs, with the reasons for it and against\n"
-        "the others; of a flow, the same for the mean-field equations derived from it."
+        "changes of variable, tangent equations), parameters, and the solver that `solve` runs, with the reasons for it and\n"
+        "against the others; of a flow, the same for the mean-field equations derived from it."
     ),
     example="explain {model} --graph graph.png",
     add_arguments=_arguments,

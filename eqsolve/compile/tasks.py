@@ -75,7 +75,7 @@ class _Known:
     @functools.cached_property
     def plan(self) -> Plan:
         """The plan for values of the parameters that leave the structure as it is."""
-        return make_plan(self.model, {})
+        return make_plan(self.model, self.model.infinite)
 
 
 _known = kept_by_model(_Known)
@@ -93,7 +93,8 @@ def solved_model(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapp
 def compile(model: Model | str) -> Plan:
     """Return the plan of a model, as ``solve`` runs it for values of its parameters that leave its structure as it is.
 
-    Of a flow, this is the plan of its mean-field equations. It is made once for a model.
+    Of a flow, this is the plan of its mean-field equations. What is infinite by default is infinite in it. It is made once
+    for a model.
 
     Examples
     --------

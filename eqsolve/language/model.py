@@ -240,6 +240,12 @@ class Model(Mapping[str, Equation]):
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Parameter))
 
     @property
+    def infinite(self) -> dict[Parameter, Expr]:
+        """The parameters that are infinite by default, which takes something out of the equations."""
+        known = ((item, self.defaults.get(item, item.default)) for item in self.parameters)
+        return {item: value for item, value in known if value in (S.Infinity, S.NegativeInfinity)}
+
+    @property
     def randoms(self) -> tuple[Random, ...]:
         """The random constants in order of their names."""
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Random))

@@ -181,7 +181,7 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     """
     sections: list[tuple[str, list[Line]]] = []
     defaults = {**{p: p.default for p in model.parameters if p.default is not None}, **model.defaults}
-    if infinite := {key: value for key, value in defaults.items() if value in (S.Infinity, S.NegativeInfinity)}:
+    if infinite := model.infinite:
         model = model.subs(infinite)
     shorten = _shortener(model)
     equations = [_shortened(equation, shorten) for equation in model.equations]
