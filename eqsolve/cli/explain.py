@@ -40,10 +40,7 @@ def run_explain(options: Namespace) -> int:
     return 0
 
 
-_OPTIONS = {
-    "step": "say what `solve --step H` does",
-    "solver": "say what `solve --solver NAME` does",
-}
+_OPTIONS = {"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"}
 
 
 def _arguments(parser: ArgumentParser) -> None:

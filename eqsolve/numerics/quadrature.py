@@ -195,12 +195,7 @@ def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> Mesh:
     """Return few panels of few nodes, enough to find where solutions are."""
     row, left, right, left_kink, right_kink = first_panels(rows, lines.kinks(rows), _COARSE)
     points = np.flatnonzero(rows.is_point)
-    signs = np.concatenate(
-        [
-            lines.signs(rows, row, (left + right) / 2),
-            lines.signs(rows, points, np.zeros(len(points))),
-        ]
-    )
+    signs = np.concatenate([lines.signs(rows, row, (left + right) / 2), lines.signs(rows, points, np.zeros(len(points)))])
     return Mesh(rows, row, left, right, left_kink, right_kink, signs, points, order)
 
 

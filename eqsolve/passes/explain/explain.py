@@ -143,11 +143,7 @@ class Explanation:
         if self.mean_field is not None:
             made["mean_field"] = self.mean_field.to_dict()
         if self.solver is not None:
-            made["solver"] = {
-                "name": self.solver.name,
-                "reason": self.solver.reason,
-                "others": dict(self.solver.others),
-            }
+            made["solver"] = {"name": self.solver.name, "reason": self.solver.reason, "others": dict(self.solver.others)}
         return made
 
     def sections(self) -> list[tuple[str, list[str]]]:

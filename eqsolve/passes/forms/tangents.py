@@ -181,8 +181,7 @@ def _instantaneous(system: System, noise: Process, driven: list[Process], now: T
         for process in pending:
             right = system[process.name].rhs
             weights[process] = sum(
-                (partial(right, head(now)) * weight for head, weight in list(weights.items()) if head != process),
-                S.Zero,
+                (partial(right, head(now)) * weight for head, weight in list(weights.items()) if head != process), S.Zero
             )
     return weights
 

@@ -11,7 +11,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.putting_in import put_in, renamed, unused_time
 
@@ -60,8 +60,7 @@ class LinearMoments:
         return Random(self._fresh(f"{head.name}0"), None, (value,)) if isinstance(value, Law) else value
 
     def _fresh(self, name: str) -> str:
-        while name in self.names:
-            name += "_"
+        name = fresh_name(name, self.names)
         self.names.add(name)
         return name
 

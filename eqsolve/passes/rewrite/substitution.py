@@ -13,22 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sympy import (
-    Abs,
-    Derivative,
-    Dummy,
-    Expr,
-    Heaviside,
-    Max,
-    Min,
-    Piecewise,
-    S,
-    Symbol,
-    ceiling,
-    floor,
-    sign,
-    solve,
-)
+from sympy import Abs, Derivative, Dummy, Expr, Heaviside, Max, Min, Piecewise, S, Symbol, ceiling, floor, sign, solve
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation

@@ -29,7 +29,7 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.richardson import error_share
 from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.tolerance import allowance, excess
@@ -97,12 +97,8 @@ class OperatorsSolver(Solver):
     discrete = True
 
     def why_not(self, plan: Plan) -> str:
-        facts = plan.facts
-        if facts.kind != "System":
-            return f"it solves a System, and this is a {facts.kind}"
-        if facts.processes:
-            return f"it has the process `{facts.processes[0]}`"
-        return "" if facts.composition else "its kernels do not enter through compositions only"
+        apart = "" if plan.facts.composition else "its kernels do not enter through compositions only"
+        return why_not_closed(plan) or apart
 
     def why(self, plan: Plan) -> str:
         return "kernels that enter through compositions, only functions of one time asked for"

@@ -22,7 +22,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.memory import memory
 from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.pace import Pace
 from eqsolve.solvers.two_time.errors import Accuracy, Solution, blame, compare
@@ -60,10 +60,7 @@ class TwoTimeSolver(Solver):
     name = "two_time"
 
     def why_not(self, plan: Plan) -> str:
-        facts = plan.facts
-        if facts.kind != "System":
-            return f"it solves a System, and this is a {facts.kind}"
-        return f"it has the process `{facts.processes[0]}`" if facts.processes else ""
+        return why_not_closed(plan)
 
     def why(self, plan: Plan) -> str:
         return "closed equations of one and two times with memory: collocation on panels"
