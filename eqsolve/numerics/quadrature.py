@@ -86,10 +86,14 @@ class Mesh:
         middle, none = (self.left + self.right) / 2, np.full(len(self.row), -1)
         panels, points = self.signs[: len(self.row)], self.signs[len(self.row) :]
         return replace(
-            self, row=np.concatenate([self.row, self.row]), left=np.concatenate([self.left, middle]),
-            right=np.concatenate([middle, self.right]), left_kink=np.concatenate([self.left_kink, none]),
-            right_kink=np.concatenate([none, self.right_kink]), signs=np.concatenate([panels, panels, points]),
-        )  # fmt: skip
+            self,
+            row=np.concatenate([self.row, self.row]),
+            left=np.concatenate([self.left, middle]),
+            right=np.concatenate([middle, self.right]),
+            left_kink=np.concatenate([self.left_kink, none]),
+            right_kink=np.concatenate([none, self.right_kink]),
+            signs=np.concatenate([panels, panels, points]),
+        )
 
 
 class Lines:

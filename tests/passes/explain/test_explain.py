@@ -80,8 +80,10 @@ def test_tangents_of_a_self_referring_process_are_those_of_its_equation(name):
         assert expand(difference.xreplace({node: Symbol("J") * node.integrand for node in difference.atoms(Int)})) == 0
 
 
-@pytest.mark.parametrize(("name", "form", "step"), [("dln", "stochastic", None), ("dln", "discrete stochastic", 0.1),
-                                                    ("dln_lazy", "operators", None)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "form", "step"),
+    [("dln", "stochastic", None), ("dln", "discrete stochastic", 0.1), ("dln_lazy", "operators", None)],
+)
 def test_what_is_explained_is_what_is_compiled(name, form, step, monkeypatch):
     """Explaining and compiling a model derive its path form once between them."""
     from eqsolve.passes.forms import derivation
