@@ -56,11 +56,12 @@ class Derived:
 
 @dataclass(frozen=True)
 class Changed:
-    """An exact change of variable: the map, the new variable's equation, and its start."""
+    """An exact change of variable: the map, the new variable's equation, its start, and whether the solver works with it."""
 
     map: str
     equation: str
     initial: str
+    made: bool
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Explanation:
     operators
         Equations as compositions of operators, and what is solved for.
     substitutions
-        Exact changes of variable, with the equations they lead to.
+        Exact changes of variable, with the equations they lead to, and whether they are made.
     memories, tangents
         Integrals over the past that are unknowns of their own, and the linearised equations behind the responses, in the
         variables that are solved for.
@@ -195,9 +196,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
     if system is not None:
         causality = analyse_causality(system if derivation is None else derivation.reduction.system)
     form = None if derivation is None else derivation.form
-    told = {"defaults"}  # elsewhere, with more detail
-    if derivation is not None and derivation.changes:
-        told.add("exact change of variables")
+    told = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # elsewhere, with more detail
     return Explanation(
         name=model.name,
         kind=model.kind,
@@ -291,6 +290,7 @@ def _substitutions(derivation: Derivation) -> tuple[Changed, ...]:
                 f"{expression_text(change.old(now))} = {expression_text(change.map)}",
                 f"{left} = {right}",
                 f"{expression_text(change.new(derivation.system.start))} = {expression_text(change.initial)}",
+                derivation.changed,
             )
         )
     return tuple(made)
@@ -356,7 +356,8 @@ def _tangent(item: Derived) -> list[str]:
 
 
 def _changed(item: Changed) -> list[str]:
-    return [item.map, f"    so that {item.equation}, from {item.initial}"]
+    unused = "" if item.made else "; this solver works with the old variable"
+    return [item.map, f"    so that {item.equation}, from {item.initial}{unused}"]
 
 
 def _setting(item: Setting) -> str:

@@ -23,8 +23,8 @@ class Derivation:
         The system in its new variables, with explicit equations in place of constraints.
     reduction
         How its constraints became equations.
-    changes
-        The changes of variable made.
+    changes, changed
+        The changes of variable declared, and whether they are made.
     form
         Path equations, means and closed relations; None where a solver takes the equations as they stand.
     """
@@ -32,6 +32,7 @@ class Derivation:
     system: System
     reduction: Reduction
     changes: tuple[Substitution, ...] = ()
+    changed: bool = False
     form: PathForm | None = None
 
     @property
@@ -42,6 +43,6 @@ class Derivation:
 
 def derive(system: System, reduction: Reduction, *, path: bool, change: bool) -> Derivation:
     """Return how a system is brought to path form, its declared changes of variable made first if asked for."""
-    changes = derive_substitutions(system) if change else ()
-    system = apply_substitutions(system, changes)
-    return Derivation(system, reduction, changes, derive_path_form(system) if path else None)
+    changes = derive_substitutions(system)
+    system = apply_substitutions(system, changes) if change else system
+    return Derivation(system, reduction, changes, change, derive_path_form(system) if path else None)

@@ -101,7 +101,7 @@ def test_what_is_explained_is_what_is_compiled(name, form, step, monkeypatch):
     assert {item.text.split(" = ")[0].removeprefix("∂") for item in made.operators} <= kernels
     unknowns = {unknown.name for ensemble in derived[0].ensembles for unknown in ensemble.unknowns}
     assert len(made.tangents) == len(unknowns)
-    assert len(made.substitutions) == (form == "stochastic")
+    assert [item.made for item in made.substitutions] == [form == "stochastic"] * len(model.substitute)
 
 
 def test_places_settings_and_repr(system):
@@ -141,7 +141,7 @@ def test_every_model_can_be_explained(name):
         assert all(line in made.text() for line in lines)
     if isinstance(model, System):
         assert sorted(n for block in made.blocks for n in block) == sorted(head.name for head in model.unknowns)
-        assert len(made.substitutions) == (len(model.substitute) if made.solver.name == "stochastic" else 0)
+        assert len(made.substitutions) == len(model.substitute)
 
 
 def test_the_operator_form_of_a_closed_system() -> None:
