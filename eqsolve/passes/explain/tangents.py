@@ -9,6 +9,7 @@ a_a, or to the start of D_a where U_a is integrated; one with memory, c ∫K φ,
 
 from __future__ import annotations
 
+import networkx as nx
 from sympy import Basic, Dummy, Expr, S
 from sympy.core.function import Derivative
 
@@ -79,11 +80,9 @@ def _for_noise(ensemble: Ensemble, noise: Process) -> list[TangentEquation]:
     starts = [at_once(unknown) for unknown in count]
     driven = {unknown for unknown in count if starts[unknown] != 0}
     driven |= {link.unknown for link in ensemble.links if jump(link) != 0}
-    while (
-        more := {link.unknown for link in ensemble.links for b in driven if ensemble.slopes[rank[link.signal]][b] != 0}
-        - driven
-    ):
-        driven |= more
+    read = ((b, link.unknown) for link in ensemble.links for b in count if ensemble.slopes[rank[link.signal]][b] != 0)
+    graph = nx.DiGraph(read)
+    driven = driven.union(*(nx.descendants(graph, item) for item in driven if item in graph))
 
     shown, made = _shown(ensemble), []
     tangents = [Tangent(_process(unknown), noise)(ROW, COLUMN) for unknown in ensemble.unknowns]

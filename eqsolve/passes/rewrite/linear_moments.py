@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import networkx as nx
 from sympy import Add, Expr, Mul, Pow, S, Tuple, expand
 
 from eqsolve.errors import ModelError
@@ -301,15 +302,8 @@ class LinearMoments:
 
     def _driven(self, head: Process, noise: Process) -> bool:
         """Return whether a noise reaches a state, through others if need be."""
-        reached, todo = set(), [head]
-        while todo:
-            item = todo.pop()
-            reached.add(item)
-            heads = {v.head for v in self.drifts[item].atoms(Value)}
-            if noise in heads:
-                return True
-            todo += [other for other in heads & self.states if other not in reached]
-        return False
+        graph = nx.DiGraph((item, value.head) for item, drift in self.drifts.items() for value in drift.atoms(Value))
+        return head in graph and noise in graph and nx.has_path(graph, head, noise)
 
     def response(self, expr: Expr, noise: Process, moment: Expr) -> Expr:
         """Return the regular part of the response of a linear expression to a noise at an earlier time."""
