@@ -300,6 +300,17 @@ class Model(Mapping[str, Equation]):
         return self._with(**content, location=location)
 
     def _normalise(self, field: str, value: Any) -> Any:
+        """Return one part of a model in its stored form; kinds of model add the parts of their own."""
+        where = user_location()
+        match field:
+            case "observables" | "variables":
+                return expressions(value, where, field)
+            case "exact":
+                return Table({k: None if v is None else exact_value(v) for k, v in (value or {}).items()})
+            case "defaults":
+                return parameter_values(value, where)
+            case "conditions":
+                return relations(value, where)
         return value
 
     def _bind_by_name(
