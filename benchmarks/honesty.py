@@ -249,13 +249,17 @@ def write_references(models):
             {**case.settings, **case.more}, list(case.at), list(case.pairs)
         )
         known[order[index]] = {
-            "model": case.model, "settings": case.settings, "at": list(case.at), "pairs": [list(pair) for pair in case.pairs],
-            "options": case.options, "asked": index % 2 == 0,
+            "model": case.model,
+            "settings": case.settings,
+            "at": list(case.at),
+            "pairs": [list(pair) for pair in case.pairs],
+            "options": case.options,
+            "asked": index % 2 == 0,
             "values": {name: short(value) for name, value in values.items()},
             "errors": {name: short(value, 2) for name, value in errors.items()},
             "kernels": {name: short(value) for name, value in kernels.items()},
             "kernel_errors": {name: short(value, 2) for name, value in kernel_errors.items()},
-        }  # fmt: skip
+        }
         relative = [np.max(errors[name]) / max(np.max(np.abs(values[name])), 1e-300) for name in values]
         relative += [np.max(kernel_errors[name]) / max(np.max(np.abs(kernels[name])), 1e-300) for name in kernels]
         print(f"{case.name}: {max(relative):.1e}, {time.perf_counter() - begin:.1f} s", file=sys.stderr, flush=True)

@@ -6,15 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from eqsolve.arguments import checked, flag, number, text
-from eqsolve.compile.plan import Plan, make_plan
-from eqsolve.compile.tasks import solved_model
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.tasks import compile, solved_model
 from eqsolve.errors import EqsolveError, ModelError
 from eqsolve.language.fixed_point import Cases
+from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import Chosen, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
+from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.registry import SOLVERS, choose_solver, find_solver
 
@@ -35,7 +37,24 @@ def explain(
         As ``solve`` takes them.
     """
     assert isinstance(model, Model)
-    return replace(explain_equations(model), solver=foresee(model, kernels, step, solver))
+    chosen = foresee(model, kernels, step, solver)
+    mean_field = None
+    derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) else None
+    if isinstance(model, Flow) and derivation is not None:
+        mean_field, derivation = explain_equations(solved_model(model, {})[0], derivation), None
+    return replace(explain_equations(model, derivation, mean_field), solver=chosen)
+
+
+def _derivation(model: Model, solver: str, step: float | None) -> Derivation | None:
+    """Return what the plan that runs was compiled from; nothing of a model without time, or with problems."""
+    try:
+        plan = compile(model)
+        if plan.reduction is None:
+            return None
+        discrete = solver == "stochastic" and (step is not None or getattr(plan.model, "step", None) is not None)
+        return plan.derivation("discrete stochastic" if discrete else solver)
+    except EqsolveError:
+        return None
 
 
 def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver: str | Solver | None = None) -> Chosen:
@@ -44,16 +63,15 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         return _by_case(model, kernels, step, solver)
     try:
         check(model)
-        system, _ = solved_model(model, {})
-        discrete = step is not None or getattr(system, "step", None) is not None
-        plan = make_plan(system, {})
+        plan = compile(model)
+        discrete = step is not None or getattr(plan.model, "step", None) is not None
         choice = choose_solver(plan, kernels=kernels, discrete=discrete, solver=solver)
     except ModelError as error:
         count = len(error.problems)
         return Chosen("", f"solve refuses this: {error}" if count == 1 else f"solve refuses this: it has {count} problems")
     except EqsolveError as error:
         return Chosen("", f"solve refuses this: {error}")
-    derived = "the mean-field equations derived from the flow: " if system is not model else ""
+    derived = "the mean-field equations derived from the flow: " if isinstance(model, Flow) else ""
     others = tuple((name, _against(find_solver(name), plan, discrete)) for name in SOLVERS if name != choice.name)
     return Chosen(choice.name, f"{derived}{choice.reason}", others)
 

@@ -23,10 +23,14 @@ f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")
 y = symbol("y")
 
-step = 1 / (1 + exp(1 / (y - M) - 1 / (M + 1 - y)))  # smooth, from 0 at M to 1 at M + 1
-below = Piecewise((0, y - M >= 1), (1 - step, y > M), (1, True))
-above = Piecewise((0, y + M <= -1), (1 - step.subs(y, -y), y < -M), (1, True))
-eta_M = y * below * above
+
+
+def cut(s):
+    """Return the smooth step from 1 at s = 0 to 0 at s = 1."""
+    return Piecewise((1, s <= 0), (0, s >= 1), (exp(-1 / (1 - s)) / (exp(-1 / s) + exp(-1 / (1 - s))), True))
+
+
+eta_M = y * cut(y - M) * cut(-y - M)
 w = (eta_M.subs(y, u**L) - eta_M.subs(y, v**L)) / L
 slope_u, slope_v = (eta_M.diff(y).subs(y, item**L) for item in (u, v))  # η'_M
 

@@ -36,7 +36,7 @@ model = FixedPoint(
         "E_train": (C_w + sigma2) * (1 - b)**2, "E_test": C_w + sigma2,
         "P_w_zero": E(Piecewise((0, Abs(observation) > lam / (1 - b)), (1, True))),
     },
-    variables={"w": w, "observation": observation},
+    variables={"w": w, "slope": slope, "observation": observation},
     minimises=Minimiser(
         y, penalty=J, strength=lam, target=w_star, ratio=delta, noise=sigma2,
         measures={"C_w": "error", "E_train": "residual", "E_test": "prediction error", "P_w_zero": "zeros"},

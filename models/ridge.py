@@ -5,23 +5,18 @@ integral of (λ²ρ² + σ²x/δ)/(x + λ)² over the Marchenko–Pastur law of 
 solver is tested against.
 """
 
-from eqsolve import E, Eq, Minimiser, load, proximal, symbol
+from eqsolve import Minimiser, load, proximal, symbol
 
 lasso = load("lasso")
-delta, lam, sigma2, C_w, b, w_star = lasso.symbols("delta lam sigma2 C_w b w_star")
+delta, lam, sigma2, b, w_star = lasso.symbols("delta lam sigma2 b w_star")
 y = symbol("y")
 
 J = y**2 / 2
 w, slope = proximal(J, y, lasso.variables["observation"], lam / (1 - b))
 
-model = lasso.replace(
+model = lasso.subs({lasso.variables["w"]: w, lasso.variables["slope"]: slope}).replace(
     "ridge",
-    eqs=[
-        Eq(C_w, E((w - w_star)**2)),
-        Eq(b, E(slope) / delta),
-    ],
     observables={"P_w_zero": None},
-    variables={"w": w},
     minimises=Minimiser(
         y, penalty=J, strength=lam, target=w_star, ratio=delta, noise=sigma2,
         measures={"C_w": "error", "E_train": "residual", "E_test": "prediction error"},

@@ -40,10 +40,7 @@ def run_explain(options: Namespace) -> int:
     return 0
 
 
-_OPTIONS = {
-    "step": "say what `solve --step H` does",
-    "solver": "say what `solve --solver NAME` does",
-}
+_OPTIONS = {"step": "say what `solve --step H` does", "solver": "say what `solve --solver NAME` does"}
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -56,9 +53,9 @@ def _arguments(parser: ArgumentParser) -> None:
 EXPLAIN = Verb(
     summary="say what the engine makes of a model, and draw its graph",
     description=(
-        "Print equations with their places, who reads whom, the order of a time slice, derived tangent\n"
-        "equations, changes of variable, parameters, and the solver that `solve` runs, with the reasons for it and against\n"
-        "the others; of a flow, the same for the mean-field equations derived from it."
+        "Print equations with their places, who reads whom, the order of a time slice, the plan that runs (operator form,\n"
+        "changes of variable, tangent equations), parameters, and the solver that `solve` runs, with the reasons for it and\n"
+        "against the others; of a flow, the same for the mean-field equations derived from it."
     ),
     example="explain {model} --graph graph.png",
     add_arguments=_arguments,

@@ -88,13 +88,7 @@ def _check(name: str) -> dict[str, Any]:
     except EqsolveError as error:
         problems = list(getattr(error, "problems", [str(error)]))
     milliseconds = 1000 * (time.perf_counter() - started)
-    return {
-        "model": name,
-        "ok": not problems,
-        "facts": facts,
-        "problems": problems,
-        "milliseconds": milliseconds,
-    }
+    return {"model": name, "ok": not problems, "facts": facts, "problems": problems, "milliseconds": milliseconds}
 
 
 def _facts(model: Model) -> list[str]:

@@ -25,11 +25,7 @@ def run_new(options: Namespace) -> int:
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the new model's name, such as my_variant")
     parser.add_argument(
-        "--from",
-        metavar="M",
-        dest="source",
-        required=True,
-        help="the model to start from: a name, or a file's path",
+        "--from", metavar="M", dest="source", required=True, help="the model to start from: a name, or a file's path"
     )
 
 

@@ -12,17 +12,7 @@ from typing import Any
 
 from eqsolve.errors import UsageError
 
-__all__ = [
-    "OutputClosed",
-    "close_output",
-    "complain",
-    "flush",
-    "lay_out",
-    "number_with_error",
-    "say",
-    "write",
-    "write_json",
-]
+__all__ = ["OutputClosed", "close_output", "complain", "flush", "lay_out", "number_with_error", "say", "write", "write_json"]
 
 
 class OutputClosed(Exception):  # (not an error of the user's: `eqsolve list | head` is fine)

@@ -118,12 +118,7 @@ def _check_times(model: Model, at: list[float] | None, at2: list[tuple[float, fl
 
 
 def _report(
-    options: Namespace,
-    model: Model,
-    result: Result,
-    asked: dict[str, Any],
-    data: Path | None,
-    picture: Path | None,
+    options: Namespace, model: Model, result: Result, asked: dict[str, Any], data: Path | None, picture: Path | None
 ) -> None:
     """Give the numbers and write the files that were asked for; a file that cannot be written costs no numbers."""
     try:

@@ -149,9 +149,13 @@ _OPTIONS = {
 def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
-        "--grid", nargs="+", action="extend", default=[], metavar="NAME=VALUES",
+        "--grid",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUES",
         help="the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log",
-    )  # fmt: skip
+    )
     add_set(parser, "values that are the same everywhere")
     parser.add_argument("--out", metavar="F.nc", help="write the result as netCDF; the same command goes on after a crash")
     add_plot(parser, "draw lines or a map")

@@ -14,7 +14,7 @@ class _Callable(ModuleType):
     """The package, which is also a verb."""
 
     def __call__(self, model: Any) -> Any:
-        from eqsolve.compile.plan import compile
+        from eqsolve.compile.tasks import compile
 
         return compile(model)
 

@@ -77,8 +77,12 @@ class FixedPointPlan:
         self._take_apart(extra)
         self._stand_ins = {item.name: item for item in (*self._parameters, *self._unknowns)}
         self._arguments = (
-            *self._parameters, *self._unknowns, *self._normals, *self._constants, *(s.symbol for s in self._stages),
-        )  # fmt: skip
+            *self._parameters,
+            *self._unknowns,
+            *self._normals,
+            *self._constants,
+            *(s.symbol for s in self._stages),
+        )
         self.parameters = tuple(item.name for item in self._parameters)
         self.smooth = tuple(item.name for item in self._parameters if not item.is_integer)
         self.unknowns = tuple(domain_of(item) for item in self._unknowns)

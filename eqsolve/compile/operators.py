@@ -15,7 +15,7 @@ from eqsolve.language.symbols import Function, Value
 from eqsolve.language.system import System
 from eqsolve.numerics.relations import Definition, Sum
 from eqsolve.passes.forms.composition import on_diagonal
-from eqsolve.passes.forms.path_form import derive_path_form
+from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.passes.forms.sectors import ROW
 
 __all__ = ["OperatorsProgram", "compile_operators"]
@@ -30,9 +30,10 @@ class OperatorsProgram:
     begin: Lowered
 
 
-def compile_operators(system: System, parameters: Sequence[Symbol]) -> OperatorsProgram:
+def compile_operators(derivation: Derivation, parameters: Sequence[Symbol]) -> OperatorsProgram:
     """Return the definitions of a closed system; differential ones know their start."""
-    form, relations = derive_path_form(system), Relations(parameters, {})
+    system, form, relations = derivation.system, derivation.form, Relations(parameters, {})
+    assert form is not None
     definitions = tuple(
         relations.definition(equation, _start(system, equation) if equation.is_differential else None)
         for equation in (*form.kernels, *form.functions)

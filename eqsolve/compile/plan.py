@@ -7,20 +7,22 @@ parameters, of those in branches and exponents, which parameters vanish or are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from eqsolve.language.equations import Equation
-from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.model import Model, transform
 from eqsolve.language.nodes import Int
 from eqsolve.language.symbols import Function, Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.composition import is_composition
+from eqsolve.passes.forms.derivation import Derivation, derive
 from eqsolve.passes.forms.structure import distribute_parameters
+from eqsolve.passes.rewrite.constraints import Reduction, reduce_constraints
 
-__all__ = ["Facts", "Plan", "compile", "make_plan"]
+__all__ = ["Facts", "Plan", "make_plan"]
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,16 @@ class Plan:
         The model with the values that decide its structure put in; its constraints have become equations.
     parameters
         Those that are arguments of the plan's functions.
+    reduction
+        How the constraints became equations; None of a model without time.
     """
 
     model: Model
     parameters: tuple[Parameter, ...]
     facts: Facts
+    reduction: Reduction | None = None
     _programs: dict[str, Any] = field(default_factory=dict, repr=False)
+    _derivations: dict[str, Derivation] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -75,8 +81,20 @@ class Plan:
     def program(self, form: str) -> Any:
         """Return what a solver of this form runs; see ``FORMS``."""
         if form not in self._programs:
-            self._programs[form] = FORMS[form](self)
+            module, name = FORMS[form].split(":")
+            make = getattr(importlib.import_module(module), name)
+            source = self.derivation(form) if form in _ON_PATHS else self.model
+            self._programs[form] = make(source, self.parameters) if isinstance(self.model, System) else make(source)
         return self._programs[form]
+
+    def derivation(self, form: str) -> Derivation:
+        """Return the equations that the program of this form is compiled from, derived once."""
+        if form not in self._derivations:
+            assert isinstance(self.model, System)
+            assert self.reduction is not None
+            path, change = form in _ON_PATHS, form == "stochastic"
+            self._derivations[form] = derive(self.model, self.reduction, path=path, change=change)
+        return self._derivations[form]
 
 
 def find_facts(model: Model) -> Facts:
@@ -98,96 +116,32 @@ def find_facts(model: Model) -> Facts:
 
 def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
     """Return the plan of a model with some values put in."""
-    if isinstance(model, System) and model.constraints:
-        from eqsolve.passes.rewrite.constraints import reduce_constraints
-
-        model = reduce_constraints(model).system
+    reduction = reduce_constraints(model) if isinstance(model, System) else None
+    model = model if reduction is None else reduction.system
     arguments = tuple(item for item in model.parameters if item not in put)
     model = model.subs(dict(put)) if put else model
-    if isinstance(model, System):
+    if not isinstance(model, System):
+        return Plan(model, arguments, find_facts(model))
 
-        def change(item: Any) -> Any:
-            if isinstance(item, Equation):
-                return Equation(item.lhs, distribute_parameters(item.rhs), item.location)
-            return distribute_parameters(item)
+    def change(item: Any) -> Any:
+        if isinstance(item, Equation):
+            return Equation(item.lhs, distribute_parameters(item.rhs), item.location, item.order)
+        return distribute_parameters(item)
 
-        parts = {name: transform(getattr(model, name), change) for name in ("equations", "observables")}
-        model = model._with(**parts)
-    return Plan(model, arguments, find_facts(model))
-
-
-def compile(model: Model | str) -> Plan:
-    """Return the plan of a model, as ``solve`` runs it for values of its parameters that leave its structure as it is.
-
-    Examples
-    --------
-    >>> plan = eqsolve.compile("dln")
-    >>> plan.facts.noises
-    ('z',)
-    """
-    from eqsolve.language.loading import load
-
-    return make_plan(load(model) if isinstance(model, str) else model, {})
+    parts = {name: transform(getattr(model, name), change) for name in ("equations", "observables")}
+    model = model._with(**parts)
+    return Plan(model, arguments, find_facts(model), reduction)
 
 
-def _stochastic(plan: Plan) -> Any:
-    from eqsolve.compile.stochastic import compile_stochastic
-    from eqsolve.passes.rewrite.substitution import apply_substitutions
-
-    assert isinstance(plan.model, System)
-    return compile_stochastic(apply_substitutions(plan.model), plan.parameters)
-
-
-def _discrete_stochastic(plan: Plan) -> Any:
-    """Changes of variable are exact in continuous time only."""
-    from eqsolve.compile.stochastic import compile_stochastic
-
-    assert isinstance(plan.model, System)
-    return compile_stochastic(plan.model, plan.parameters)
-
-
-def _operators(plan: Plan) -> Any:
-    from eqsolve.compile.operators import compile_operators
-
-    assert isinstance(plan.model, System)
-    return compile_operators(plan.model, plan.parameters)
-
-
-def _two_time(plan: Plan) -> Any:
-    from eqsolve.compile.two_time import compile_system
-
-    assert isinstance(plan.model, System)
-    return compile_system(plan.model, plan.parameters)
-
-
-def _ode(plan: Plan) -> Any:
-    from eqsolve.compile.ode import compile_ode
-
-    assert isinstance(plan.model, System)
-    return compile_ode(plan.model, plan.parameters)
-
-
-def _fixed_point(plan: Plan) -> Any:
-    from eqsolve.compile.fixed_point_program import FixedPointProgram
-
-    assert isinstance(plan.model, FixedPoint)
-    return FixedPointProgram(plan.model)
-
-
-def _singularity(plan: Plan) -> Any:
-    from eqsolve.compile.singularity import SingularityProgram
-
-    assert isinstance(plan.model, Singularity)
-    return SingularityProgram(plan.model)
-
-
-FORMS: dict[str, Callable[[Plan], Any]] = {
-    "stochastic": _stochastic,
-    "discrete stochastic": _discrete_stochastic,
-    "operators": _operators,
-    "two_time": _two_time,
-    "ode": _ode,
-    "fixed_point": _fixed_point,
-    "singularity": _singularity,
+FORMS = {
+    "stochastic": "eqsolve.compile.stochastic:compile_stochastic",
+    "discrete stochastic": "eqsolve.compile.stochastic:compile_stochastic",
+    "operators": "eqsolve.compile.operators:compile_operators",
+    "two_time": "eqsolve.compile.two_time:compile_system",
+    "ode": "eqsolve.compile.ode:compile_ode",
+    "fixed_point": "eqsolve.compile.fixed_point_program:FixedPointProgram",
+    "singularity": "eqsolve.compile.singularity:SingularityProgram",
 }
-"""How a plan is compiled for each form of solver."""
+"""How a plan is compiled for each form of solver. Changes of variable are exact in continuous time only, so that the discrete
+form does without them."""
+_ON_PATHS = ("stochastic", "discrete stochastic", "operators")  # compiled from a path form

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sympy import (
-    Add,
-    Expr,
-    Mul,
-    Pow,
-    S,
-    cos,
-    cosh,
-    erf,
-    erfc,
-    exp,
-    log,
-    sin,
-    sinh,
-    tanh,
-)
+from sympy import Add, Expr, Mul, Pow, S, cos, cosh, erf, erfc, exp, log, sin, sinh, tanh
 
 from eqsolve.compile import safe_functions as to
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sympy import (
@@ -149,8 +150,27 @@ def _derivative(expr: Any, precise: bool) -> Any:
 _COUNT = iter(range(10**9))
 
 
+@dataclass(frozen=True)
+class _Precise:
+    """An expression as a function of mpmath's numbers that pickles: it is made again where it is unpickled."""
+
+    body: Expr
+    arguments: tuple[Dummy, ...]
+
+    @functools.cached_property
+    def function(self) -> Any:
+        return lambdify(self.arguments, with_evaluators([self.body], precise=True)[0], modules="mpmath")
+
+    def __call__(self, *numbers: Any) -> Any:
+        return self.function(*numbers)
+
+    def __reduce__(self) -> Any:
+        return (_Precise, (self.body, self.arguments))
+
+
 @functools.lru_cache(maxsize=256)
 def _numerical_derivative(body: Expr, arguments: tuple[Dummy, ...], order: int, precise: bool) -> Any:
-    value = lambdify(arguments, with_evaluators([body], precise=True)[0], modules="mpmath")
+    value = _Precise(body, arguments)
+    assert value.function is not None  # made with the plan, not when it runs
     evaluate = functools.partial(differentiated, value, order, precise)
     return implemented_function(f"evaluate_derivative_{next(_COUNT)}", evaluate)

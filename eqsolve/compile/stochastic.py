@@ -18,11 +18,11 @@ from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.relations import Relations, in_order
 from eqsolve.language.nodes import GP, E
 from eqsolve.language.symbols import Function, Parameter, Process, Value
-from eqsolve.language.system import System
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms import path_form as form
+from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.passes.forms.derivatives import partial, slope
-from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm, derive_path_form
+from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW
 
 __all__ = ["Covariance", "Drive", "EnsemblePlan", "Link", "MeanPlan", "StochasticPlan", "compile_stochastic"]
@@ -157,9 +157,10 @@ class StochasticPlan:
     start: Lowered
 
 
-def compile_stochastic(system: System, parameters: Sequence[Parameter]) -> StochasticPlan:
-    """Return the plan of a system, its parameters being arguments."""
-    made = derive_path_form(system)
+def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) -> StochasticPlan:
+    """Return the plan of a system in path form, its parameters being arguments."""
+    made = derivation.form
+    assert made is not None
     every = [mean for ensemble in made.ensembles for mean in ensemble.means]
     names = {mean.node: f"E{place}" for place, mean in enumerate(every)}
     relations = Relations(parameters, names, (mean.node for mean in every if mean.kind == "response"))
@@ -172,7 +173,7 @@ def compile_stochastic(system: System, parameters: Sequence[Parameter]) -> Stoch
         tuple((name, relations.sum(expr)) for name, expr in made.observables),
         frozenset(name for name, expr in made.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
         tuple((item.name, compile_law(law, parameters)) for item, law in made.laws),
-        lower([system.start], [], parameters),
+        lower([made.start], [], parameters),
     )
 
 
@@ -198,9 +199,7 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
 
 
 def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed: frozenset[E]) -> EnsemblePlan:
-    signals: dict[Expr, int] = {}
-    for link in ensemble.links:
-        signals.setdefault(link.signal, len(signals))
+    signals = {signal: place for place, signal in enumerate(ensemble.signals)}
     targets = _targets(ensemble)
     unknowns = [unknown.symbol for unknown in ensemble.unknowns]
     noises = [noise(ROW) for noise in ensemble.noises]
@@ -214,14 +213,11 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
     def make(expressions: Sequence[Expr], arguments: Sequence[Basic]) -> Lowered:
         return lower(expressions, arguments, relations.parameters)
 
-    def slopes(expressions: Sequence[Expr], along: Sequence[Basic]) -> list[Expr]:
-        return [partial(expr, symbol) for expr in expressions for symbol in along]
-
     def beside(expressions: Sequence[Expr], along: Sequence[Basic]) -> list[Expr]:
         """Slopes that only guide the choice of points and steps: jumps are left out."""
         return [slope(expr, symbol) for expr in expressions for symbol in along]
 
-    by_noise = slopes(list(signals), noises)
+    by_noise = [slope for row in ensemble.noise_slopes for slope in row]
 
     def memory(link: form.Link) -> tuple[KernelOperator | None, int | None]:
         return (None, None) if link.memory is None else (relations.kernel(link.memory.kernel), targets[link.signal])
@@ -234,7 +230,7 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
             tuple(relations.factor(outer) for outer, _, _ in item.terms),
             tuple((targets[left], targets[right]) for _, left, right in item.terms),
             targets[item.output] if respond else -1, item.noise.name if item.noise is not None else "",
-            make(slopes([item.output], unknowns), full) if respond else None,
+            make([partial(item.output, symbol) for symbol in unknowns], full) if respond else None,
             not item.terms[0][2].free_symbols, item.node in fed, item.node.has(*KINKS),
             tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
             make(_switches(factors), full),
@@ -247,7 +243,7 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
         constants=tuple(item.name for item in ensemble.randoms),
         functions=tuple(head.name for head in functions),
         starts=make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
-        signals=make([*signals, *slopes(list(signals), unknowns)], inputs),
+        signals=make([*signals, *(slope for row in ensemble.slopes for slope in row)], inputs),
         noise_slopes=make(by_noise, inputs) if any(expr != 0 for expr in by_noise) else None,
         count=len(signals),
         links=tuple(

@@ -6,16 +6,18 @@ out. Each of these is done once for a model and kept, so that other numbers of t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.compile.values import Values, binder_of
 from eqsolve.language.binding import Binding, bind, bind_some
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
 from eqsolve.language.keeping import kept_by_model
+from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.passes.flow.dmft import derive_dmft
@@ -23,7 +25,7 @@ from eqsolve.passes.forms.signature import sign
 from eqsolve.passes.rewrite.constraints import without_constraints
 from eqsolve.passes.rewrite.observables import select_observables
 
-__all__ = ["Task", "make_task", "solved_model"]
+__all__ = ["Task", "compile", "make_task", "solved_model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,11 @@ class _Known:
             self._systems[key] = derive_dmft(flow, None)
         return self._systems[key]
 
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """The plan for values of the parameters that leave the structure as it is."""
+        return make_plan(self.model, self.model.infinite)
+
 
 _known = kept_by_model(_Known)
 
@@ -81,6 +88,21 @@ def solved_model(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapp
     names = {item.name for item in model.randoms}
     laws = {name: value for name, value in settings.items() if name in names}
     return _known(model).mean_field(laws), {name: value for name, value in settings.items() if name not in names}
+
+
+def compile(model: Model | str) -> Plan:
+    """Return the plan of a model, as ``solve`` runs it for values of its parameters that leave its structure as it is.
+
+    Of a flow, this is the plan of its mean-field equations. What is infinite by default is infinite in it. It is made once
+    for a model.
+
+    Examples
+    --------
+    >>> plan = eqsolve.compile("dln")
+    >>> plan.facts.noises
+    ('z',)
+    """
+    return _known(solved_model(load(model) if isinstance(model, str) else model, {})[0]).plan
 
 
 def make_task(model: Model, settings: Mapping[str, Any], observables: Iterable[str] | str | None = None) -> Task:

@@ -20,14 +20,7 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
-__all__ = [
-    "CompiledContraction",
-    "CompiledEquation",
-    "CompiledPlan",
-    "Pointwise",
-    "Slot",
-    "compile_system",
-]
+__all__ = ["CompiledContraction", "CompiledEquation", "CompiledPlan", "Pointwise", "Slot", "compile_system"]
 
 
 Slot = tuple[str, str]

@@ -24,12 +24,7 @@ __all__ = ["iterate"]
 
 @checked(model=read_model, steps=whole(0), start=table, params=table)
 def iterate(
-    model: Model | str,
-    steps: int,
-    *,
-    start: Mapping[str, float],
-    params: Mapping[str, Any] | None = None,
-    **parameters: Any,
+    model: Model | str, steps: int, *, start: Mapping[str, float], params: Mapping[str, Any] | None = None, **parameters: Any
 ) -> Result:
     """Apply the equations of a fixed point again and again, each giving the unknown on its left.
 

@@ -245,9 +245,13 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
         run = Run(quick, progress, data)
         table = module.compute(run)
         about = {
-            "key": key, "commit": commit(analysis.path.parent), "quick": quick, "notes": run.notes,
-            "seconds": round(time.perf_counter() - started, 1), "agreements": [vars(item) for item in run.agreements],
-        }  # fmt: skip
+            "key": key,
+            "commit": commit(analysis.path.parent),
+            "quick": quick,
+            "notes": run.notes,
+            "seconds": round(time.perf_counter() - started, 1),
+            "agreements": [vars(item) for item in run.agreements],
+        }
         table.attrs = {**{name: _attribute(value) for name, value in table.attrs.items()}, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
             table.to_netcdf(temporary, engine="h5netcdf")

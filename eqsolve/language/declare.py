@@ -59,14 +59,7 @@ def times(names: str) -> Any:
     return _declare(Time, names, None)
 
 
-def param(
-    names: str,
-    *,
-    latex: str | None = None,
-    domain: Any = None,
-    default: Any = None,
-    **assumptions: bool,
-) -> Any:
+def param(names: str, *, latex: str | None = None, domain: Any = None, default: Any = None, **assumptions: bool) -> Any:
     """Declare parameters with their domain.
 
     Parameters

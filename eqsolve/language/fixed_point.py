@@ -13,8 +13,7 @@ from sympy.core.symbol import Str
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
-from eqsolve.language.law import exact_value
-from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
+from eqsolve.language.model import Model, Table
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Plain, Random, Unknown, as_expression
 
@@ -165,7 +164,9 @@ class FixedPoint(Model):
         )  # fmt: skip
 
     def _normalise(self, field: str, value: Any) -> Any:
-        return normalise_scalar(field, value)
+        if field == "minimises" and value is not None and not isinstance(value, Minimiser):
+            raise ModelError(f"{user_location()}: minimises= takes a Minimiser(...), got {value!r}")
+        return super()._normalise(field, value)
 
     @property
     def unknowns(self) -> tuple[Unknown, ...]:
@@ -200,7 +201,7 @@ class Cases(Model):
         self._declare(name, [], cases=cases, defaults=defaults, conditions=conditions, cite=cite)
 
     def _normalise(self, field: str, value: Any) -> Any:
-        return normalise_scalar(field, value)
+        return _choices(field, value) if field == "cases" else super()._normalise(field, value)
 
     @property
     def observables(self) -> Table:  # type: ignore[override]
@@ -258,30 +259,16 @@ class Singularity(Model):
                 raise ModelError(f"{transform.label}: the {role} `{item}` does not appear in the transform equation")
 
     def _normalise(self, field: str, value: Any) -> Any:
-        return normalise_scalar(field, value)
+        return _choices(field, value) if field == "law_of" else super()._normalise(field, value)
 
 
-def normalise_scalar(field: str, value: Any) -> Any:
-    """Bring one part of a scalar model to its stored form."""
+def _choices(field: str, value: Any) -> tuple[tuple[Any, str], ...]:
+    """Return pairs of a condition and a model's name."""
     where = user_location()
-    match field:
-        case "observables" | "variables":
-            return expressions(value, where, field)
-        case "exact":
-            return Table({k: None if v is None else exact_value(v) for k, v in (value or {}).items()})
-        case "defaults":
-            return parameter_values(value, where)
-        case "conditions":
-            return relations(value, where)
-        case "minimises":
-            if value is not None and not isinstance(value, Minimiser):
-                raise ModelError(f"{where}: minimises= takes a Minimiser(...), got {value!r}")
-        case "law_of" | "cases":
-            if not isinstance(value, Iterable):
-                raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {value!r}")
-            pairs = [(True, value)] if isinstance(value, str) else list(value)
-            for pair in pairs:
-                if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
-                    raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}")
-            return tuple((as_expression(condition, f"{field}="), name) for condition, name in pairs)
-    return value
+    if not isinstance(value, Iterable):
+        raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {value!r}")
+    pairs = [(True, value)] if isinstance(value, str) else list(value)
+    for pair in pairs:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], str)):
+            raise ModelError(f"{where}: {field}= takes a model's name or pairs (condition, name), got {pair!r}")
+    return tuple((as_expression(condition, f"{field}="), name) for condition, name in pairs)

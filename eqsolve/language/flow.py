@@ -9,7 +9,7 @@ from sympy import Expr
 
 from eqsolve.errors import ModelError, UsageError
 from eqsolve.language.law import Law, exact_value
-from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
+from eqsolve.language.model import Model, Table
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Field, Gradient, Parameter, State, as_expression
 from eqsolve.verbs import later
@@ -140,18 +140,12 @@ class Flow(Model):
                 return tuple(_member(entry, Gradient, where, field) for entry in value)
             case "ratio":
                 return Parameter("delta", positive=True) if value is None else value
-            case "observables" | "variables":
-                return expressions(value, where, field)
-            case "defaults":
-                return parameter_values(value, where)
-            case "conditions":
-                return relations(value, where)
             case "substitute":
                 return Table(
                     (_member(key, State, where, field), None if entry is None else as_expression(entry, "substitute="))
                     for key, entry in (value or {}).items()
                 )
-        return value
+        return super()._normalise(field, value)
 
 
 def _member(item: Any, kind: type[Any], where: Location | None, field: str) -> Any:

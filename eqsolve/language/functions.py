@@ -40,9 +40,9 @@ MPMATH = {
     "FallingFactorial": "ff", "factorial2": "fac2", "bernoulli": "bernpoly", "euler": "eulerpoly",
 }  # fmt: skip
 
-_COMPLEX = frozenset({
-    "hankel1", "hankel2", "hn1", "hn2", "Ynm", "exp_polar", "polar_lift", "principal_branch", "periodic_argument",
-})  # fmt: skip
+_COMPLEX = frozenset(
+    {"hankel1", "hankel2", "hn1", "hn2", "Ynm", "exp_polar", "polar_lift", "principal_branch", "periodic_argument"}
+)
 
 _EVERYWHERE = frozenset({
     "airyai", "airyaiprime", "airybi", "airybiprime", "erfi", "erf2", "fresnels", "fresnelc", "Si", "Shi", "jn", "hermite",

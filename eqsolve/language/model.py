@@ -240,6 +240,12 @@ class Model(Mapping[str, Equation]):
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Parameter))
 
     @property
+    def infinite(self) -> dict[Parameter, Expr]:
+        """The parameters that are infinite by default, which takes something out of the equations."""
+        known = ((item, self.defaults.get(item, item.default)) for item in self.parameters)
+        return {item: value for item, value in known if value in (S.Infinity, S.NegativeInfinity)}
+
+    @property
     def randoms(self) -> tuple[Random, ...]:
         """The random constants in order of their names."""
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Random))
@@ -294,6 +300,17 @@ class Model(Mapping[str, Equation]):
         return self._with(**content, location=location)
 
     def _normalise(self, field: str, value: Any) -> Any:
+        """Return one part of a model in its stored form; kinds of model add the parts of their own."""
+        where = user_location()
+        match field:
+            case "observables" | "variables":
+                return expressions(value, where, field)
+            case "exact":
+                return Table({k: None if v is None else exact_value(v) for k, v in (value or {}).items()})
+            case "defaults":
+                return parameter_values(value, where)
+            case "conditions":
+                return relations(value, where)
         return value
 
     def _bind_by_name(

@@ -26,7 +26,9 @@ __all__ = ["Shown", "TextPrinter", "decimal_text", "equation_latex", "equation_t
 class _Written:
     """Prints sums and products in a remembered order; shared by the two printers below."""
 
-    order_of_terms: Order
+    def __init__(self, order: Order) -> None:
+        super().__init__({"full_prec": False})  # type: ignore[call-arg]
+        self.order_of_terms = order
 
     def parts(self, expr: Expr) -> list[Expr] | None:
         found = self.order_of_terms.get(expr)
@@ -71,10 +73,6 @@ class _Written:
 class TextPrinter(_Written, StrPrinter):
     """sympy's text, with the terms in the order in which they were written."""
 
-    def __init__(self, order: Order) -> None:
-        super().__init__({"full_prec": False})
-        self.order_of_terms = order
-
     def bracket(self, expr: Expr, level: int) -> str:
         return str(self.parenthesize(expr, level))
 
@@ -98,10 +96,6 @@ class TextPrinter(_Written, StrPrinter):
 
 
 class _Latex(_Written, LatexPrinter):
-    def __init__(self, order: Order) -> None:
-        super().__init__({"full_prec": False})
-        self.order_of_terms = order
-
     # A symbol needs no brackets. sympy goes by the class's name, and takes a flow's Gradient for its vector operator.
     def parenthesize(self, item: Any, level: int, is_neg: bool = False, strict: bool = False) -> str:
         if isinstance(item, Named):
@@ -181,7 +175,7 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     """
     sections: list[tuple[str, list[Line]]] = []
     defaults = {**{p: p.default for p in model.parameters if p.default is not None}, **model.defaults}
-    if infinite := {key: value for key, value in defaults.items() if value in (S.Infinity, S.NegativeInfinity)}:
+    if infinite := model.infinite:
         model = model.subs(infinite)
     shorten = _shortener(model)
     equations = [_shortened(equation, shorten) for equation in model.equations]
@@ -217,10 +211,7 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         sections.append(("gradients", [(g, f"= (1/{model.ratio.name}) Xᵀ", loss) for g, loss in pairs]))
         rate = r"\frac{\mathrm{d}}{\mathrm{d} t} "
         sections.append(
-            (
-                "drift",
-                [(Label(f"d{k.name}/dt", rate + k.latex_name), "=", shorten(drift)) for k, drift in model.drift.items()],
-            )
+            ("drift", [(Label(f"d{k.name}/dt", rate + k.latex_name), "=", shorten(drift)) for k, drift in model.drift.items()])
         )
         sections.append(("where", where))
         begin = [

@@ -6,6 +6,7 @@ Every symbol is equal by kind, name, assumptions and printed form, never by obje
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any, ClassVar
 
 from sympy import Atom, Basic, Expr, Symbol, SympifyError, sympify
@@ -33,6 +34,7 @@ __all__ = [
     "Value",
     "as_expression",
     "as_scalar",
+    "fresh_name",
 ]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*'*\Z")
@@ -310,3 +312,10 @@ class Value(Expr):
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         body = f"{self.head.latex_name}({','.join(printer._print(moment) for moment in self.moments)})"
         return rf"{body}^{{{exp}}}" if exp is not None else body
+
+
+def fresh_name(wanted: str, taken: Container[str]) -> str:
+    """Return a name that is not taken: the one wanted, or it with underscores."""
+    while wanted in taken:
+        wanted += "_"
+    return wanted

@@ -10,7 +10,7 @@ from sympy import Basic, Expr, Tuple
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.law import Law, exact_value
-from eqsolve.language.model import Model, Table, expressions, parameter_values, relations
+from eqsolve.language.model import Model, Table
 from eqsolve.language.nodes import GP
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
@@ -99,23 +99,15 @@ class System(Model):
                 return _laws(value, where)
             case "init":
                 return _initial(value, where, self.start)
-            case "observables":
-                return expressions(value, where, "observables")
-            case "defaults":
-                return parameter_values(value, where)
             case "constraints":
                 return _constraints(value, where)
             case "substitute":
                 return _substitutions(value, where)
-            case "exact":
-                return Table({k: None if v is None else exact_value(v) for k, v in (value or {}).items()})
-            case "conditions":
-                return relations(value, where)
             case "start":
                 return exact_value(value)
             case "step":
                 return None if value is None else exact_value(value)
-        return value
+        return super()._normalise(field, value)
 
     @property
     def noises(self) -> tuple[Process, ...]:

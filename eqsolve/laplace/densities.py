@@ -85,11 +85,7 @@ def _student(freedom: Any, top: Any) -> Part:
 
     norm = type(freedom)(1 / mpmath.beta(freedom / 2, 0.5))
     return Part(
-        1,
-        lambda y, lib: freedom**0.5 * lib.sinh(y),
-        lambda y, lib: norm * (1 + lib.sinh(y) ** 2) ** (-freedom / 2),
-        -top,
-        top,
+        1, lambda y, lib: freedom**0.5 * lib.sinh(y), lambda y, lib: norm * (1 + lib.sinh(y) ** 2) ** (-freedom / 2), -top, top
     )
 
 
@@ -149,10 +145,7 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
         if sum(map(len, done)) + 2 * rough.sum() > PANELS:  # an integrand with a pole on the support
             done.append(left[rough])
             break
-        left, right = (
-            np.concatenate([left[rough], middle[rough]]),
-            np.concatenate([middle[rough], right[rough]]),
-        )
+        left, right = (np.concatenate([left[rough], middle[rough]]), np.concatenate([middle[rough], right[rough]]))
     else:
         done.append(left)
     return np.append(np.sort(np.concatenate(done)), high)

@@ -99,11 +99,7 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
             prepared.resolve(R, p)  # the edge of a law is near: its panels must become finer
             R, resolved = float(newton_R(prepared, R, p)[0]), near
             continue
-        lengths = [
-            _ratio(F, d.fold_slope),
-            _ratio(largest, slope),
-            near / closing if closing > 0 else np.inf,
-        ]
+        lengths = [_ratio(F, d.fold_slope), _ratio(largest, slope), near / closing if closing > 0 else np.inf]
         first = F if len(points) == 1 else first
         if abs(F) < 1e-2 * abs(first) and (crossed := _cross(prepared, d, R, p, scale)) is not None:
             R, p = crossed

@@ -23,6 +23,7 @@ from sympy.integrals.laplace import LaplaceTransform
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Head, Response, Time, Value
+from eqsolve.passes.forms.reads import free_times
 from eqsolve.passes.forms.tangents import Tangent
 
 __all__ = ["Differences", "OneTime", "Transform", "TwoTimes"]
@@ -49,11 +50,6 @@ class Transform(Head):
 
     def __call__(self, *variables: Any) -> Value:
         return Value(self, *variables)
-
-
-def _times(expr: Basic) -> set[Basic]:
-    """Return the times an expression depends on."""
-    return {item for item in expr.free_symbols if isinstance(item, Time)}
 
 
 def _terms(expr: Expr) -> list[Expr]:
@@ -131,7 +127,7 @@ class OneTime(Rules):
         if value.moments == (self.time,):
             return Transform(value.head)(self.variable)
         delay = self.time - value.moments[0]
-        if len(value.moments) == 1 and not _times(delay) and delay.is_nonnegative:
+        if len(value.moments) == 1 and not free_times(delay) and delay.is_nonnegative:
             return sym_exp(-self.variable * delay) * Transform(value.head)(self.variable)
         raise self.refuse(value, "a function of the running time, or of it minus a positive delay, is expected")
 
@@ -140,7 +136,7 @@ class OneTime(Rules):
         shift, rest = S.Zero, S.One
         for factor in expr.args:
             slope = factor.args[0].diff(self.time) if isinstance(factor, sym_exp) else None
-            if slope is not None and not _times(slope) and not factor.args[0].has(Value):
+            if slope is not None and not free_times(slope) and not factor.args[0].has(Value):
                 shift, rest = shift - slope, rest * factor.xreplace({self.time: S.Zero})
             else:
                 rest = rest * factor
@@ -172,7 +168,7 @@ class OneTime(Rules):
         return self._kernel(both, variable) * inner
 
     def _inner(self, rest: Expr, variable: Time) -> Expr:
-        return self(rest.xreplace({variable: self.time})) if _times(rest) or rest != 1 else self._one()
+        return self(rest.xreplace({variable: self.time})) if free_times(rest) or rest != 1 else self._one()
 
     def _kernel(self, kernel: Expr, variable: Time) -> Expr:
         if isinstance(kernel, Value) and isinstance(kernel.head, Response | Tangent):
@@ -254,7 +250,7 @@ class TwoTimes(Rules):
         return OneTime(time, variable, self.initial, self.label, self.start)  # type: ignore[arg-type]
 
     def _bound(self, expr: Expr) -> Expr:
-        running = _times(expr) & {self.time, self.then}
+        running = free_times(expr) & {self.time, self.then}
         if running == {self.time}:
             return self._single(False)(expr) / self.second
         if running == {self.then}:
@@ -275,7 +271,7 @@ class TwoTimes(Rules):
             return self(opened)
         first, second = S.One, S.One
         for factor in opened.as_ordered_factors():
-            running = _times(factor) & {self.time, self.then}
+            running = free_times(factor) & {self.time, self.then}
             if len(running) == 2:
                 raise self.refuse(expr, "it is a product of functions of both times")
             if running == {self.then}:

@@ -42,14 +42,7 @@ class MessagePassing:
 
 
 def pass_messages(
-    binding: Binding,
-    X: Array,
-    y: Array,
-    *,
-    steps: int,
-    target: Array | None = None,
-    b_0: float = 1.0,
-    tolerance: float = 0.0,
+    binding: Binding, X: Array, y: Array, *, steps: int, target: Array | None = None, b_0: float = 1.0, tolerance: float = 0.0
 ) -> MessagePassing:
     """Run the iteration from w = 0 with t_1 = λ(1 + b_0); stop early when the weights change by less than ``tolerance``.
 

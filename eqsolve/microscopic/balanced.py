@@ -142,9 +142,13 @@ def _outside(vector: Array, known: Array, most: int) -> Array | None:
 
 
 def balance(
-    make: Callable[[Array], Sample], on_samples: Placement, on_coordinates: Placement, visits: Array,
-    run: Callable[[Sample, Array], Iterator[Array]], rng: np.random.Generator,
-) -> Sample:  # fmt: skip
+    make: Callable[[Array], Sample],
+    on_samples: Placement,
+    on_coordinates: Placement,
+    visits: Array,
+    run: Callable[[Sample, Array], Iterator[Array]],
+    rng: np.random.Generator,
+) -> Sample:
     """Return a draw with balanced features.
 
     Parameters

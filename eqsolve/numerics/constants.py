@@ -85,9 +85,7 @@ def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, Law]) -> Pa
 
 
 def make_paths(
-    laws: Mapping[str, Law],
-    rules: Sequence[Mapping[str, int]],
-    parts: Sequence[Sequence[str]] | None = None,
+    laws: Mapping[str, Law], rules: Sequence[Mapping[str, int]], parts: Sequence[Sequence[str]] | None = None
 ) -> Paths:
     """Return the product rules of independent constants; constants with a joint law move together.
 

@@ -86,10 +86,14 @@ class Mesh:
         middle, none = (self.left + self.right) / 2, np.full(len(self.row), -1)
         panels, points = self.signs[: len(self.row)], self.signs[len(self.row) :]
         return replace(
-            self, row=np.concatenate([self.row, self.row]), left=np.concatenate([self.left, middle]),
-            right=np.concatenate([middle, self.right]), left_kink=np.concatenate([self.left_kink, none]),
-            right_kink=np.concatenate([none, self.right_kink]), signs=np.concatenate([panels, panels, points]),
-        )  # fmt: skip
+            self,
+            row=np.concatenate([self.row, self.row]),
+            left=np.concatenate([self.left, middle]),
+            right=np.concatenate([middle, self.right]),
+            left_kink=np.concatenate([self.left_kink, none]),
+            right_kink=np.concatenate([none, self.right_kink]),
+            signs=np.concatenate([panels, panels, points]),
+        )
 
 
 class Lines:
@@ -195,12 +199,7 @@ def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> Mesh:
     """Return few panels of few nodes, enough to find where solutions are."""
     row, left, right, left_kink, right_kink = first_panels(rows, lines.kinks(rows), _COARSE)
     points = np.flatnonzero(rows.is_point)
-    signs = np.concatenate(
-        [
-            lines.signs(rows, row, (left + right) / 2),
-            lines.signs(rows, points, np.zeros(len(points))),
-        ]
-    )
+    signs = np.concatenate([lines.signs(rows, row, (left + right) / 2), lines.signs(rows, points, np.zeros(len(points)))])
     return Mesh(rows, row, left, right, left_kink, right_kink, signs, points, order)
 
 

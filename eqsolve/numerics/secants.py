@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, gmres
 
 from eqsolve.numerics.arrays import Array
 
@@ -60,26 +61,9 @@ class Secants:
 def solve_krylov(apply: Callable[[Array], Array], right: Array, weights: Array, *, most: int, tolerance: float) -> Array:
     """Return x with apply(x) ≈ right by GMRES; entries count by their weights.
 
-    Saad & Schultz, SIAM J. Sci. Stat. Comput. 7, 856 (1986), doi:10.1137/0907058. The operator is dear and applied once per
-    column, no more: scipy's gmres applies it once again at the end of a cycle.
+    Saad & Schultz, SIAM J. Sci. Stat. Comput. 7, 856 (1986), doi:10.1137/0907058. At most ``most`` columns, and one
+    application more that checks the answer.
     """
-    scaled = right * weights
-    size = float(np.linalg.norm(scaled))
-    if size == 0:
-        return right
-    basis, table = [scaled / size], np.zeros((most + 1, most))
-    for column in range(most):
-        image = weights * apply(basis[column] / weights)
-        for row, vector in enumerate(basis):
-            table[row, column] = vector @ image
-            image = image - table[row, column] * vector
-        table[column + 1, column] = norm = float(np.linalg.norm(image))
-        used = column + 1
-        target = np.zeros(used + 1)
-        target[0] = size
-        amounts, *_ = np.linalg.lstsq(table[: used + 1, :used], target, rcond=None)
-        left = float(np.linalg.norm(table[: used + 1, :used] @ amounts - target))
-        if left <= tolerance * size or norm <= 1e-14 * size:
-            break
-        basis.append(image / norm)
-    return np.asarray(amounts @ np.array(basis[:used]) / weights)
+    operator = LinearOperator((right.size, right.size), lambda x: weights * apply(x / weights), dtype=float)
+    scaled, _ = gmres(operator, right * weights, rtol=tolerance, restart=most, maxiter=1)
+    return np.asarray(scaled / weights)

@@ -142,12 +142,7 @@ class _Curve:
             return [(self.start, 0.0), (self.end, 0.0)]
         edge = self.side * _HEIGHT / 2
         top = edge + self.side * self.lift
-        return [
-            (self.start, edge),
-            (self.start - self.bulge, top),
-            (self.end + self.bulge, top),
-            (self.end, edge),
-        ]
+        return [(self.start, edge), (self.start - self.bulge, top), (self.end + self.bulge, top), (self.end, edge)]
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,13 @@ def plot_validation(found: Validation, names: tuple[str, ...] = ()) -> Any:
     columns = min(panels, 3)
     rows = -(-panels // columns)
     figure, axes = plt.subplots(
-        2 * rows, columns, figsize=(3.6 * columns, 3.6 * rows), layout="constrained", squeeze=False,
+        2 * rows,
+        columns,
+        figsize=(3.6 * columns, 3.6 * rows),
+        layout="constrained",
+        squeeze=False,
         height_ratios=[3, 1] * rows,
-    )  # fmt: skip
+    )
     for place, name in enumerate(shown):
         row, column = divmod(place, columns)
         _draw(axes[2 * row, column], axes[2 * row + 1, column], found, name, _COLOURS[place % len(_COLOURS)])

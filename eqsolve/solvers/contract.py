@@ -17,7 +17,18 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
     from eqsolve.solvers.options import Options
 
-__all__ = ["Solver"]
+__all__ = ["Solver", "why_not_a", "why_not_closed"]
+
+
+def why_not_a(kind: str, plan: Plan) -> str:
+    """Return the objection of a solver of one kind of model; nothing to a plan of this kind."""
+    return "" if plan.facts.kind == kind else f"it solves a {kind}, and this is a {plan.facts.kind}"
+
+
+def why_not_closed(plan: Plan) -> str:
+    """Return the objection of a solver of closed systems: another kind of model, or processes in it."""
+    processes = plan.facts.processes
+    return why_not_a("System", plan) or (f"it has the process `{processes[0]}`" if processes else "")
 
 
 class Solver(ABC):

@@ -98,9 +98,13 @@ def validate(
         raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
     wanted = None if observables is None else tuple(observables)
     estimator = (
-        isinstance(model, FixedPoint) and model.minimises is not None and flow is None and t_max is None
-        and data == "gaussian" and set(settings) <= settable(model)
-    )  # fmt: skip
+        isinstance(model, FixedPoint)
+        and model.minimises is not None
+        and flow is None
+        and t_max is None
+        and data == "gaussian"
+        and set(settings) <= settable(model)
+    )
     if constants is None:
         from eqsolve.microscopic.data import read_data
 

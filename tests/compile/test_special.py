@@ -1,6 +1,7 @@
 """Special functions in expressions: every one of sympy's is computed, along every argument, or refused by name."""
 
 import inspect
+import pickle
 
 import mpmath
 import numpy as np
@@ -26,6 +27,7 @@ from sympy import (
     zeta,
 )
 
+import eqsolve
 from eqsolve.compile.lowering import lower
 from eqsolve.compile.polylogarithm import polylogarithm
 from eqsolve.compile.zeta_slope import zeta_slope
@@ -200,3 +202,37 @@ def test_the_slope_of_a_jump_is_refused_where_it_stands():
     with pytest.raises(ModelError, match="the derivative of a jump at the zeros of `x - 1`"):
         lower([sign(x - 1).diff(x)], [x])
     assert sign(x).diff(x).has(DiracDelta)
+
+
+@pytest.mark.parametrize("expression", [besselj(x, y), polylog(x, y / 2)], ids=str)
+def test_a_derivative_without_a_formula_pickles(expression):
+    """Along an order, where mpmath differentiates."""
+    made = pickle.loads(pickle.dumps(lower([expression.diff(x)], [x, y])))
+    value = sympy.lambdify((x, y), expression, "mpmath")
+    expected = float(mpmath.diff(lambda order: value(order, mpmath.mpf(0.7)), 1.3))
+    assert made(np.array([1.3]), np.array([0.7]))[0] == pytest.approx([expected], rel=1e-12)
+
+
+def test_a_plan_with_such_a_derivative_pickles():
+    t, tp = eqsolve.times("t t'")
+    w, z = eqsolve.process("w z")
+    R, C = eqsolve.response("R"), eqsolve.correlation("C")
+    system = eqsolve.System(
+        "orders",
+        eqs=[
+            eqsolve.Eq(w(t).diff(t), -besselj(2 + w(t), 1) + z(t)),
+            eqsolve.Eq(C(t, tp), eqsolve.E(w(t) * w(tp))),
+            eqsolve.Eq(R(t, tp), eqsolve.E(eqsolve.Resp(w(t), z(tp)))),
+        ],
+        laws={z: eqsolve.GP(sympy.exp(-((t - tp) ** 2)))},
+        init={w: 0},
+    )
+    plan = eqsolve.compile(system)
+    program = plan.program("stochastic")
+    other = pickle.loads(pickle.dumps(plan)).program("stochastic")
+    (ensemble,), (copy,) = program.ensembles, other.ensembles
+    inputs = [np.linspace(0, 1, 5)] * 3
+    for values, again in zip(ensemble.signals(*inputs), copy.signals(*inputs), strict=True):
+        np.testing.assert_array_equal(values, again)
+    slope = float(mpmath.diff(lambda order: mpmath.besselj(2 + order, 1), 0.5))
+    assert abs(ensemble.signals(*inputs)[-1][2]) == pytest.approx(abs(slope), rel=1e-12)

@@ -32,9 +32,7 @@ u, f, g, v = state("u"), field("f"), gradient("g"), symbol("v")
 
 
 def flow(**changes: object) -> Flow:
-    parts = {
-        "state": {u: 1}, "weights": [u], "fields": [f], "loss_gradient": [f], "gradients": [g], "drift": {u: -g},
-    }  # fmt: skip
+    parts = {"state": {u: 1}, "weights": [u], "fields": [f], "loss_gradient": [f], "gradients": [g], "drift": {u: -g}}
     return Flow("flow", **{**parts, **changes})
 
 

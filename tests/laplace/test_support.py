@@ -17,9 +17,13 @@ def find(h, certify=True, **laws):
 
 
 UNBOUNDED = [
-    Normal(0, 1), Normal(5, Rational(1, 100)), Laplace(1), StudentT(3), GaussBernoulli(Rational(3, 10), 1),
+    Normal(0, 1),
+    Normal(5, Rational(1, 100)),
+    Laplace(1),
+    StudentT(3),
+    GaussBernoulli(Rational(3, 10), 1),
     Mixture((0.5, Uniform(0, 1)), (0.5, Normal(3, 0.01))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("law", UNBOUNDED)

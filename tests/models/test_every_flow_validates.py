@@ -10,9 +10,7 @@ import eqsolve
 from eqsolve import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
-LONG = {
-    "dln", "dln_flow", "dln_flow_random_start", "dln_path_rates", "dln_rate", "phase_retrieval", "teacher_student_tanh",
-}  # fmt: skip
+LONG = {"dln", "dln_flow", "dln_flow_random_start", "dln_path_rates", "dln_rate", "phase_retrieval", "teacher_student_tanh"}
 SETTINGS = {"dln_path_rates": {"alpha": 1, "delta": 2}}  # at its own the flow takes too long to come to rest
 NAMES = sorted(path.stem for path in (ROOT / "models").glob("*.py"))
 

@@ -12,19 +12,7 @@ from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.functions import why_not_computed
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
-from eqsolve.language.symbols import (
-    Field,
-    Gradient,
-    Head,
-    Named,
-    Plain,
-    Process,
-    Random,
-    Response,
-    State,
-    Time,
-    Value,
-)
+from eqsolve.language.symbols import Field, Gradient, Head, Named, Plain, Process, Random, Response, State, Time, Value
 from eqsolve.language.system import System
 
 __all__ = ["ExpressionCheck", "Scope"]
@@ -182,10 +170,7 @@ class ExpressionCheck:
                 "use a parameter, or write Inverse(f, y)(x) for the root itself",
             )
         elif not isinstance(item, self.kinds):
-            self.report(
-                scope,
-                f"uses the {item.kind_name} `{item}`, which has no place here; expected {self._expected()}",
-            )
+            self.report(scope, f"uses the {item.kind_name} `{item}`, which has no place here; expected {self._expected()}")
         elif isinstance(item, Time):
             self._known_time(item, scope)
         elif isinstance(item, Random | State | Field | Gradient) and not scope.random:
@@ -292,10 +277,7 @@ class ExpressionCheck:
         elif low == high:
             self.report(scope, f"has an integral from `{low}` to `{high}`, which is empty")
         elif scope.precedes(high, low) or high == self.start:
-            self.report(
-                scope,
-                f"has an integral that runs backwards, from `{low}` to `{high}`; exchange its ends",
-            )
+            self.report(scope, f"has an integral that runs backwards, from `{low}` to `{high}`; exchange its ends")
         inner = scope.inside(node)
         sound = len(self.problems) == before
         self.visit(node.integrand, inner if sound else replace(inner, order=scope.order))
@@ -306,10 +288,7 @@ class ExpressionCheck:
         elif end == self.start:
             return
         elif end == 0 and verb == "starts":
-            self.report(
-                scope,
-                f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there",
-            )
+            self.report(scope, f"has an integral that starts at 0, but the system starts at `{self.start}`; start it there")
         elif verb == "ends":
             self.report(
                 scope,

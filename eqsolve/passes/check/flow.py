@@ -40,10 +40,7 @@ def flow_problems(model: Flow) -> list[str]:
             if reason:
                 check.report(scope, f"depends on the {item.kind_name} `{item}`; {reason}")
         for node in sorted(expr.atoms(E), key=str):
-            check.report(
-                scope,
-                f"contains the expectation `{node}`; expected an expression of one coordinate or sample",
-            )
+            check.report(scope, f"contains the expectation `{node}`; expected an expression of one coordinate or sample")
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", times=times, random=True))
     for name, expr in model.observables.items():

@@ -11,17 +11,7 @@ from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP
-from eqsolve.language.symbols import (
-    Correlation,
-    Head,
-    Named,
-    Parameter,
-    Process,
-    Random,
-    Response,
-    Time,
-    Value,
-)
+from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.check.symmetry import is_asymmetric

@@ -8,7 +8,6 @@ from typing import Any
 
 from sympy.core.function import Derivative
 
-from eqsolve.errors import ModelError
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Model
@@ -16,12 +15,13 @@ from eqsolve.language.printing import equation_text, expression_text
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.explain.fixed_point import describe_reduction
+from eqsolve.passes.explain.tangents import write_memories, write_tangents
 from eqsolve.passes.forms.causality import Causality, analyse_causality
-from eqsolve.passes.forms.operator_form import OperatorForm, derive_operator_form
+from eqsolve.passes.forms.derivation import Derivation
+from eqsolve.passes.forms.operator_form import OperatorForm, write_operators
+from eqsolve.passes.forms.path_form import PathForm
 from eqsolve.passes.forms.signature import sign
-from eqsolve.passes.forms.tangents import derive_tangents
-from eqsolve.passes.rewrite.constraints import reduce_constraints
-from eqsolve.passes.rewrite.substitution import derive_substitutions
+from eqsolve.passes.rewrite.constraints import Reduction
 
 __all__ = ["Chosen", "Explanation", "Reads", "explain"]
 
@@ -56,11 +56,12 @@ class Derived:
 
 @dataclass(frozen=True)
 class Changed:
-    """An exact change of variable: the map, the new variable's equation, and its start."""
+    """An exact change of variable: the map, the new variable's equation, its start, and whether the solver works with it."""
 
     map: str
     equation: str
     initial: str
+    made: bool
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,11 @@ class Explanation:
         Equations derived for unknowns that are fixed by constraints.
     operators
         Equations as compositions of operators, and what is solved for.
-    tangents
-        Linearised equations derived for the responses.
     substitutions
-        Exact changes of variable, with the equations they lead to.
+        Exact changes of variable, with the equations they lead to, and whether they are made.
+    memories, tangents
+        Integrals over the past that are unknowns of their own, and the linearised equations behind the responses, in the
+        variables that are solved for.
     settings
         Parameters and random constants with domains and defaults.
     statements
@@ -123,8 +125,9 @@ class Explanation:
     blocks: tuple[tuple[str, ...], ...]
     multipliers: tuple[str, ...]
     operators: tuple[OperatorForm, ...]
-    tangents: tuple[Derived, ...]
     substitutions: tuple[Changed, ...]
+    memories: tuple[str, ...]
+    tangents: tuple[Derived, ...]
     settings: tuple[Setting, ...]
     statements: tuple[tuple[str, tuple[str, ...]], ...]
     signature: str
@@ -141,11 +144,7 @@ class Explanation:
         if self.mean_field is not None:
             made["mean_field"] = self.mean_field.to_dict()
         if self.solver is not None:
-            made["solver"] = {
-                "name": self.solver.name,
-                "reason": self.solver.reason,
-                "others": dict(self.solver.others),
-            }
+            made["solver"] = {"name": self.solver.name, "reason": self.solver.reason, "others": dict(self.solver.others)}
         return made
 
     def sections(self) -> list[tuple[str, list[str]]]:
@@ -157,11 +156,9 @@ class Explanation:
             ("order within a time slice", [_order(self.blocks)] if self.blocks else []),
             ("multipliers (derived from the constraints)", list(self.multipliers)),
             ("operator form (∘ composes, ᵀ transposes, J integrates, * is pointwise)", _operators(self.operators)),
-            ("tangent equations (derived)", [line for item in self.tangents for line in _tangent(item)]),
-            (
-                "exact change of variables (derived)",
-                [line for item in self.substitutions for line in _changed(item)],
-            ),
+            ("exact change of variables (derived)", [line for item in self.substitutions for line in _changed(item)]),
+            ("integrals along a path that are unknowns of their own", list(self.memories)),
+            ("tangent equations (derived; definitions put in)", [line for item in self.tangents for line in _tangent(item)]),
             *((title, list(lines)) for title, lines in self.statements),
             ("parameters", _columns((item.name, _setting(item)) for item in self.settings)),
             ("signature", [self.signature]),
@@ -187,12 +184,19 @@ class Explanation:
         return self.text()
 
 
-def explain(model: Model) -> Explanation:
-    """Return what the engine makes of a model; nothing is solved."""
+def explain(model: Model, derivation: Derivation | None = None, mean_field: Explanation | None = None) -> Explanation:
+    """Return what the engine makes of a model; nothing is solved.
+
+    ``derivation`` is what the plan of a system was compiled from, ``mean_field`` the explanation of a flow's equations;
+    without them a model is explained as far as it goes.
+    """
     (_, equations), *others = model.show().sections()
     system = model if isinstance(model, System) and all(eq.head is not None for eq in model.equations) else None
-    multipliers, reduced = _multipliers(system) if system is not None else ((), None)
-    causality = analyse_causality(reduced) if reduced is not None else None
+    causality = None
+    if system is not None:
+        causality = analyse_causality(system if derivation is None else derivation.reduction.system)
+    form = None if derivation is None else derivation.form
+    told = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # elsewhere, with more detail
     return Explanation(
         name=model.name,
         kind=model.kind,
@@ -204,27 +208,21 @@ def explain(model: Model) -> Explanation:
         unknowns=_unknowns(model),
         reads=_reads(causality) if causality is not None else (),
         blocks=causality.blocks if causality is not None else (),
-        multipliers=multipliers,
-        operators=derive_operator_form(reduced) if reduced is not None else (),
-        tangents=_tangents(system) if system is not None else (),
-        substitutions=_substitutions(system) if system is not None else (),
+        multipliers=_multipliers(derivation.reduction) if derivation is not None else (),
+        operators=write_operators(derivation.closed) if derivation is not None else (),
+        substitutions=_substitutions(derivation) if derivation is not None else (),
+        memories=tuple(" = ".join(equation_text(item)) for item in write_memories(form)) if form is not None else (),
+        tangents=_tangents(form) if form is not None else (),
         settings=_settings(model, {left: law for _, lines in others for left, how, law in lines if how == "~"}),
         statements=tuple(
             (title, tuple(f"{left} {relation} {right}" for left, relation, right in lines))
             for title, lines in others
-            if title not in ("defaults", "exact change of variables")  # told elsewhere, with more detail
+            if title not in told
         )
         + (describe_reduction(model) if isinstance(model, FixedPoint) else ()),
         signature=sign(model),
-        mean_field=_mean_field(model) if isinstance(model, Flow) else None,
+        mean_field=mean_field,
     )
-
-
-def _mean_field(flow: Flow) -> Explanation | None:
-    try:
-        return explain(flow.dmft())
-    except ModelError:  # a flow with problems, or without a mean field, is explained as far as it goes
-        return None
 
 
 def _unknowns(model: Model) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -256,26 +254,22 @@ def _reads(causality: Causality) -> tuple[Reads, ...]:
     return tuple(made)
 
 
-def _multipliers(system: System) -> tuple[tuple[str, ...], System]:
-    """Return the equations derived from constraints as text, and the system that has them."""
-    try:
-        reduction = reduce_constraints(system)
-    except ModelError:  # a model with problems is explained as far as it goes
-        return (), system
+def _multipliers(reduction: Reduction) -> tuple[str, ...]:
+    """Return the equations derived from constraints as text."""
     lines = []
     for equation in reduction.multipliers:
         left, right = equation_text(equation)
         lines.append(f"{left} = {right}" + (", by Newton's method" if equation.key in reduction.implicit else ""))
-    return tuple(lines), reduction.system
+    return tuple(lines)
 
 
 def _operators(forms: tuple[OperatorForm, ...]) -> list[str]:
     return [line for form in forms for line in (form.text, f"    so that {form.solved}")[: 2 if form.solved else 1]]
 
 
-def _tangents(system: System) -> tuple[Derived, ...]:
+def _tangents(form: PathForm) -> tuple[Derived, ...]:
     made = []
-    for item in derive_tangents(system):
+    for item in write_tangents(form):
         left, right = item.equation.lhs, expression_text(item.equation.rhs)
         if isinstance(left, Derivative):
             named = f"∂/∂{left.variables[0]} {expression_text(left.expr)}"
@@ -286,16 +280,17 @@ def _tangents(system: System) -> tuple[Derived, ...]:
     return tuple(made)
 
 
-def _substitutions(system: System) -> tuple[Changed, ...]:
+def _substitutions(derivation: Derivation) -> tuple[Changed, ...]:
     made = []
-    for change in derive_substitutions(system):
+    for change in derivation.changes:
         now = change.equation.time
         left, right = equation_text(change.equation)
         made.append(
             Changed(
                 f"{expression_text(change.old(now))} = {expression_text(change.map)}",
                 f"{left} = {right}",
-                f"{expression_text(change.new(system.start))} = {expression_text(change.initial)}",
+                f"{expression_text(change.new(derivation.system.start))} = {expression_text(change.initial)}",
+                derivation.changed,
             )
         )
     return tuple(made)
@@ -361,7 +356,8 @@ def _tangent(item: Derived) -> list[str]:
 
 
 def _changed(item: Changed) -> list[str]:
-    return [item.map, f"    so that {item.equation}, from {item.initial}"]
+    unused = "" if item.made else "; this solver works with the old variable"
+    return [item.map, f"    so that {item.equation}, from {item.initial}{unused}"]
 
 
 def _setting(item: Setting) -> str:

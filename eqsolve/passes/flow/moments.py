@@ -6,16 +6,7 @@ from typing import Any
 
 from sympy import Expr, Poly, S
 
-from eqsolve.language.laws import (
-    Bernoulli,
-    GaussBernoulli,
-    Laplace,
-    Law,
-    Normal,
-    Point,
-    Rademacher,
-    Uniform,
-)
+from eqsolve.language.laws import Bernoulli, GaussBernoulli, Laplace, Law, Normal, Point, Rademacher, Uniform
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Random

@@ -14,7 +14,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Field, Process, Random, Time
+from eqsolve.language.symbols import Field, Process, Random, Time, fresh_name
 from eqsolve.passes.flow.substitution import new_states
 
 __all__ = ["FlowParts", "is_function", "slope", "take_apart"]
@@ -63,10 +63,7 @@ class FlowParts:
 
     def name(self, wanted: str) -> str:
         """Return a name that the flow does not use itself."""
-        taken = {*self.flow.names, *self.flow.observables, *self.weight_names}
-        while wanted in taken:
-            wanted += "_1"
-        return wanted
+        return fresh_name(wanted, {*self.flow.names, *self.flow.observables, *self.weight_names})
 
     def head(self, kind: type[Any], wanted: str) -> Any:
         return kind(self.name(wanted))

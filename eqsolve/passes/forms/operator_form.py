@@ -8,7 +8,7 @@ rest, one triangular solve.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sympy import Add, Expr, Mul, Symbol, expand
@@ -16,11 +16,10 @@ from sympy import Add, Expr, Mul, Symbol, expand
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.printing import expression_text
-from eqsolve.language.symbols import Head, Response, Time, Value
-from eqsolve.language.system import System
-from eqsolve.passes.forms.sectors import sort_factors
+from eqsolve.language.symbols import Head, Process, Response, Time, Value
+from eqsolve.passes.forms.sectors import as_written, sort_factors
 
-__all__ = ["OperatorForm", "derive_operator_form"]
+__all__ = ["OperatorForm", "write_operators"]
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,11 @@ class OperatorForm:
     solved: str = ""
 
 
-def derive_operator_form(system: System) -> tuple[OperatorForm, ...]:
+def write_operators(equations: Iterable[Equation]) -> tuple[OperatorForm, ...]:
     """Return the equations between kernels and functions as compositions; nothing if no integral stands in them."""
-    closed = [eq for eq in system.equations if eq.target is not None and not eq.rhs.has(E, Resp)]
-    if not any(equation.rhs.has(Int) for equation in closed):
-        return ()
-    closed = [equation for equation in closed if equation.head not in system.processes]
-    return tuple(_form(equation) for equation in closed)
+    closed = [eq for eq in equations if eq.target is not None and not eq.rhs.has(E, Resp)]
+    closed = [eq for eq in closed if not isinstance(eq.head, Process)]
+    return tuple(_form(equation) for equation in closed) if any(eq.rhs.has(Int) for eq in closed) else ()
 
 
 def _form(equation: Equation) -> OperatorForm:
@@ -73,7 +70,7 @@ def _names(target: Value) -> Callable[[Value], str]:
             return head if not isinstance(value.head, Response) else f"{head}ᵀ"
         if moments == (row, row):
             return f"diag({head})"
-        return str(value)
+        return str(as_written(value))
 
     return name
 
@@ -96,7 +93,7 @@ def _composition(node: Int, target: Value) -> str:
 
     sides = sort_factors(node.integrand, side)
     if sides["joint"]:
-        return f"[{expression_text(node)}]"
+        return f"[{expression_text(as_written(node))}]"
     left, right = sides["left"], sides["right"]
     if column is not None and not any(column in item.free_symbols for item in right) and (left or not right):
         left, right = [*left, *right], []

@@ -6,10 +6,8 @@ satisfies
     U_a = start_a + Σ_k O_ak φ_k(t, U, z, constants) + Σ_z P_az z,
 
 where the operators O and P act in time and are the same for all paths, and the signals φ_k are pointwise. Integrals
-that
-enter linearly are composed into the operators; noises that enter linearly become drives. Everything else a system
-says is
-a mean over paths (a function of one time, of two times, or a response) or a closed relation between kernels.
+that enter linearly are composed into the operators; noises that enter linearly become drives. Everything else a system
+says is a mean over paths (a function of one time, of two times, or a response) or a closed relation between kernels.
 """
 
 from __future__ import annotations
@@ -95,9 +93,16 @@ class Mean:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Processes, noises and constants that depend on each other, and the means over them."""
+    """Processes, noises and constants that depend on each other, and the means over them.
+
+    ``signals`` are those of the links, each once; ``slopes`` and ``noise_slopes`` their derivatives by the unknowns and the
+    noises: the linearised equations, from which responses are solved.
+    """
 
     unknowns: tuple[Unknown, ...]
+    signals: tuple[Expr, ...]
+    slopes: tuple[tuple[Expr, ...], ...]
+    noise_slopes: tuple[tuple[Expr, ...], ...]
     links: tuple[Link, ...]
     drives: tuple[Drive, ...]
     memories: tuple[Memory, ...]
@@ -112,7 +117,7 @@ class PathForm:
     """A whole stochastic system: ensembles of paths, covariances, kernels, functions and observables.
 
     ``kernels``, ``functions`` and ``observables`` are in the times (ROW, COLUMN); expectations in them are ``Mean``
-    nodes.
+    nodes. ``start`` is the first time.
     """
 
     name: str
@@ -122,6 +127,7 @@ class PathForm:
     functions: tuple[Equation, ...]
     observables: tuple[tuple[str, Expr], ...]
     laws: tuple[tuple[Random, Law], ...]
+    start: Expr
 
 
 class _Builder:
@@ -223,9 +229,8 @@ def derive_path_form(system: System) -> PathForm:
             continue
         assert equation.target is not None
         places = dict(zip(equation.target.moments, (ROW, COLUMN), strict=False))
-        moved = Equation(
-            equation.lhs.xreplace(places), means.collect(equation.rhs.xreplace(places), equation.label), equation.location
-        )
+        moved = equation.map(places)
+        means.collect(moved.rhs, equation.label)
         (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
     observables = []
     for name, expr in system.observables.items():
@@ -248,7 +253,7 @@ def derive_path_form(system: System) -> PathForm:
     ensembles = _ensembles(builder, means)
     return PathForm(
         system.name, ensembles, tuple(covariances), tuple(kernels), tuple(functions), tuple(observables),
-        tuple(builder.laws.items()),
+        tuple(builder.laws.items()), system.start,
     )  # fmt: skip
 
 
@@ -431,15 +436,19 @@ def _ensemble(
         known = {memory.symbol for memory in own} | set(done)
         if _sources(inlined, memories) & part and {s for s in inlined.atoms(Dummy)} <= known:
             shown.append((head, inlined))
+    signals = tuple(dict.fromkeys(link.signal for link in links))
     return Ensemble(
-        tuple(unknowns),
-        tuple(links),
-        tuple(drives),
-        own,
-        noises,
-        randoms,
-        chosen,
-        tuple(shown),  # type: ignore[arg-type]
+        unknowns=tuple(unknowns),
+        signals=signals,
+        slopes=tuple(tuple(partial(signal, unknown.symbol) for unknown in unknowns) for signal in signals),
+        noise_slopes=tuple(tuple(partial(signal, noise(ROW)) for noise in noises) for signal in signals),
+        links=tuple(links),
+        drives=tuple(drives),
+        memories=own,
+        noises=noises,
+        randoms=randoms,
+        means=chosen,
+        processes=tuple(shown),  # type: ignore[arg-type]
     )
 
 

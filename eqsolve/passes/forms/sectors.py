@@ -27,7 +27,7 @@ from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse
 
@@ -139,9 +139,7 @@ def _diagonal_equation(system: System, equation: Equation, start: Expr | None) -
     """Return the equation of q(t) = C(t, t) that follows from the one of ∂_t C on both sides of the diagonal."""
     target = equation.target
     assert target is not None
-    name = f"{equation.key}_diagonal"
-    while name in system.names:
-        name += "'"
+    name = fresh_name(f"{equation.key}_diagonal", system.names)
     head = Function(name)
     right = equation.rhs.xreplace(dict(zip(target.moments, (ROW, COLUMN), strict=True)))
     splitter = _Splitter(system, equation.label, True)

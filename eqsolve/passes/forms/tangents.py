@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import networkx as nx
 from sympy import Basic, Dummy, Expr, S
 from sympy.core.function import Derivative
 
@@ -136,18 +137,10 @@ def _times(system: System) -> tuple[Time, Time]:
 
 def _driven_by(system: System, noise: Process) -> list[Process]:
     """Return the processes that a noise reaches, in the order declared."""
-    reached = {noise}
-    while True:
-        more = {
-            head
-            for head in system.processes
-            if head not in reached
-            and head.name in set(system)
-            and any(value.head in reached for value in _outside_expectation(system[head.name].rhs))
-        }
-        if not more:
-            return [head for head in system.processes if head in reached and head != noise]
-        reached |= more
+    paths = [equation for equation in system.equations if isinstance(equation.head, Process)]
+    graph = nx.DiGraph((value.head, eq.head) for eq in paths for value in _outside_expectation(eq.rhs))
+    reached = nx.descendants(graph, noise) if noise in graph else set()
+    return [head for head in system.processes if head in reached]
 
 
 def _outside_expectation(expr: Basic) -> list[Value]:
@@ -181,8 +174,7 @@ def _instantaneous(system: System, noise: Process, driven: list[Process], now: T
         for process in pending:
             right = system[process.name].rhs
             weights[process] = sum(
-                (partial(right, head(now)) * weight for head, weight in list(weights.items()) if head != process),
-                S.Zero,
+                (partial(right, head(now)) * weight for head, weight in list(weights.items()) if head != process), S.Zero
             )
     return weights
 

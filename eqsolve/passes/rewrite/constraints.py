@@ -20,7 +20,7 @@ from eqsolve.language.binding import Binding
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.forms.reads import free_times
 
@@ -311,9 +311,7 @@ class _Flow:
         equation = self._equation(head)
         if not equation.is_differential or not equation.rhs.has(Int) or head in self.auxiliary:
             return
-        name = f"{head.name}_rate"
-        while name in self.system.names:
-            name += "_"
+        name = fresh_name(f"{head.name}_rate", self.system.names)
         assert equation.target is not None
         moments = equation.target.moments
         late = [v for v in equation.rhs.atoms(Value) if isinstance(v.head, Response) and v.moments == moments[::-1]]

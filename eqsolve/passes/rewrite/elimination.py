@@ -23,7 +23,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.nodes import GP, E, Int, Resp
-from eqsolve.language.symbols import Process, Random, Time, Value
+from eqsolve.language.symbols import Process, Random, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.linear_moments import LinearMoments
 from eqsolve.passes.rewrite.putting_in import put_in
@@ -104,19 +104,13 @@ def _without_noise(system: System, noise: Process) -> System:
     if any(node.noise.head == noise for eq in system.equations for node in eq.rhs.atoms(Resp)):
         raise ModelError(f"`{noise.name}` is constant in time, and there is no response to a value of it at one time")
     title = f"{noise.latex_name}({system.start})"
-    constant = Random(_free(system, f"{noise.name}0"), title, (Normal(law.mean, law.covariance),))
+    constant = Random(fresh_name(f"{noise.name}0", system.names), title, (Normal(law.mean, law.covariance),))
 
     def change(expr: Any) -> Any:
         return expr.replace(lambda e: isinstance(e, Value) and e.head == noise, lambda e: constant)
 
     made = _changed(system, change, list(system.equations), noise)
     return made._with(laws=type(system.laws)({key: value for key, value in made.laws.items() if key != noise}))
-
-
-def _free(system: System, name: str) -> str:
-    while name in system.names:
-        name += "_"
-    return name
 
 
 def _changed(system: System, change: Any, equations: Iterable[Equation], gone: Any) -> System:

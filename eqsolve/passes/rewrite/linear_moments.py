@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import networkx as nx
 from sympy import Add, Expr, Mul, Pow, S, Tuple, expand
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.putting_in import put_in, renamed, unused_time
 
@@ -60,8 +61,7 @@ class LinearMoments:
         return Random(self._fresh(f"{head.name}0"), None, (value,)) if isinstance(value, Law) else value
 
     def _fresh(self, name: str) -> str:
-        while name in self.names:
-            name += "_"
+        name = fresh_name(name, self.names)
         self.names.add(name)
         return name
 
@@ -302,15 +302,8 @@ class LinearMoments:
 
     def _driven(self, head: Process, noise: Process) -> bool:
         """Return whether a noise reaches a state, through others if need be."""
-        reached, todo = set(), [head]
-        while todo:
-            item = todo.pop()
-            reached.add(item)
-            heads = {v.head for v in self.drifts[item].atoms(Value)}
-            if noise in heads:
-                return True
-            todo += [other for other in heads & self.states if other not in reached]
-        return False
+        graph = nx.DiGraph((item, value.head) for item, drift in self.drifts.items() for value in drift.atoms(Value))
+        return head in graph and noise in graph and nx.has_path(graph, head, noise)
 
     def response(self, expr: Expr, noise: Process, moment: Expr) -> Expr:
         """Return the regular part of the response of a linear expression to a noise at an earlier time."""

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sympy import Basic, Expr, Mul, S
+from sympy import Add, Basic, Expr, Mul, S
 from sympy.core.function import Derivative
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
+from eqsolve.language.source import Order
 from eqsolve.language.symbols import Named, Parameter, Time, Value, as_scalar
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.limits import take_limit
@@ -188,16 +189,20 @@ def _integral(integrand: Expr, variable: Time, low: Expr, high: Expr) -> Expr:
     return factor * Int(rest, (variable, low, high))
 
 
+def _written(order: Order) -> Order:
+    """Return the orders that still give what they order."""
+    return {whole: parts for whole, parts in order.items() if whole.func(*parts) == whole}
+
+
 def _rewritten(system: System, rewrite: Rewrite, name: str | None, **more: Any) -> System:
     equations = []
     for eq in system.equations:
-        left, right = rewrite(eq.lhs), rewrite(eq.rhs)
-        factor, bare = _split(left)
-        equations.append(
-            Equation(
-                bare, right / factor if not right.is_Add else right.func(*(a / factor for a in right.args)), eq.location, {}
-            )
-        )
+        factor, left = _split(rewrite(eq.lhs))
+        right = Add(*(term / factor for term in Add.make_args(rewrite(eq.rhs))))
+        order = {rewrite(whole): tuple(map(rewrite, parts)) for whole, parts in eq.order.items()}
+        if eq.rhs.is_Add and eq.rhs in eq.order:
+            order[right] = tuple(rewrite(part) / factor for part in eq.order[eq.rhs])
+        equations.append(Equation(left, right, eq.location, _written(order)))
     init = {(_split(rewrite(key))[1] if isinstance(key, Value) else key): value for key, value in system.init.items()}
     changes = {
         "name": name or f"{system.name}_rescaled",

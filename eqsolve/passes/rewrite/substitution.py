@@ -13,22 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sympy import (
-    Abs,
-    Derivative,
-    Dummy,
-    Expr,
-    Heaviside,
-    Max,
-    Min,
-    Piecewise,
-    S,
-    Symbol,
-    ceiling,
-    floor,
-    sign,
-    solve,
-)
+from sympy import Abs, Derivative, Dummy, Expr, Heaviside, Max, Min, Piecewise, S, Symbol, ceiling, floor, sign, solve
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
@@ -69,9 +54,8 @@ class Substitution:
     initial: Expr
 
 
-def apply_substitutions(system: System) -> System:
+def apply_substitutions(system: System, changes: tuple[Substitution, ...]) -> System:
     """Return the system in its new variables; old processes stay as functions of the new ones."""
-    changes = derive_substitutions(system)
     if not changes:
         return system
     old = {change.old.name: change for change in changes}

@@ -28,7 +28,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Mesh, expectations
 from eqsolve.numerics.quadrature_laws import branches
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point.edges import edge_solutions
 from eqsolve.solvers.fixed_point.newton import Linearised, Point, Problem, polish, residuals
 from eqsolve.solvers.fixed_point.problem import RULE, make_problem
@@ -89,7 +89,7 @@ class FixedPointSolver(Solver):
     name = "fixed_point"
 
     def why_not(self, plan: Plan) -> str:
-        return "" if plan.facts.kind == "FixedPoint" else f"it solves a FixedPoint, and this is a {plan.facts.kind}"
+        return why_not_a("FixedPoint", plan)
 
     def why(self, plan: Plan) -> str:
         return "scalar equations: a scan, then Newton's method, expectations split at kinks"

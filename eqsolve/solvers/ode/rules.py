@@ -52,11 +52,7 @@ def choose_rules(integrator: Integrator, tolerance: float, levels: Levels) -> tu
 
 
 def grow(
-    system: OdeSystem,
-    levels: Levels,
-    curves: Mapping[str, Array],
-    scales: Mapping[str, float],
-    options: Options,
+    system: OdeSystem, levels: Levels, curves: Mapping[str, Array], scales: Mapping[str, float], options: Options
 ) -> Levels:
     """Return larger rules for the laws whose quadrature error is too large; the same if none is, or none can grow."""
     watched = system.program.observables or curves

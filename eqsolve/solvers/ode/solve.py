@@ -30,7 +30,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode.march import Integrator, Run, StoppedError
 from eqsolve.solvers.ode.rules import Levels, choose_rules, first_levels, grow, quadrature_error
 from eqsolve.solvers.ode.system import OdeSystem, bind_system
@@ -59,11 +59,8 @@ class OdeSolver(Solver):
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
-        if facts.kind != "System":
-            return f"it solves a System, and this is a {facts.kind}"
-        if not (facts.memory or facts.kernels):
-            return ""
-        return f"it has the process `{facts.processes[0]}` and memory" if facts.processes else _MEMORY
+        memory = f"it has the process `{facts.processes[0]}` and memory" if facts.processes else _MEMORY
+        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels else "")
 
     def why(self, plan: Plan) -> str:
         what = "random constants only" if plan.facts.processes else "no memory"

@@ -1,13 +1,15 @@
 """Closed linear-composition systems on geometric panels: kernels as operators, nodes that grow like log t.
 
-Method. Responses are kept as integration operators and correlations as tables of values on panels that grow with
-time; an
-unknown that enters its own equation linearly is one triangular solve; the unknowns are swept in turn until
-they settle. The fast variation of kernels near the diagonal is never resolved: the
-operators act correctly on the slow functions that observables are made of, as stiffly accurate methods do. Two
-solutions on
-grids of different density give the error. Chosen when only functions of one time are asked for and every kernel enters
-through compositions; kernels themselves, or pointwise nonlinear ones, need the two-time solver.
+Method. Responses are kept as integration operators and correlations as tables of values on panels that grow with time; an
+unknown that enters its own equation linearly is one triangular solve; the unknowns are swept in turn until they settle.
+The fast variation of kernels near the diagonal is never resolved: the operators act correctly on the slow functions that
+observables are made of, as stiffly accurate methods do (collocation on graded panels: Brunner, Collocation Methods for
+Volterra Integral and Related Functional Differential Equations, 2004, doi:10.1017/CBO9780511543234). Two solutions on grids
+of different density give the error.
+
+Order m + 2 in the panels' length, which the error estimate relies on. Cost: sweeps × compositions × nodes³; memory:
+unknowns × nodes². Chosen when only functions of one time are asked for and every kernel enters through compositions; kernels
+themselves, or pointwise nonlinear ones, need the two-time solver.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.richardson import error_share
 from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.tolerance import allowance, excess
@@ -97,12 +99,8 @@ class OperatorsSolver(Solver):
     discrete = True
 
     def why_not(self, plan: Plan) -> str:
-        facts = plan.facts
-        if facts.kind != "System":
-            return f"it solves a System, and this is a {facts.kind}"
-        if facts.processes:
-            return f"it has the process `{facts.processes[0]}`"
-        return "" if facts.composition else "its kernels do not enter through compositions only"
+        apart = "" if plan.facts.composition else "its kernels do not enter through compositions only"
+        return why_not_closed(plan) or apart
 
     def why(self, plan: Plan) -> str:
         return "kernels that enter through compositions, only functions of one time asked for"

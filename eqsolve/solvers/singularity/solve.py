@@ -199,9 +199,13 @@ def to_result(solution: SingularitySolution, precision: int | None = None) -> Re
         data[name] = ((), float(value))
         data[f"{name}_error"] = ((), solution.errors[name])
     stats: dict[str, Any] = {
-        "singularity": point.kind, "p": _pair(point.p), "decay": point.decay, "certified": point.certified,
-        "residual": point.residual, "nodes": int(solution.prepared.rule.weights.size),
-    }  # fmt: skip
+        "singularity": point.kind,
+        "p": _pair(point.p),
+        "decay": point.decay,
+        "certified": point.certified,
+        "residual": point.residual,
+        "nodes": int(solution.prepared.rule.weights.size),
+    }
     if point.exponent is not None:
         stats["exponent"] = point.exponent
     if precision is not None:
@@ -213,9 +217,13 @@ def to_result(solution: SingularitySolution, precision: int | None = None) -> Re
     if solution.at.behind is not None:
         stats["law_of"] = solution.at.behind[0].name
     return Result(
-        xr.Dataset(data), model=solution.program.name, kind="singularity",
-        params=dict(solution.at.settings), stats=stats, source=solution,
-    )  # fmt: skip
+        xr.Dataset(data),
+        model=solution.program.name,
+        kind="singularity",
+        params=dict(solution.at.settings),
+        stats=stats,
+        source=solution,
+    )
 
 
 def _pair(value: Any) -> Any:

@@ -11,6 +11,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.diagonal_blocks import recovered_degree
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.iterate import Solved
@@ -125,8 +126,8 @@ class Judge:
         factor = slow = np.ones(dense.grid.size)
         if ratios is not None:
             local = ratios[base.grid.panels.locate(dense.grid.nodes)]
-            factor = 1.5 / (local ** (dense.grid.panels.order + 1) - 1)
-            slow = 1.5 / (local ** (recovered_degree(dense.grid.panels.order) + 1) - 1)
+            factor = error_share(local, dense.grid.panels.order + 1)
+            slow = error_share(local, recovered_degree(dense.grid.panels.order) + 1)
         pairs = np.maximum(factor[:, None], factor[None, :])
         errors = {}
         for name, values in final.single.items():

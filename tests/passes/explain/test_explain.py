@@ -4,11 +4,14 @@ import dataclasses
 import json
 
 import pytest
+from sympy import Symbol, expand
 
 import eqsolve
-from eqsolve import GP, E, Eq, Int, Resp, System, correlation, param, process, response, times
+from eqsolve import GP, E, Eq, Int, Resp, System, correlation, explain, param, process, response, times
 from eqsolve.language.loading import list_models, load
-from eqsolve.passes.explain.explain import Reads, describe_domain, explain
+from eqsolve.passes.explain.explain import Reads, describe_domain
+from eqsolve.passes.explain.tangents import write_tangents
+from eqsolve.passes.forms.tangents import derive_tangents
 
 
 @pytest.fixture
@@ -50,14 +53,55 @@ def test_who_reads_whom(system):
     }
 
 
-def test_tangents_carry_their_jump_and_their_start(system):
-    by_left = {item.text.split(" = ")[0]: item for item in explain(system).tangents}
-    h, x = by_left["∂h(t)/∂z(t')"], by_left["∂/∂t ∂x(t)/∂z(t')"]
-    assert (h.instantaneous, h.initial) == ("1", None)
+def test_tangents_are_those_of_the_variables_that_are_solved_for(system):
+    (x,) = explain(system).tangents
+    assert x.text == "∂/∂t ∂x(t)/∂z(t') = -a*∂x(t)/∂z(t') + 2*∫_t'^t ∂x(s)/∂z(t')*R(t, s) ds"
     assert (x.instantaneous, x.initial) == ("0", "2")
-    text = explain(system).text()
-    assert "1 × δ(t − t')" in text
-    assert "from, at t = t': 2" in text
+    assert "from, at t = t': 2" in explain(system).text()
+
+
+def test_tangents_carry_their_jump(system):
+    t, s = times("t s")
+    R, h, z = response("R"), process("h"), process("z")
+    made = explain(system.replace(eqs=[Eq(h(t), z(t) + Int(R(t, s) * h(s), (s, 0, t)))])).tangents[1]
+    assert made.text == "∂h(t)/∂z(t') = ∫_t'^t ∂h(s)/∂z(t')*R(t, s) ds + R(t, t')"
+    assert (made.instantaneous, made.initial) == ("1", None)
+
+
+@pytest.mark.parametrize("name", ["phase_retrieval", "teacher_student_tanh"])
+def test_tangents_of_a_self_referring_process_are_those_of_its_equation(name):
+    system = load(name).dmft()
+    form = eqsolve.compile(system).derivation("stochastic").form
+    written = {(item.process.name, item.noise.name): item for item in write_tangents(form)}
+    declared = [item for item in derive_tangents(system) if item.process.name == "f"]
+    assert {item.noise.name for item in declared} == {"z_f", "f_star"}
+    for item in declared:
+        difference = item.equation.rhs - written["f", item.noise.name].equation.rhs
+        assert expand(difference.xreplace({node: Symbol("J") * node.integrand for node in difference.atoms(Int)})) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "step"),
+    [("dln", "stochastic", None), ("dln", "discrete stochastic", 0.1), ("dln_lazy", "operators", None)],
+)
+def test_what_is_explained_is_what_is_compiled(name, form, step, monkeypatch):
+    """Explaining and compiling a model derive its path form once between them."""
+    from eqsolve.passes.forms import derivation
+
+    derived = []
+    original = derivation.derive_path_form
+    monkeypatch.setattr(derivation, "derive_path_form", lambda system: derived.append(original(system)) or derived[-1])
+    model = load(name).replace()  # a model of its own, of which nothing is kept
+    made = explain(model, step=step, kernels=False)
+    plan = eqsolve.compile(model)
+    plan.program(form)
+    assert len(derived) == 1
+    assert plan.derivation(form).form is derived[0]
+    kernels = {equation.key for equation in (*derived[0].kernels, *derived[0].functions)}
+    assert {item.text.split(" = ")[0].removeprefix("∂") for item in made.operators} <= kernels
+    unknowns = {unknown.name for ensemble in derived[0].ensembles for unknown in ensemble.unknowns}
+    assert len(made.tangents) == len(unknowns)
+    assert [item.made for item in made.substitutions] == [form == "stochastic"] * len(model.substitute)
 
 
 def test_places_settings_and_repr(system):

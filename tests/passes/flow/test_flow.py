@@ -50,9 +50,7 @@ def test_two_layers_give_the_simplified_system_as_printed() -> None:
 
 def test_the_general_system_of_a_nonlinear_loss() -> None:
     made = flow_of((tanh(f) - tanh(f_star)) * (1 - tanh(f) ** 2)).dmft()
-    assert list(made) == [
-        "C_w", "R_w", "C_l", "R_l_f", "R_l_f_star", "Gamma_f", "Gamma_f_star", "g", "f", "w",
-    ]  # fmt: skip
+    assert list(made) == ["C_w", "R_w", "C_l", "R_l_f", "R_l_f_star", "Gamma_f", "Gamma_f_star", "g", "f", "w"]
     assert [noise.name for noise in made.noises] == ["z_g", "z_f", "f_star"]
     eqsolve.check(made)
     assert pickle.loads(pickle.dumps(made)) == made

@@ -99,9 +99,13 @@ def test_constants_in_the_drift_and_noises_with_a_mean() -> None:
     a = random("a", Rademacher(0.5))
     x, z = process("x z")
     C = correlation("C")
-    found = System("driven", eqs=[Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), a + z(t) - x(t))],
-                   laws={z: GP(cos(t - tp), 1)}, init={x: 0},
-                   observables={"mean": E(x(t)), "with_a": E(a * x(t))}).eliminate()  # fmt: skip
+    found = System(
+        "driven",
+        eqs=[Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), a + z(t) - x(t))],
+        laws={z: GP(cos(t - tp), 1)},
+        init={x: 0},
+        observables={"mean": E(x(t)), "with_a": E(a * x(t))},
+    ).eliminate()
     at, reached = np.array([0.5, 2.0]), 1 - np.exp(-np.array([0.5, 2.0]))
     solved = eqsolve.solve(found, t_max=2, rtol=1e-8)
     np.testing.assert_allclose(solved.at(at)["mean"], reached, rtol=1e-7)

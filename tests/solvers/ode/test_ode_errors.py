@@ -142,8 +142,13 @@ def test_estimates_with_decay_of_the_initialization(lam: float, rtol: float) -> 
         order = np.argsort(moments)
         answer = solve_ivp(
             lambda s, theta: 1 - 0.01 * np.exp(-lam * s) * np.sinh(theta),
-            (0, 20), [0.0], method="DOP853", rtol=3e-14, atol=1e-15, t_eval=moments[order],
-        )  # fmt: skip
+            (0, 20),
+            [0.0],
+            method="DOP853",
+            rtol=3e-14,
+            atol=1e-15,
+            t_eval=moments[order],
+        )
         weight = np.empty_like(moments)
         weight[order] = 0.01 * np.exp(-lam * moments[order]) * np.sinh(answer.y[0])
         return {"E_test": 0.1 * (weight - 1) ** 2, "w_mean": 0.1 * weight}
@@ -160,11 +165,7 @@ def test_a_loose_tolerance_does_not_report_rounding_errors_only() -> None:
         assert true <= 3 * res["E_test_error"].item()
 
 
-stiff = System(
-    "stiff",
-    eqs=[Eq(y(t).diff(t), -1000 * (y(t) - cos(t)) - sin(t))],
-    init={y: 0},
-)
+stiff = System("stiff", eqs=[Eq(y(t).diff(t), -1000 * (y(t) - cos(t)) - sin(t))], init={y: 0})
 mean_field = System(
     "mean_field",
     eqs=[Eq(x(t).diff(t), -x(t) + E(x(t)) / 2)],
@@ -172,12 +173,7 @@ mean_field = System(
     observables={"first": E(x(t)), "second": E(x(t) ** 2)},
 )
 oscillator = System("oscillator", eqs=[Eq(y(t).diff(t), v(t)), Eq(v(t).diff(t), -y(t))], init={y: 1, v: 0})
-heavy = System(
-    "heavy",
-    eqs=[Eq(x(t).diff(t), -x(t) * a**2)],
-    init={x: 1},
-    observables={"left": E(x(t))},
-)
+heavy = System("heavy", eqs=[Eq(x(t).diff(t), -x(t) * a**2)], init={x: 1}, observables={"left": E(x(t))})
 
 
 @pytest.mark.parametrize(
