@@ -41,6 +41,8 @@ from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
+from eqsolve.solvers.stochastic.neighbour import begin_beside, hand_on
+from eqsolve.solvers.stochastic.paths import Paths
 from eqsolve.solvers.stochastic.package import package
 from eqsolve.solvers.stochastic.probing import other_points, probe
 from eqsolve.solvers.stochastic.sweep import (
@@ -66,6 +68,7 @@ class StochasticSolver(Solver):
     __doc__ = __doc__
     name = "stochastic"
     discrete = True
+    starts = True
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
@@ -150,26 +153,66 @@ class _Solve:
         return self._start(grid, rough)
 
     def _run(self) -> Result:
-        options, engine = self.options, self.engine
+        options = self.options
         wanted = make_level(min(1e-2, 10 * options.rtol), options.seed)
-        few = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
-        begun = self.begin_window()
-        self._keep(begun, None, "after the start")
-        self.stage = "panels"
-        shapes = variation(begun.averages)
-        solved = iterate(engine, begun.grid, begun.means, Design(few, None, shapes), self.tolerance)
-        by_panels = self.judge.nothing(solved)
-        if options.step is None:
-            solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))
-        self.stage = "points"
-        if wanted != few:
-            shapes = variation(solved.averages)
-            solved = iterate(engine, solved.grid, solved.means, Design(wanted, None, shapes), self.tolerance, solved.how)
-        final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
+        solved, by_panels, level = self._from_neighbour(wanted) or self._from_nothing(wanted)
+        final, by_panels, by_points = self._settle_points(solved, by_panels, level)
         self.stage = "paths"
         by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
         final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
         return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
+
+    def _from_nothing(self, wanted: Level) -> tuple[Solved, Errors, Level]:
+        """Return a solution on panels that are dense enough, their error, and the points it has: begun at the start."""
+        begun = self.begin_window()
+        self._keep(begun, None, "after the start")
+        self.stage = "panels"
+        few, shapes = self._few(wanted), variation(begun.averages)
+        solved = iterate(self.engine, begun.grid, begun.means, Design(few, None, shapes), self.tolerance)
+        by_panels = self.judge.nothing(solved)
+        if self.options.step is None:
+            solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))
+        return self._with_points(solved, few, wanted), by_panels, wanted
+
+    def _from_neighbour(self, wanted: Level) -> tuple[Solved, Errors, Level] | None:
+        """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
+        options, near = self.options, self.options.neighbour
+        if near is None:
+            return None
+        begun = begin_beside(near, self.engine, options, self.order, self.begin, wanted)
+        if isinstance(begun, str):
+            logger.info("the start is not used: %s", begun)
+            return None
+        self.stage = "panels"
+        few, design = self._few(wanted), Design(self._few(wanted), None, begun.shapes)
+        try:
+            solved = iterate(self.engine, begun.grid, begun.means, design, self.tolerance)
+            if self._unsettled(solved):
+                return None
+        except SolverError as reason:
+            logger.info("the start does not lead to the solution (%s); beginning without it", reason)
+            return None
+        logger.info("a neighbour's solution leads here on %d nodes", solved.grid.size)
+        self._keep(solved, None, "after the start")
+        by_panels = self.judge.nothing(solved)
+        if options.step is None:
+            by_panels = self._check_panels(solved, design)
+            curves = self.judge.curves(solved)
+            if self.judge.worst(curves, by_panels) > self.control.share:
+                solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
+        return self._with_points(solved, few, begun.level), by_panels, begun.level
+
+    def _few(self, wanted: Level) -> Level:
+        """Return the points with which panels are settled."""
+        return make_level(max(1e-3, wanted.accuracy), self.options.seed)
+
+    def _with_points(self, solved: Solved, few: Level, wanted: Level) -> Solved:
+        """Return the solution with the points wanted, where these are others."""
+        self.stage = "points"
+        if wanted == few:
+            return solved
+        design = Design(wanted, None, variation(solved.averages))
+        return iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
 
     # --- panels -------------------------------------------------------------------------------------------------------
     def _first_panels(self, level: Level) -> PanelGrid:
@@ -388,12 +431,18 @@ class _Solve:
     def _package(self, solved: Solved, errors: Errors) -> Result:
         curves = self.judge.curves(solved)
         over = self.judge.excesses(curves, errors, kinks=True)
+        near = None if self._unsettled(solved) else hand_on(self.engine, solved, self.options)
+        return package(self.engine, solved, curves, errors, over, self._sample(solved), self.options, self.params, near)
+
+    def _sample(self, solved: Solved) -> tuple[Paths, ...]:
+        """Return the paths that are kept, if they are wanted."""
+        if not self.options.paths:
+            return ()
         try:
-            paths = sample(self.engine, solved.kernels, solved.averages, self.control.kept, self.options.seed)
+            return sample(self.engine, solved.kernels, solved.averages, self.control.kept, self.options.seed)
         except (SolverError, MemoryError) as reason:  # what was solved is returned all the same
             logger.info("no paths are kept: %s", reason)
-            paths = ()
-        return package(self.engine, solved, curves, errors, over, paths, self.options, self.params)
+            return ()
 
 
 def _sum(errors: Errors, more: Errors) -> Errors:

@@ -1,0 +1,143 @@
+"""What a solution hands on to the solve of a neighbour: a first guess. No number of the neighbour's rests on it.
+
+Means that act back on their panels, how responses vary, and the points that were needed. The neighbour iterates on these
+panels with these points, and finds its own errors there; it refines both where they are too few.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eqsolve.numerics.gaussian import Level
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.solvers.stochastic.iterate import Solved
+from eqsolve.solvers.stochastic.sweep import Engine, Means, Shapes
+from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
+
+if TYPE_CHECKING:
+    from eqsolve.solvers.options import Options
+
+__all__ = ["Begun", "Neighbour", "begin_beside", "hand_on"]
+
+_LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A solution as the start of another.
+
+    Attributes
+    ----------
+    grid
+        The nodes; panels, or the steps of a discrete time.
+    means, shapes
+        The means that act back, and how much responses vary, on the nodes.
+    level
+        The points that were needed.
+    rtol
+        The tolerance that grid and level are for.
+    observables
+        Names of those that were solved for: means are numbered, and others have other numbers.
+    """
+
+    grid: PanelGrid | tuple[float, ...]
+    means: Means
+    shapes: Shapes | None
+    level: Level
+    rtol: float
+    observables: tuple[str, ...]
+
+    def __str__(self) -> str:
+        digest = hashlib.sha256()
+        for value in (_nodes(self.grid), *self.means.values(), *(form for shape in self.shapes or () for form in shape)):
+            digest.update(np.ascontiguousarray(value).tobytes())
+        return f"a solution ({digest.hexdigest()[:16]}, {self.level}, rtol {self.rtol:g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A first guess on a grid of one's own."""
+
+    grid: OperatorGrid
+    means: Means
+    shapes: Shapes | None
+    level: Level
+
+
+def hand_on(engine: Engine, solved: Solved, options: Options) -> Neighbour:
+    """Return what the solve of a neighbour may begin with."""
+    known = [item.choice.shapes for item in solved.averages]
+    shapes = None if any(shape is None for shape in known) else tuple([*shape] for shape in known if shape is not None)
+    panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
+    level = solved.averages[0].choice.level if solved.averages else Level(1e-2, 1.4, 10, 4000)
+    names = tuple(name for name, _ in engine.plan.observables)
+    return Neighbour(panels or tuple(solved.grid.nodes), means, shapes, level, options.rtol, names)
+
+
+def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, wanted: Level) -> Begun | str:
+    """Return the first guess that a neighbour's solution gives, or why it gives none."""
+    if near.observables != tuple(name for name, _ in engine.plan.observables):
+        return "it was solved for other observables"
+    kinds = {mean.name: mean.kind for item in engine.plan.ensembles for mean in item.means}
+    ranks = {name: 1 if kind == "one" else 2 for name, kind in kinds.items()}
+    if {name: value.ndim for name, value in near.means.items()} != {name: ranks[name] for name in kinds if name in engine.fed}:
+        return "its equations have other means"
+    level = _finer(near.level, wanted) if near.rtol == options.rtol else wanted
+    nodes = _nodes(near.grid)
+    if not math.isclose(nodes[0], begin, abs_tol=1e-12) or nodes[-1] < options.t_max * (1 - 1e-12):
+        return f"it reaches from {nodes[0]:g} to {nodes[-1]:g}"
+    if options.step is not None or not isinstance(near.grid, PanelGrid):
+        if isinstance(near.grid, PanelGrid) or options.step is None:
+            return "one of the two is in discrete time"
+        grid = OperatorGrid.discrete(options.step, begin, options.t_max)
+        if len(grid.nodes) > len(nodes) or not np.allclose(grid.nodes, nodes[: grid.size], rtol=1e-12, atol=0):
+            return "it has another step"
+        return _cut(near, grid, kinds, level)
+    old = OperatorGrid.from_panels(near.grid)
+    new = PanelGrid(_edges_until(near.grid.edges, options.t_max), order)
+    if new.order == near.grid.order and np.array_equal(new.edges, near.grid.edges):
+        return Begun(old, _complete(near.means, kinds, old.size), near.shapes, level)
+    grid = OperatorGrid.from_panels(new)
+    means = transfer(near.means, engine.responses, old, grid)
+    return Begun(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, old, grid), level)
+
+
+def _cut(near: Neighbour, grid: OperatorGrid, kinds: dict[str, str], level: Level) -> Begun:
+    """Return the guess on the first steps of a discrete time."""
+    size, whole = grid.size, len(_nodes(near.grid))
+    means = {name: value[(slice(size),) * value.ndim] for name, value in near.means.items()}
+    shapes = near.shapes if size == whole else None
+    return Begun(grid, _complete(means, kinds, size), shapes, level)
+
+
+def _complete(means: Means, kinds: dict[str, str], size: int) -> Means:
+    """Return all means in the plan's order; those that are only reported come from the first sweep."""
+    return {name: means.get(name, np.zeros((size,) * (1 if kind == "one" else 2))) for name, kind in kinds.items()}
+
+
+def _finer(one: Level, other: Level) -> Level:
+    """Return a level with the points of both."""
+    return replace(
+        other, accuracy=min(one.accuracy, other.accuracy), sharp=min(one.sharp, other.sharp),
+        constants=max(one.constants, other.constants), most=max(one.most, other.most),
+    )  # fmt: skip
+
+
+def _edges_until(edges: np.ndarray, end: float) -> np.ndarray:
+    """Return the panels up to an earlier end."""
+    if math.isclose(edges[-1], end, rel_tol=1e-12):
+        return edges
+    kept = edges[edges < end]
+    if len(kept) > 2 and end - kept[-1] < _LAST * (kept[-1] - kept[-2]):
+        kept = kept[:-1]
+    return np.append(kept, end)
+
+
+def _nodes(grid: PanelGrid | tuple[float, ...]) -> np.ndarray:
+    return grid.nodes if isinstance(grid, PanelGrid) else np.array(grid)
