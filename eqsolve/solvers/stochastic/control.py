@@ -42,6 +42,8 @@ class Control:
         Paths of a set of other points, relative to those of the solution, at most; unless paths × nodes³ is cheap.
     highest
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
+    handed
+        How much denser, at least and at most, the panels handed on to a neighbour are than those of the solution.
     kept
         Paths, to look at laws.
     sample, fair_sample, most_sample, sets
@@ -65,6 +67,7 @@ class Control:
     dearest: float = 6.0
     cheap: float = 3e10
     highest: int = 8
+    handed: tuple[float, float] = (0.7, 1.2)
     kept: int = 4096
     sample: int = 1024
     fair_sample: int = 4096

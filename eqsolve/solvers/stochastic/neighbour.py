@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Begun", "Neighbour", "begin_beside", "hand_on"]
 
+_GROWTH = 2.0  # of panels that continue the neighbour's, each from the last, at most
+_ENOUGH = 0.1  # of the tolerance: where more points change less, a neighbour begins with fewer
+_MODES, _SHARP = 4.0, 2**0.25  # how much fewer at most, in the level's own units
 _LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
 
 
@@ -36,6 +41,8 @@ class Neighbour:
     ----------
     grid
         The nodes; panels, or the steps of a discrete time.
+    edges
+        Of the panels that would do for the same solution, as times since the start in units of the first time scale.
     means, shapes
         The means that act back, and how much responses vary, on the nodes.
     level
@@ -47,6 +54,7 @@ class Neighbour:
     """
 
     grid: PanelGrid | tuple[float, ...]
+    edges: Array
     means: Means
     shapes: Shapes | None
     level: Level
@@ -70,17 +78,40 @@ class Begun:
     level: Level
 
 
-def hand_on(engine: Engine, solved: Solved, options: Options) -> Neighbour:
-    """Return what the solve of a neighbour may begin with."""
+def hand_on(
+    engine: Engine, solved: Solved, options: Options, rate: float, ratios: Array | None, effects: Mapping[str, float]
+) -> Neighbour:
+    """Return what the solve of a neighbour may begin with.
+
+    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should be, ``effects`` what more
+    points of each kind change, in tolerances.
+    """
     known = [item.choice.shapes for item in solved.averages]
     shapes = None if any(shape is None for shape in known) else tuple([*shape] for shape in known if shape is not None)
     panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
-    level = solved.averages[0].choice.level if solved.averages else Level(1e-2, 1.4, 10, 4000)
+    edges = np.empty(0)
+    if panels is not None and ratios is not None:
+        position = np.append(0.0, np.cumsum(ratios))
+        wanted = np.linspace(0, position[-1], math.ceil(position[-1]) + 1)
+        edges = (np.interp(wanted, position, panels.edges) - panels.edges[0]) * rate
     names = tuple(name for name, _ in engine.plan.observables)
-    return Neighbour(panels or tuple(solved.grid.nodes), means, shapes, level, options.rtol, names)
+    level = _relaxed(solved.averages[0].choice.level, effects)
+    return Neighbour(panels or tuple(solved.grid.nodes), edges, means, shapes, level, options.rtol, names)
 
 
-def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, wanted: Level) -> Begun | str:
+def _relaxed(level: Level, effects: Mapping[str, float]) -> Level:
+    """Return a level with fewer points in the ways in which more of them change little."""
+    spare = {way: _ENOUGH / max(effect, 1e-3 * _ENOUGH) for way, effect in effects.items() if effect < _ENOUGH}
+    if "modes" in spare:
+        level = replace(level, accuracy=level.accuracy * min(spare["modes"], _MODES))
+    if "sharp" in spare:
+        level = replace(level, sharp=level.sharp * _SHARP)
+    return level
+
+
+def begin_beside(
+    near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float, wanted: Level
+) -> Begun | str:
     """Return the first guess that a neighbour's solution gives, or why it gives none."""
     if near.observables != tuple(name for name, _ in engine.plan.observables):
         return "it was solved for other observables"
@@ -100,10 +131,7 @@ def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, 
             return "it has another step"
         return _cut(near, grid, kinds, level)
     old = OperatorGrid.from_panels(near.grid)
-    new = PanelGrid(_edges_until(near.grid.edges, options.t_max), order)
-    if new.order == near.grid.order and np.array_equal(new.edges, near.grid.edges):
-        return Begun(old, _complete(near.means, kinds, old.size), near.shapes, level)
-    grid = OperatorGrid.from_panels(new)
+    grid = OperatorGrid.from_panels(PanelGrid(_edges_until(begin + near.edges / rate, options.t_max), order))
     means = transfer(near.means, engine.responses, old, grid)
     return Begun(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, old, grid), level)
 
@@ -129,15 +157,18 @@ def _finer(one: Level, other: Level) -> Level:
     )  # fmt: skip
 
 
-def _edges_until(edges: np.ndarray, end: float) -> np.ndarray:
-    """Return the panels up to an earlier end."""
-    if math.isclose(edges[-1], end, rel_tol=1e-12):
-        return edges
-    kept = edges[edges < end]
-    if len(kept) > 2 and end - kept[-1] < _LAST * (kept[-1] - kept[-2]):
-        kept = kept[:-1]
-    return np.append(kept, end)
+def _edges_until(edges: Array, end: float) -> Array:
+    """Return panels that end in time: cut, or continued with panels that grow as those before do."""
+    kept = [*edges[:-1]] if len(edges) > 3 and edges[-1] < end else [*edges]  # the last one may have been cut
+    middle = len(kept) // 2
+    growth = ((kept[-1] - kept[-2]) / (kept[middle] - kept[middle - 1])) ** (1 / max(len(kept) - 1 - middle, 1))
+    while kept[-1] < end:
+        kept.append(kept[-1] + float(np.clip(growth, 1.0, _GROWTH)) * (kept[-1] - kept[-2]))
+    inside = [edge for edge in kept if edge < end]
+    if len(inside) > 2 and end - inside[-1] < _LAST * (inside[-1] - inside[-2]):
+        inside.pop()
+    return np.array([*inside, end])
 
 
-def _nodes(grid: PanelGrid | tuple[float, ...]) -> np.ndarray:
+def _nodes(grid: PanelGrid | tuple[float, ...]) -> Array:
     return grid.nodes if isinstance(grid, PanelGrid) else np.array(grid)
