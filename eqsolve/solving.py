@@ -139,8 +139,8 @@ def solve_as_asked(
     choice = choose_solver(plan, kernels=kernels, discrete=step is not None, solver=asked.get("solver"))
     start, near_by = take_start(asked.get("start"), plan, task.signature, choice.solver)
     options = Options.make(
-        t_max=asked.get("t_max"), rtol=asked.get("rtol", 1e-3), atol=asked.get("atol"), at=asked.get("at"), at2=asked.get("at2"),
-        kernels=kernels, order=asked.get("order"), seed=seed, progress=asked.get("progress"), step=step,
+        t_max=asked.get("t_max"), rtol=asked.get("rtol", 1e-3), atol=asked.get("atol"), at=asked.get("at"),
+        at2=asked.get("at2"), kernels=kernels, order=asked.get("order"), seed=seed, progress=asked.get("progress"), step=step,
         precision=asked.get("precision"), start=start, region=asked.get("region"),
         neighbour=near_by if neighbour is None else neighbour, paths=paths,
     )  # fmt: skip

@@ -38,7 +38,7 @@ def read_start(value: Any, what: str) -> Result | dict[str, Any]:
 def take_start(
     start: Result | Mapping[str, Any] | None, plan: Plan, signature: str, solver: Solver
 ) -> tuple[Mapping[str, float] | None, Any]:
-    """Return the values to begin with, and what a neighbour handed on; a start that does not belong to the model is refused."""
+    """Return the values to begin with, and what a neighbour handed on; a start of another model is refused."""
     if isinstance(start, Result):
         _demand_same(start, plan, signature)
         return _from_result(start, plan, solver)
@@ -78,7 +78,7 @@ def _from_result(start: Result, plan: Plan, solver: Solver) -> tuple[Mapping[str
         return None, None
     if start.source is None:
         raise UsageError(
-            f"start=: this result of `{start.model}` holds no means to begin with: it was read from a file, or its iteration did "
-            "not settle; a start is a Result that solve() returned in this session"
+            f"start=: this result of `{start.model}` holds no means to begin with: it was read from a file, or its iteration "
+            "did not settle; expected a Result as solve() returns it"
         )
     return None, start.source

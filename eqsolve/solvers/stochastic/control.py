@@ -24,6 +24,9 @@ class Control:
         Of the tolerance, for panels, and for points.
     stop
         Of the tolerance: what the iteration may leave.
+    compare
+        Of the tolerance: what the iteration may leave of a solution that is only compared with another one. A sweep leaves a
+        fifth of a residual at most, so that far less than the share of the panels is left.
     settled
         Of the tolerance: where the iteration leaves more, refining panels and points is of no use.
     paths_to
@@ -44,6 +47,8 @@ class Control:
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
     handed
         How much denser, at least and at most, the panels handed on to a neighbour are than those of the solution.
+    spare
+        Of the tolerance: where points err less, fewer are handed on to a neighbour.
     kept
         Paths, to look at laws.
     sample, fair_sample, most_sample, sets
@@ -56,6 +61,7 @@ class Control:
     rounds: int = 8
     share: float = 0.45
     stop: float = 1e-2
+    compare: float = 0.1
     settled: float = 0.3
     paths_to: float = 1e-3
     few: float = 10.0
@@ -68,6 +74,7 @@ class Control:
     cheap: float = 3e10
     highest: int = 8
     handed: tuple[float, float] = (0.7, 1.2)
+    spare: float = 0.3
     kept: int = 4096
     sample: int = 1024
     fair_sample: int = 4096

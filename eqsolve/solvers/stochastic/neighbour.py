@@ -18,15 +18,19 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.solvers.stochastic.iterate import Solved
+from eqsolve.solvers.stochastic.iterate import Iteration, Solved
 from eqsolve.solvers.stochastic.sweep import Engine, Means, Shapes
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
 if TYPE_CHECKING:
     from eqsolve.solvers.options import Options
 
-__all__ = ["Begun", "Neighbour", "begin_beside", "hand_on"]
+__all__ = ["BESIDE", "Begun", "Neighbour", "begin_beside", "hand_on"]
 
+BESIDE = Iteration(choose=(0.1,))
+"""From a neighbour's solution: modes are chosen by the neighbour's first, and once more when they are roughly one's own."""
+
+_PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
 _GROWTH = 2.0  # of panels that continue the neighbour's, each from the last, at most
 _ENOUGH = 0.1  # of the tolerance: where more points change less, a neighbour begins with fewer
 _MODES, _SHARP = 4.0, 2**0.25  # how much fewer at most, in the level's own units
@@ -43,6 +47,8 @@ class Neighbour:
         The nodes; panels, or the steps of a discrete time.
     edges
         Of the panels that would do for the same solution, as times since the start in units of the first time scale.
+    rate
+        The inverse of the first time scale.
     means, shapes
         The means that act back, and how much responses vary, on the nodes.
     level
@@ -55,6 +61,7 @@ class Neighbour:
 
     grid: PanelGrid | tuple[float, ...]
     edges: Array
+    rate: float
     means: Means
     shapes: Shapes | None
     level: Level
@@ -96,7 +103,7 @@ def hand_on(
         edges = (np.interp(wanted, position, panels.edges) - panels.edges[0]) * rate
     names = tuple(name for name, _ in engine.plan.observables)
     level = _relaxed(solved.averages[0].choice.level, effects)
-    return Neighbour(panels or tuple(solved.grid.nodes), edges, means, shapes, level, options.rtol, names)
+    return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, shapes, level, options.rtol, names)
 
 
 def _relaxed(level: Level, effects: Mapping[str, float]) -> Level:
@@ -130,6 +137,8 @@ def begin_beside(
         if len(grid.nodes) > len(nodes) or not np.allclose(grid.nodes, nodes[: grid.size], rtol=1e-12, atol=0):
             return "it has another step"
         return _cut(near, grid, kinds, level)
+    if not 1 / _PACE < rate / near.rate < _PACE:
+        return f"its first time scale is {rate / near.rate:.3g} times the one here"
     old = OperatorGrid.from_panels(near.grid)
     grid = OperatorGrid.from_panels(PanelGrid(_edges_until(begin + near.edges / rate, options.t_max), order))
     means = transfer(near.means, engine.responses, old, grid)

@@ -42,7 +42,7 @@ from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
-from eqsolve.solvers.stochastic.neighbour import Neighbour, begin_beside, hand_on
+from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
 from eqsolve.solvers.stochastic.paths import Paths
 from eqsolve.solvers.stochastic.probing import other_points, probe
@@ -162,7 +162,7 @@ class _Solve:
         final, by_panels, by_points = self._settle_points(solved, by_panels, level)
         self.stage = "paths"
         by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
-        self.near = self._hand_on(final, by_panels)
+        self.near = self._hand_on(final, by_panels, by_points)
         final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
         return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
 
@@ -193,9 +193,10 @@ class _Solve:
             logger.info("the start is not used: %s", begun)
             return None
         self.stage = "panels"
-        design = Design(begun.level, None, begun.shapes)
+        few = make_level(max(1e-3, wanted.accuracy), options.seed)
+        design, tolerance = Design(few, None, begun.shapes), self.control.compare * options.rtol
         try:
-            solved = iterate(self.engine, begun.grid, begun.means, design, self.tolerance)
+            solved = iterate(self.engine, begun.grid, begun.means, design, tolerance, BESIDE)
             if self._unsettled(solved):
                 return None
         except SolverError as reason:
@@ -210,6 +211,8 @@ class _Solve:
             if self.judge.worst(curves, by_panels) > self.control.share:
                 solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
         self.stage = "points"
+        design = Design(begun.level, None, variation(solved.averages))
+        solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
         return solved, by_panels, begun.level
 
     # --- panels -------------------------------------------------------------------------------------------------------
@@ -269,7 +272,8 @@ class _Solve:
         order = old.order + 1 if old.order < self.control.highest else old.order - 1
         position = np.linspace(0, old.panels, math.ceil(self.control.other * old.size / order) + 1)
         edges = np.interp(position, np.arange(old.panels + 1), old.edges)
-        other, _ = self._move(solved, design, PanelGrid(edges, order), replace(solved.how, choose=()))
+        how, tolerance = replace(solved.how, choose=()), self.control.compare * self.options.rtol
+        other, _ = self._move(solved, design, PanelGrid(edges, order), how, tolerance)
         errors = self.judge.differ(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
         logger.info("panels: %d nodes with %d paths, error %.2g beside %d others of order %d",
@@ -295,7 +299,7 @@ class _Solve:
         return self._move(solved, design, PanelGrid(np.interp(position, wanted, old.edges), old.order))
 
     def _move(
-        self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None
+        self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None, tolerance: float | None = None
     ) -> tuple[Solved, Shapes | None]:
         """Return the solution on other panels, with the same points, and what is known about responses there."""
         engine, grid = self.engine, OperatorGrid.from_panels(panels)
@@ -303,7 +307,7 @@ class _Solve:
         shapes = move_shapes(design.shapes, solved.grid, grid)
         try:
             points = Design(design.level, solved.layouts, shapes)
-            made = iterate(engine, grid, means, points, self.tolerance, how or solved.how)
+            made = iterate(engine, grid, means, points, tolerance or self.tolerance, how or solved.how)
         except SolverError:
             begun = self._start(grid, make_level(1e-2, self.options.seed))
             shapes = variation(begun.averages)
@@ -441,14 +445,15 @@ class _Solve:
         kept = self._sample(solved)
         return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, self.near)
 
-    def _hand_on(self, final: Solved, by_panels: Errors) -> Neighbour | None:
+    def _hand_on(self, final: Solved, by_panels: Errors, by_points: Errors) -> Neighbour | None:
         """Return what a solve at neighbouring parameters may begin with: panels and points as they would be enough here."""
         if self._unsettled(final):
             return None
-        ratios = None
+        ratios, curves = None, self.judge.curves(final)
         if final.grid.panels is not None:
-            ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
-        return hand_on(self.engine, final, self.options, self._rate, ratios, self.effects)
+            ratios = self._ratios(curves, by_panels, final, self.control.handed)
+        effects = self.effects if self.judge.worst(curves, by_points) < self.control.spare else {}
+        return hand_on(self.engine, final, self.options, self._rate, ratios, effects)
 
     def _sample(self, solved: Solved) -> tuple[Paths, ...]:
         """Return the paths that are kept, if they are wanted."""
