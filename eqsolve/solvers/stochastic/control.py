@@ -73,7 +73,7 @@ class Control:
     dearest: float = 6.0
     cheap: float = 3e10
     highest: int = 8
-    handed: tuple[float, float] = (0.7, 1.2)
+    handed: tuple[float, float] = (0.8, 1.2)
     spare: float = 0.3
     kept: int = 4096
     sample: int = 1024

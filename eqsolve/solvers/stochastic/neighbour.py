@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BESIDE", "Begun", "Neighbour", "begin_beside", "hand_on"]
 
-BESIDE = Iteration(choose=(0.1,))
-"""From a neighbour's solution: modes are chosen by the neighbour's first, and once more when they are roughly one's own."""
+BESIDE = Iteration(most=15, choose=(0.1,))
+"""From a neighbour's solution: modes are chosen by the neighbour's first, and once more when they are roughly one's own.
+
+Where so many sweeps do not do, the causal start is cheaper than more of them.
+"""
 
 _PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
 _GROWTH = 2.0  # of panels that continue the neighbour's, each from the last, at most

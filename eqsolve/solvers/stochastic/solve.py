@@ -272,7 +272,7 @@ class _Solve:
         order = old.order + 1 if old.order < self.control.highest else old.order - 1
         position = np.linspace(0, old.panels, math.ceil(self.control.other * old.size / order) + 1)
         edges = np.interp(position, np.arange(old.panels + 1), old.edges)
-        how, tolerance = replace(solved.how, choose=()), self.control.compare * self.options.rtol
+        how, tolerance = replace(solved.how, choose=(), most=BESIDE.most), self.control.compare * self.options.rtol
         other, _ = self._move(solved, design, PanelGrid(edges, order), how, tolerance)
         errors = self.judge.differ(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
@@ -308,6 +308,8 @@ class _Solve:
         try:
             points = Design(design.level, solved.layouts, shapes)
             made = iterate(engine, grid, means, points, tolerance or self.tolerance, how or solved.how)
+            if how is not None and made.left > self.control.settled * self.options.rtol:
+                raise SolverError("the iteration over the means does not settle")
         except SolverError:
             begun = self._start(grid, make_level(1e-2, self.options.seed))
             shapes = variation(begun.averages)
