@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 import eqsolve
 from eqsolve.sweeping.points import chaining
@@ -54,10 +55,8 @@ def test_a_resumed_sweep_agrees_within_errors(tmp_path) -> None:
             raise KeyboardInterrupt
 
     out = tmp_path / "s.nc"
-    try:
+    with pytest.raises(KeyboardInterrupt):
         eqsolve.sweep("dln", AXES, out=out, progress=stop, **ASKED)
-    except KeyboardInterrupt:
-        pass
     again = eqsolve.sweep("dln", AXES, out=out, **ASKED)
     whole = eqsolve.sweep("dln", AXES, **ASKED)
     for name in ASKED["observables"]:
