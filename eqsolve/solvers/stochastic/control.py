@@ -46,9 +46,8 @@ class Control:
     highest
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
     handed
-        How much denser, at least and at most, the panels handed on to a neighbour are than those of the solution. The error
-        falls faster with the density than the order promises (rnn: 26 instead of 21 nodes, 160 times), so that one panel of
-        ten is saved at a time; 1.2 is what an error at its full share asks for.
+        How much denser, at least and at most, the panels handed on to a neighbour are than those of the solution: along a
+        sweep they follow what is needed, also where that is less.
     spare
         Of the tolerance: where points err less, fewer are handed on to a neighbour.
     kept
@@ -75,7 +74,7 @@ class Control:
     dearest: float = 6.0
     cheap: float = 3e10
     highest: int = 8
-    handed: tuple[float, float] = (0.9, 1.2)
+    handed: tuple[float, float] = (0.75, 1.2)
     spare: float = 0.3
     kept: int = 4096
     sample: int = 1024

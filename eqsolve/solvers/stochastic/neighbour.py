@@ -34,7 +34,7 @@ Where so many sweeps do not do, the causal start is cheaper than more of them.
 """
 
 _PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
-_GROWTH = 2.0  # of panels that continue the neighbour's, each from the last, at most
+_LEAST = 0.3  # power by which time is stretched: below it the first panel would be too large a part
 _ENOUGH = 0.1  # of the tolerance: where more points change less, a neighbour begins with fewer
 _MODES, _SHARP = 4.0, 2**0.25  # how much fewer at most, in the level's own units
 _LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
@@ -49,7 +49,7 @@ class Neighbour:
     grid
         The nodes; panels, or the steps of a discrete time.
     edges
-        Of the panels that would do for the same solution, as times since the start in units of the first time scale.
+        Of the panels that would do for the same solution, as times since the start.
     rate
         The inverse of the first time scale.
     means, shapes
@@ -103,7 +103,7 @@ def hand_on(
     if panels is not None and ratios is not None:
         position = np.append(0.0, np.cumsum(ratios))
         wanted = np.linspace(0, position[-1], math.ceil(position[-1]) + 1)
-        edges = (np.interp(wanted, position, panels.edges) - panels.edges[0]) * rate
+        edges = np.interp(wanted, position, panels.edges) - panels.edges[0]
     names = tuple(name for name, _ in engine.plan.observables)
     level = _relaxed(solved.averages[0].choice.level, effects)
     return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, shapes, level, options.rtol, names)
@@ -143,7 +143,8 @@ def begin_beside(
     if not 1 / _PACE < rate / near.rate < _PACE:
         return f"its first time scale is {rate / near.rate:.3g} times the one here"
     old = OperatorGrid.from_panels(near.grid)
-    grid = OperatorGrid.from_panels(PanelGrid(_edges_until(begin + near.edges / rate, options.t_max), order))
+    edges = _edges_until(near.edges, options.t_max - begin, near.rate / rate)
+    grid = OperatorGrid.from_panels(PanelGrid(begin + edges, order))
     means = transfer(near.means, engine.responses, old, grid)
     return Begun(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, old, grid), level)
 
@@ -169,17 +170,19 @@ def _finer(one: Level, other: Level) -> Level:
     )  # fmt: skip
 
 
-def _edges_until(edges: Array, end: float) -> Array:
-    """Return panels that end in time: cut, or continued with panels that grow as those before do."""
-    kept = [*edges[:-1]] if len(edges) > 3 and edges[-1] < end else [*edges]  # the last one may have been cut
-    middle = len(kept) // 2
-    growth = ((kept[-1] - kept[-2]) / (kept[middle] - kept[middle - 1])) ** (1 / max(len(kept) - 1 - middle, 1))
-    while kept[-1] < end:
-        kept.append(kept[-1] + float(np.clip(growth, 1.0, _GROWTH)) * (kept[-1] - kept[-2]))
-    inside = [edge for edge in kept if edge < end]
+def _edges_until(edges: Array, end: float, slower: float) -> Array:
+    """Return panels, as times since the start, up to an end that is not later, for a first time scale so many times as long.
+
+    They are cut, then stretched evenly in the logarithm of time: as many panels, the first one as its time scale asks for.
+    """
+    inside = edges[edges < end * (1 - 1e-12)]
     if len(inside) > 2 and end - inside[-1] < _LAST * (inside[-1] - inside[-2]):
-        inside.pop()
-    return np.array([*inside, end])
+        inside = inside[:-1]
+    made = np.append(inside, end)
+    if len(made) > 2:
+        power = math.log(end / (made[1] * slower)) / math.log(end / made[1])
+        made[1:-1] = end * (made[1:-1] / end) ** max(power, _LEAST)
+    return made
 
 
 def _nodes(grid: PanelGrid | tuple[float, ...]) -> Array:
