@@ -52,6 +52,7 @@ from eqsolve.solvers.stochastic.sweep import (
     Means,
     Shapes,
     Work,
+    collect,
     count_paths,
     rate,
     sample,
@@ -196,7 +197,8 @@ class _Solve:
         few = make_level(max(1e-3, wanted.accuracy), options.seed)
         design, tolerance = Design(few, None, begun.shapes), self.control.compare * options.rtol
         try:
-            solved = iterate(self.engine, begun.grid, begun.means, design, tolerance, BESIDE)
+            means = self._with_own_responses(begun.grid, begun.means, design)
+            solved = iterate(self.engine, begun.grid, means, design, tolerance, BESIDE)
             if self._unsettled(solved):
                 return None
         except SolverError as reason:
@@ -307,6 +309,7 @@ class _Solve:
         shapes = move_shapes(design.shapes, solved.grid, grid)
         try:
             points = Design(design.level, solved.layouts, shapes)
+            means = self._with_own_responses(grid, means, points)
             made = iterate(engine, grid, means, points, tolerance or self.tolerance, how or solved.how)
             if how is not None and made.left > self.control.settled * self.options.rtol:
                 raise SolverError("the iteration over the means does not settle")
@@ -315,6 +318,16 @@ class _Solve:
             shapes = variation(begun.averages)
             made = iterate(engine, grid, begun.means, Design(design.level, solved.layouts, shapes), self.tolerance)
         return made, shapes
+
+    def _with_own_responses(self, grid: OperatorGrid, means: Means, design: Design) -> Means:
+        """Return means that came from another grid with the responses of this one.
+
+        Interpolated, a response does the same to smooth signals, but its entries are others than those that a sweep makes.
+        """
+        if not self.engine.responses:
+            return means
+        made = collect(sweep(self.engine, grid, means, design))
+        return means | {name: made[name] for name in self.engine.responses}
 
     # --- points -------------------------------------------------------------------------------------------------------
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
