@@ -48,8 +48,6 @@ class Control:
     handed
         How much denser, at least and at most, the panels handed on to a neighbour are than those of the solution: along a
         sweep they follow what is needed, also where that is less.
-    spare
-        Of the tolerance: where points err less, fewer are handed on to a neighbour.
     kept
         Paths, to look at laws.
     sample, fair_sample, most_sample, sets
@@ -75,7 +73,6 @@ class Control:
     cheap: float = 3e10
     highest: int = 8
     handed: tuple[float, float] = (0.75, 1.2)
-    spare: float = 0.3
     kept: int = 4096
     sample: int = 1024
     fair_sample: int = 4096

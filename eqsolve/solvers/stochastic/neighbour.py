@@ -35,8 +35,9 @@ Where so many sweeps do not do, the causal start is cheaper than more of them.
 
 _PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
 _LEAST = 0.3  # power by which time is stretched: below it the first panel would be too large a part
-_ENOUGH = 0.1  # of the tolerance: where more points change less, a neighbour begins with fewer
-_MODES, _SHARP = 4.0, 2**0.25  # how much fewer at most, in the level's own units
+_ENOUGH = 0.4  # of the tolerance: where points err less, a neighbour begins with fewer
+_NEGLIGIBLE = 0.1  # of the tolerance: what more points along the strongest mode may change for fewer of them
+_MODES, _SHARP = 8.0, 2**0.25  # how much fewer at most, in the level's own units
 _LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
 
 
@@ -89,12 +90,18 @@ class Begun:
 
 
 def hand_on(
-    engine: Engine, solved: Solved, options: Options, rate: float, ratios: Array | None, effects: Mapping[str, float]
+    engine: Engine,
+    solved: Solved,
+    options: Options,
+    rate: float,
+    ratios: Array | None,
+    effects: Mapping[str, float],
+    error: float,
 ) -> Neighbour:
     """Return what the solve of a neighbour may begin with.
 
     ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should be, ``effects`` what more
-    points of each kind change, in tolerances.
+    points of each kind change, and ``error`` how much the points err, in tolerances.
     """
     known = [item.choice.shapes for item in solved.averages]
     shapes = None if any(shape is None for shape in known) else tuple([*shape] for shape in known if shape is not None)
@@ -105,18 +112,20 @@ def hand_on(
         wanted = np.linspace(0, position[-1], math.ceil(position[-1]) + 1)
         edges = np.interp(wanted, position, panels.edges) - panels.edges[0]
     names = tuple(name for name, _ in engine.plan.observables)
-    level = _relaxed(solved.averages[0].choice.level, effects)
+    level = _relaxed(solved.averages[0].choice.level, effects, error)
     return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, shapes, level, options.rtol, names)
 
 
-def _relaxed(level: Level, effects: Mapping[str, float]) -> Level:
-    """Return a level with fewer points in the ways in which more of them change little."""
-    spare = {way: _ENOUGH / max(effect, 1e-3 * _ENOUGH) for way, effect in effects.items() if effect < _ENOUGH}
-    if "modes" in spare:
-        level = replace(level, accuracy=level.accuracy * min(spare["modes"], _MODES))
-    if "sharp" in spare:
-        level = replace(level, sharp=level.sharp * _SHARP)
-    return level
+def _relaxed(level: Level, effects: Mapping[str, float], error: float) -> Level:
+    """Return a level with fewer points, where the points err by less than they may.
+
+    What a combination of modes contributes is what the level's accuracy leaves out, so that both may grow alike.
+    """
+    if error >= _ENOUGH:
+        return level
+    factor = min(_ENOUGH / max(error, effects.get("modes", 0.0) / 3, 1e-9), _MODES)
+    level = replace(level, accuracy=level.accuracy * max(factor, 1.0), most=round(level.most / max(factor, 1.0)))
+    return replace(level, sharp=level.sharp * _SHARP) if effects.get("sharp", 1.0) < _NEGLIGIBLE else level
 
 
 def begin_beside(

@@ -467,8 +467,8 @@ class _Solve:
         ratios, curves = None, self.judge.curves(final)
         if final.grid.panels is not None:
             ratios = self._ratios(curves, by_panels, final, self.control.handed)
-        effects = self.effects if self.judge.worst(curves, by_points) < self.control.spare else {}
-        return hand_on(self.engine, final, self.options, self._rate, ratios, effects)
+        error = self.judge.worst(curves, by_points)
+        return hand_on(self.engine, final, self.options, self._rate, ratios, self.effects, error)
 
     def _sample(self, solved: Solved) -> tuple[Paths, ...]:
         """Return the paths that are kept, if they are wanted."""
