@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.arguments import callback, checked, flag, named_or, names, number, pairs, path, table
+from eqsolve.arguments import callback, checked, flag, named_or, names, pairs, path, table
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.fixed_point import Cases, Singularity
@@ -17,8 +17,9 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.start import read_start, take_start
 
-__all__ = ["solve"]
+__all__ = ["solve", "solve_as_asked"]
 
 if TYPE_CHECKING:
     from eqsolve.compile.plan import Plan
@@ -30,7 +31,7 @@ logger = logging.getLogger("eqsolve")
 
 @checked(
     model=read_model, at2=pairs, kernels=flag, solver=named_or("why_not", "a solver: its name, or an eqsolve.Solver"),
-    observables=names, progress=callback, resume=flag, params=table, start=table,
+    observables=names, progress=callback, resume=flag, params=table, start=read_start,
 )  # fmt: skip
 def solve(
     model: Model | str,
@@ -47,7 +48,7 @@ def solve(
     solver: str | Solver | None = None,
     precision: int | None = None,
     observables: Iterable[str] | None = None,
-    start: Mapping[str, float] | None = None,
+    start: Result | Mapping[str, float] | None = None,
     region: tuple[float, float] | None = None,
     progress: Any = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
@@ -85,7 +86,9 @@ def solve(
         Names of the observables to compute; these must meet the tolerance, or the status is "tolerance not met". All by
         default.
     start
-        Values of a fixed point's unknowns near which to look first, such as those at a neighbouring parameter; of a
+        A result of the same model at other parameters, to begin with: a stochastic system iterates from its means, on its
+        panels and with its points; a fixed point looks near its values first; other solvers have no use for it. The errors
+        are those of the new solution. Or values by name: of a fixed point's unknowns, near which to look first; of a
         `Singularity`, the value of the transform far to the right, when several are bounded there.
     region
         (LOW, HEIGHT): where a `Singularity` is searched, ``Re p ≥ LOW`` and ``|Im p| ≤ HEIGHT``. By default as
@@ -99,30 +102,48 @@ def solve(
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
+    asked = {
+        "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order, "step": step,
+        "seed": seed, "solver": solver, "precision": precision, "observables": observables, "start": start, "region": region,
+        "progress": progress, "checkpoint": checkpoint, "resume": resume,
+    }  # fmt: skip
+    assert isinstance(model, Model)
+    return solve_as_asked(model, {**(params or {}), **parameters}, asked)
+
+
+def solve_as_asked(
+    model: Model, settings: Mapping[str, Any], asked: Mapping[str, Any], *, neighbour: Any = None, paths: bool = True
+) -> Result:
+    """Solve as ``solve`` does, its options by name.
+
+    ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
+    """
     from eqsolve.compile.tasks import make_task
     from eqsolve.passes.check.check import RESERVED, check
     from eqsolve.results.provenance import describe
     from eqsolve.solvers.registry import choose_solver
 
     started = time.perf_counter()
-    assert isinstance(model, Model)
     check(model)
     own = isinstance(model, Singularity | Cases)  # models behind them may know further names
-    for word in parameters if not own else ():
+    for word in settings if not own else ():
         if not model.knows(word) and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
-    task = make_task(model, {**(params or {}), **parameters}, observables)
+    task = make_task(model, settings, asked.get("observables"))
     plan = task.plan
     if task.reason:
         logger.info("%s: %s", model.name, task.reason)
-    given = {"t_max": t_max, "at": at, "at2": at2, "step": step, "precision": precision, "start": start, "region": region}
-    _refuse_idle(plan, given)
-    step = task.step if step is None else step
+    _refuse_idle(plan, {name: asked.get(name) for name in ("t_max", "at", "at2", "step", "precision", "region")})
+    step = task.step if asked.get("step") is None else asked["step"]
+    kernels, seed = asked.get("kernels"), asked.get("seed", 0)
+    choice = choose_solver(plan, kernels=kernels, discrete=step is not None, solver=asked.get("solver"))
+    start, near_by = take_start(asked.get("start"), plan, task.signature, choice.solver)
     options = Options.make(
-        t_max=t_max, rtol=rtol, atol=atol, at=at, at2=at2, kernels=kernels, order=order, seed=seed, progress=progress,
-        step=step, precision=precision, start=start, region=region,
+        t_max=asked.get("t_max"), rtol=asked.get("rtol", 1e-3), atol=asked.get("atol"), at=asked.get("at"),
+        at2=asked.get("at2"), kernels=kernels, order=asked.get("order"), seed=seed, progress=asked.get("progress"), step=step,
+        precision=asked.get("precision"), start=start, region=asked.get("region"),
+        neighbour=near_by if neighbour is None else neighbour, paths=paths,
     )  # fmt: skip
-    choice = choose_solver(plan, kernels=kernels, discrete=step is not None, solver=solver)
     logger.info("%s: solver %s (%s)", plan.name, choice.name, choice.reason)
 
     def finish(result: Result) -> Result:
@@ -133,7 +154,7 @@ def solve(
         return result.renamed(model.name, task.reason, task.case) if task.case else result
 
     try:
-        return finish(_run_kept(choice.solver, task, options, checkpoint, resume))
+        return finish(_run_kept(choice.solver, task, options, asked.get("checkpoint"), asked.get("resume", False)))
     except SolverError as error:
         partial = getattr(error, "partial", None)
         if partial is not None:
@@ -157,7 +178,7 @@ def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
 
 def _refuse_idle(plan: Plan, given: Mapping[str, Any]) -> None:
     """Raise for an option that would do nothing."""
-    kind, names = plan.facts.kind, plan.facts.functions
+    kind = plan.facts.kind
     timeless = kind != "System"
     for name, value in given.items():
         if value is None:
@@ -167,11 +188,6 @@ def _refuse_idle(plan: Plan, given: Mapping[str, Any]) -> None:
         if name != "region" and timeless == (name in ("t_max", "at", "at2", "step")):
             why = "has no time" if timeless else f"takes no {name}, which is for fixed points and rates"
             raise UsageError(f"{name}=: model `{plan.name}` is a {kind} and {why}; leave it out")
-    for name, value in (given["start"] or {}).items():
-        if kind == "FixedPoint" and name not in names:
-            near = did_you_mean(name, names) or f" (it has: {', '.join(sorted(names))})"
-            raise UsageError(f"start=: model `{plan.name}` has no unknown `{name}`{near}")
-        number(value, f"start of `{name}`")
 
 
 def _run_kept(

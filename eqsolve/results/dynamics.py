@@ -46,10 +46,12 @@ def dynamics_result(
     rows: RowStore | None = None,
     paths: Sequence[PathSet] = (),
     failure: tuple[str, str] | None = None,
+    source: Any = None,
 ) -> Result:
     """Return the result of a solve in time.
 
-    ``times`` are those of the kernels, the grid's by default; ``failure`` is a status and its reason.
+    ``times`` are those of the kernels, the grid's by default; ``failure`` is a status and its reason; ``source`` is what the
+    solver hands on to a solve at neighbouring parameters.
     """
     import xarray as xr
 
@@ -74,5 +76,5 @@ def dynamics_result(
     status, message = failure or ("ok", "")
     return Result(
         xr.Dataset(data, coords=coordinates), model=model, kind="dynamics", status=status, message=message,
-        params=dict(params), stats=dict(stats), grid=grid, rows=rows,
+        params=dict(params), stats=dict(stats), grid=grid, rows=rows, source=source,
     )  # fmt: skip

@@ -98,7 +98,7 @@ class Result:
     provenance: dict[str, Any]
     grid: PanelGrid | None
     rows: RowStore | None
-    source: Any  # what the solver kept to answer further questions: laws, derivatives; not saved
+    source: Any  # what the solver kept for later: answers to further questions, a start for neighbours; not saved
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a result is immutable")

@@ -40,6 +40,10 @@ class Solver(ABC):
     discrete: ClassVar[bool] = False
     """Whether it can solve the discrete-time system of a given step."""
 
+    starts: ClassVar[bool] = False
+    """Whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's ``source`` is then
+    what the next solve finds in ``options.neighbour``."""
+
     @abstractmethod
     def why_not(self, plan: Plan) -> str:
         """Return why a model cannot be solved, in words that follow "cannot solve model M:"; nothing when it can."""

@@ -18,7 +18,11 @@ Progress = Callable[[float, float, str], None]
 
 @dataclass(frozen=True)
 class Options:
-    """Times, tolerances and the rest; every solver reads them from here."""
+    """Times, tolerances and the rest; every solver reads them from here.
+
+    ``start`` are values of unknowns to begin with, ``neighbour`` what the solution at neighbouring parameters handed on;
+    without ``paths`` no sample of them is kept.
+    """
 
     t_max: float
     rtol: float
@@ -34,6 +38,8 @@ class Options:
     start: Mapping[str, float] | None = None
     checkpoint: Checkpoint | None = None
     region: tuple[float, float] | None = None
+    neighbour: Any = None
+    paths: bool = True
 
     @classmethod
     def make(
@@ -53,6 +59,8 @@ class Options:
         start: Mapping[str, float] | None = None,
         checkpoint: Checkpoint | None = None,
         region: Any = None,
+        neighbour: Any = None,
+        paths: bool = True,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
@@ -77,7 +85,7 @@ class Options:
         precision = None if precision is None else whole(16, 1000)(precision, "precision")
         return cls(
             last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint,
-            read_region(region),
+            read_region(region), neighbour, paths,
         )  # fmt: skip
 
     def demand_after(self, begin: float) -> None:

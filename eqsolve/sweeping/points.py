@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import time
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from eqsolve.language.model import Model
 from eqsolve.results.result import Result
 from eqsolve.sweeping.axes import Axis
 
-__all__ = ["Point", "Record", "lay_out_points", "solve_point", "takes_start"]
+__all__ = ["Point", "Record", "chaining", "lay_out_points", "solve_point"]
 
 Record = dict[str, Any]
 _CHAIN = 16  # neighbours solved one from another; a constant, so that no number depends on how many workers there are
@@ -24,10 +23,11 @@ _CHAIN = 16  # neighbours solved one from another; a constant, so that no number
 
 @dataclass(frozen=True)
 class Point:
-    """Where a point lies, and what is set there."""
+    """Where a point lies, what is set there, and from which earlier point it may start."""
 
     index: int
     settings: Mapping[str, float | str]
+    before: int | None = None
 
     @property
     def text(self) -> str:
@@ -35,40 +35,75 @@ class Point:
         return ", ".join(f"{name}={value}" for name, value in zip(self.settings, values, strict=True))
 
 
-def lay_out_points(axes: tuple[Axis, ...], *, chained: bool) -> list[list[Point]]:
-    """Return chains of points; within a chain each may start from the one before, which is its neighbour."""
+def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[Point]:
+    """Return the points, row by row along the last axis; with ``chained``, each knows the neighbour it may start from.
+
+    In "rows" that is the one before in its row, but for every 16th, which starts from nothing: what is followed along a row
+    is one solution of several. In a "tree" the first of a row starts from the first of the row before, and every 16th from
+    the 16th before it, so that only one point of all starts from nothing.
+    """
     names = [axis.name for axis in axes]
     cells = itertools.product(*(axis.settings for axis in axes))
-    points = [Point(index, dict(zip(names, cell, strict=True))) for index, cell in enumerate(cells)]
-    if not chained:
-        return [[point] for point in points]
-    row = len(axes[-1])
-    starts = [begin + offset for begin in range(0, len(points), row) for offset in range(0, row, _CHAIN)]
-    return [points[start : min(start + _CHAIN, (start // row + 1) * row)] for start in starts]
+    lengths = [len(axis) for axis in axes]
+    return [
+        Point(index, dict(zip(names, cell, strict=True)), _neighbour(index, lengths, chained))
+        for index, cell in enumerate(cells)
+    ]
 
 
-def takes_start(model: Model) -> bool:
-    """Return whether a solve of this model can begin from the solution at a neighbouring point."""
-    from eqsolve.solving import solve
+def _neighbour(index: int, lengths: list[int], chained: str) -> int | None:
+    """Return the earlier point from which a point starts; the same whoever solves them, and in which order."""
+    offset = index % lengths[-1]
+    if chained and offset % _CHAIN:
+        return index - 1
+    if chained != "tree" or index == 0:
+        return None
+    if offset:
+        return index - _CHAIN
+    stride = lengths[-1]
+    for length in reversed(lengths[:-1]):
+        if index // stride % length:
+            break
+        stride *= length
+    return index - stride
 
-    return model.kind == "FixedPoint" and "start" in inspect.signature(solve).parameters
+
+def chaining(model: Model, settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """Return how points of a model start from neighbours: in "rows", in a "tree", or not at all."""
+    from eqsolve.compile.tasks import make_task
+    from eqsolve.solvers.registry import choose_solver
+
+    if model.kind == "FixedPoint":
+        return "rows"
+    if model.kind not in ("System", "Flow"):
+        return ""
+    task = make_task(model, settings, options.get("observables"))
+    discrete = options.get("step") is not None or task.step is not None
+    return "tree" if choose_solver(task.plan, discrete=discrete, solver=options.get("solver")).solver.starts else ""
 
 
 def solve_point(
-    model: Model, settings: Mapping[str, Any], options: Mapping[str, Any], start: Mapping[str, float] | None = None
-) -> Record:
-    """Solve one point; a failure is a record too, with its reason and what was reached."""
-    from eqsolve.solving import solve
+    model: Model, settings: Mapping[str, Any], options: Mapping[str, Any], start: Any = None
+) -> tuple[Record, Any]:
+    """Solve one point, and return it with what a neighbour may start from; a failure is a record too, with its reason.
+
+    ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
+    """
+    from eqsolve.solving import solve_as_asked
 
     began = time.perf_counter()
-    more: dict[str, Any] = {} if start is None else {"start": start}
     values: dict[str, Any] = {}
     errors: dict[str, Any] = {}
+    handed = None
     try:
+        by_name = isinstance(start, Mapping)
+        asked = {**options, "start": start if by_name else None}
         try:
-            result: Result | None = solve(model, params=settings, **options, **more)
+            neighbour = None if by_name else start
+            result: Result | None = solve_as_asked(model, settings, asked, neighbour=neighbour, paths=False)
             assert result is not None
             status, message = result.status, result.message
+            handed = result.source if model.kind != "FixedPoint" else None
         except EqsolveError as error:
             result, status, message = getattr(error, "partial", None), "failed", str(error)
         if result is not None:
@@ -76,7 +111,7 @@ def solve_point(
     except Exception as error:  # a defect at one point must not cost the others
         status, message = "failed", f"unexpected {type(error).__name__}: {error}"
     seconds = time.perf_counter() - began
-    return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors}
+    return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors}, handed
 
 
 def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import os
 import time
@@ -23,13 +24,14 @@ from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.results.result import Result
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
-from eqsolve.sweeping.points import Point, Record, lay_out_points, solve_point, takes_start
+from eqsolve.sweeping.points import Point, Record, chaining, lay_out_points, solve_point
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
 __all__ = ["sweep"]
 
 logger = logging.getLogger("eqsolve")
 
+Answer = tuple[Record, Any]
 _TIMES = 25  # of a dynamics, where none are named
 _TRIES = 2  # of a point whose worker dies
 _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
@@ -121,13 +123,14 @@ def sweep(
         if model.kind != "Cases":
             select_observables(model, options["observables"])
     Options.make(**{"t_max": None, "at": None, "at2": None, "kernels": None, "progress": None, **plain})
-    chains = lay_out_points(grid, chained=takes_start(model))
-    settled = _settings(model, fixed, chains, grid)
+    points = lay_out_points(grid)
+    settled, first = _settings(model, fixed, points, grid)
+    points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
     run = _Run(model, grid, fixed, options, progress)
     journal = _journal(run, out)
     finished = False
     try:
-        run.go(chains, journal, executor, workers)
+        run.go(points, journal, executor, workers)
         result = _package(run, settled, time.perf_counter() - began)
         if out is not None:
             result.save(out)
@@ -153,15 +156,19 @@ def _times(model: Model, t_max: float | None, at: Any) -> dict[str, Any]:
 
 
 def _settings(
-    model: Model, fixed: Mapping[str, Any], chains: list[list[Point]], axes: tuple[Axis, ...]
-) -> dict[str, float | str]:
-    """Return the values that are the same everywhere; raise when a first few points show that none can be solved."""
+    model: Model, fixed: Mapping[str, Any], points: list[Point], axes: tuple[Axis, ...]
+) -> tuple[dict[str, float | str], Point]:
+    """Return the values that are the same everywhere, and a point that can be set.
+
+    Raise when a first few points show that none can be solved.
+    """
     problem = None
-    for point in (point for chain in chains[:64] for point in chain[:1]):
+    rows = range(0, len(points), len(axes[-1]))
+    for point in (points[place] for place in rows[:64]):
         try:
             names = {axis.name for axis in axes}
             settings = bind_routed(model, {**fixed, **point.settings}).settings()
-            return {name: value for name, value in settings.items() if name not in names}
+            return {name: value for name, value in settings.items() if name not in names}, point
         except ParameterError as error:
             problem = problem or error
     assert problem is not None
@@ -199,59 +206,62 @@ class _Run:
     records: dict[int, Record] = field(default_factory=dict)
     journal: Journal | None = None
     total: int = 0
+    points: list[Point] = field(default_factory=list)
+    after: dict[int, list[int]] = field(default_factory=dict)  # the points that start from one
+    starts: dict[int, Any] = field(default_factory=dict)  # what is handed on, until it is taken
 
-    def go(self, chains: list[list[Point]], journal: Journal | None, executor: Executor | None, workers: int) -> None:
+    def go(self, points: list[Point], journal: Journal | None, executor: Executor | None, workers: int) -> None:
         """Solve everything that the journal does not hold."""
-        self.journal, self.total = journal, sum(map(len, chains))
+        self.journal, self.total, self.points = journal, len(points), points
+        for point in points:
+            if point.before is not None:
+                self.after.setdefault(point.before, []).append(point.index)
         self.records |= {} if journal is None else {i: r for i, r in journal.done.items() if i < self.total}
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
         if executor is not None:
-            self._spread(chains, executor, getattr(executor, "_max_workers", None) or _IN_FLIGHT)
+            self._spread(executor, getattr(executor, "_max_workers", None) or _IN_FLIGHT)
         elif workers == 1:
-            for chain in chains:
-                self._alone(chain)
+            for point in points:
+                if point.index not in self.records:
+                    self._finish(point, *solve_point(*self._arguments(point)))
         else:
             own = Workers(workers)
             try:
-                self._spread(chains, own, workers)
+                self._spread(own, workers)
             except BaseException:
                 own.shutdown(cancel_futures=True)
                 raise
             own.shutdown()
 
-    def _alone(self, chain: list[Point]) -> None:
-        before: Record | None = None
-        for point in chain:
-            if point.index not in self.records:
-                self._finish(point, solve_point(*self._arguments(point, before)))
-            before = self.records[point.index]
+    def _spread(self, executor: Executor, size: int) -> None:
+        """Keep an executor busy: points whose neighbour is solved, those first that most others wait for."""
+        waiting = self._descendants()
+        ready = [
+            (-waiting[point.index], point.index)
+            for point in self.points
+            if point.index not in self.records and (point.before is None or point.before in self.records)
+        ]
+        heapq.heapify(ready)
+        under_way: dict[Future[Answer], tuple[Point, int]] = {}
 
-    def _spread(self, chains: list[list[Point]], executor: Executor, size: int) -> None:
-        """Keep an executor busy: one point of each chain at a time, a few chains more than it can run at once."""
-        waiting = [chain for chain in reversed(chains) if any(point.index not in self.records for point in chain)]
-        under_way: dict[Future[Record], tuple[list[Point], int, int]] = {}
-
-        def submit(chain: list[Point], place: int, tries: int) -> None:
-            while place < len(chain) and chain[place].index in self.records:
-                place += 1
-            if place < len(chain):
-                before = self.records[chain[place - 1].index] if place else None
-                future = executor.submit(solve_point, *self._arguments(chain[place], before))
-                under_way[future] = (chain, place, tries)
+        def submit(point: Point, tries: int) -> None:
+            under_way[executor.submit(solve_point, *self._arguments(point))] = (point, tries)
 
         try:
-            while waiting or under_way:
-                while waiting and len(under_way) < size + 2:
-                    submit(waiting.pop(), 0, 1)
+            while ready or under_way:
+                while ready and len(under_way) < size + 2:
+                    submit(self.points[heapq.heappop(ready)[1]], 1)
                 for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                    chain, place, tries = under_way.pop(future)
-                    record = _record(future, tries)
-                    if record is None:
-                        submit(chain, place, tries + 1)
-                    else:
-                        self._finish(chain[place], record)
-                        submit(chain, place + 1, 1)
+                    point, tries = under_way.pop(future)
+                    answer = _answer(future, tries)
+                    if answer is None:
+                        submit(point, tries + 1)
+                        continue
+                    self._finish(point, *answer)
+                    for index in self.after.get(point.index, ()):
+                        if index not in self.records:
+                            heapq.heappush(ready, (-waiting[index], index))
         except BrokenExecutor as error:
             kept = "" if self.journal is None else f"; {len(self.records)} of {self.total} points are kept, run it again"
             raise SolverError(f"the executor broke down ({error}){kept}") from None
@@ -259,15 +269,28 @@ class _Run:
             for future in under_way:
                 future.cancel()
 
-    def _arguments(self, point: Point, before: Record | None) -> tuple[Any, ...]:
-        start = None
-        if before is not None and before["status"] == "ok":
+    def _descendants(self) -> list[int]:
+        """Return how many points start, one from another, from each."""
+        count = [0] * self.total
+        for point in reversed(self.points):  # a point starts from an earlier one
+            if point.before is not None:
+                count[point.before] += 1 + count[point.index]
+        return count
+
+    def _arguments(self, point: Point) -> tuple[Any, ...]:
+        start = None if point.before is None else self.starts.get(point.before)
+        before = None if point.before is None else self.records[point.before]
+        if start is None and before is not None and before["status"] == "ok":
             unknowns = {item.name for item in getattr(self.model, "unknowns", ())}
             start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start
 
-    def _finish(self, point: Point, record: Record) -> None:
+    def _finish(self, point: Point, record: Record, handed: Any) -> None:
         self.records[point.index] = record
+        if handed is not None and any(index not in self.records for index in self.after.get(point.index, ())):
+            self.starts[point.index] = handed
+        if point.before is not None and all(index in self.records for index in self.after[point.before]):
+            self.starts.pop(point.before, None)
         if self.journal is not None:
             self.journal.write(point.index, record)
         if record["status"] != "ok":
@@ -276,7 +299,7 @@ class _Run:
             self.progress(len(self.records), self.total, f"{point.text}: {record['status']}")
 
 
-def _record(future: Future[Record], tries: int) -> Record | None:
+def _answer(future: Future[Answer], tries: int) -> Answer | None:
     """Return what came of a point; None asks to try it once more."""
     try:
         return future.result()
@@ -286,7 +309,7 @@ def _record(future: Future[Record], tries: int) -> Record | None:
         if isinstance(error, WorkerLostError) and tries < _TRIES:
             return None
         reason = str(error) or type(error).__name__
-        return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}
+        return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}, None
 
 
 def _package(run: _Run, settled: dict[str, float | str], seconds: float) -> Result:

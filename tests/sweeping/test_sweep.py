@@ -15,7 +15,7 @@ import pytest
 import eqsolve
 from eqsolve import Eq, FixedPoint, System, function, param, times, unknown
 from eqsolve.sweeping.axes import read_axes
-from eqsolve.sweeping.points import lay_out_points, takes_start
+from eqsolve.sweeping.points import chaining, lay_out_points
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
 ROOT = Path(eqsolve.__file__).resolve().parents[1]
@@ -98,12 +98,27 @@ def test_ranges() -> None:
     assert other.labels == (-1.0, 0.0, 1.0)
 
 
-def test_chains_are_rows_of_neighbours() -> None:
+def test_rows_start_from_the_point_before() -> None:
     axes = read_axes(decay, {"c": [0, 1], "k": "1:40:40"})
-    chains = lay_out_points(axes, chained=True)
-    assert [len(chain) for chain in chains] == [16, 16, 8, 16, 16, 8]
-    assert [point.index for chain in chains for point in chain] == list(range(80))
-    assert all(len({point.settings["c"] for point in chain}) == 1 for chain in chains)
+    points = lay_out_points(axes, "rows")
+    assert [point.index for point in points] == list(range(80))
+    heads = [point.index for point in points if point.before is None]
+    assert heads == [0, 16, 32, 40, 56, 72]
+    assert all(point.before == point.index - 1 for point in points if point.index not in heads)
+    assert all(point.before is None for point in lay_out_points(axes))
+
+
+def test_a_tree_has_one_root_and_links_neighbours() -> None:
+    axes = read_axes(decay, {"c": [0, 1, 2], "k": "1:40:40"})
+    points = lay_out_points(axes, "tree")
+    assert [point.index for point in points if point.before is None] == [0]
+    for point in points[1:]:
+        here, there = divmod(point.index, 40), divmod(point.before, 40)
+        steps = (here[0] - there[0], here[1] - there[1])
+        assert steps in ((0, 1), (0, 16), (1, 0)), (here, there)
+        assert steps != (1, 0) or here[1] == 0
+    three = lay_out_points(read_axes(decay, {"c": [0, 1], "k": [1, 2], **{}}), "tree")
+    assert [point.before for point in three] == [None, 0, 0, 2]
 
 
 def test_a_fixed_point_starts_from_its_neighbour() -> None:
@@ -111,7 +126,7 @@ def test_a_fixed_point_starts_from_its_neighbour() -> None:
     a = param("a", positive=True)
     x = unknown("x", positive=True)
     model = FixedPoint("root", eqs=[Eq(x**2, a)], defaults={a: 2})
-    assert takes_start(model)
+    assert chaining(model, {}, {}) == "rows"
     res = eqsolve.sweep(model, {"a": "1:4:20"}, rtol=1e-6)
     assert res.status == "ok"
     assert (np.abs(res["x"] - np.sqrt(res["a"])) <= res.error["x"] + 1e-15).all()

@@ -45,6 +45,9 @@ class Control:
         Paths of a set of other points, relative to those of the solution, at most; unless paths × nodes³ is cheap.
     highest
         Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
+    handed
+        How much denser, at least and at most, the panels handed on to a neighbour are than those of the solution: along a
+        sweep they follow what is needed, also where that is less.
     kept
         Paths, to look at laws.
     sets
@@ -79,6 +82,7 @@ class Control:
     dearest: float = 10.0
     cheap: float = 1e8
     highest: int = 8
+    handed: tuple[float, float] = (0.75, 1.2)
     kept: int = 4096
     sets: int = 4
     sample: int = 1024

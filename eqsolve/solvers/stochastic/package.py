@@ -22,9 +22,9 @@ __all__ = ["package"]
 
 def package(
     engine: Engine, solved: Solved, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Paths, ...],
-    options: Options, params: Mapping[str, Any],
+    options: Options, params: Mapping[str, Any], source: Any = None,
 ) -> Result:  # fmt: skip
-    """Return the result; ``over`` are the errors in units of the tolerance."""
+    """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with."""
     name, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
     grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
     kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
@@ -38,5 +38,5 @@ def package(
             "panels": grid.panels, "nodes": grid.size, "paths": solved.paths, "sweeps": engine.work.sweeps,
             "left": solved.left,
         },
-        failure=None if worst <= 1.0 else ("tolerance not met", reason),
+        failure=None if worst <= 1.0 else ("tolerance not met", reason), source=source,
     )  # fmt: skip

@@ -17,6 +17,7 @@ m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × p
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 from collections.abc import Mapping
@@ -39,10 +40,12 @@ from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.control import Control
-from eqsolve.solvers.stochastic.iterate import Solved, iterate, start
+from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
+from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
+from eqsolve.solvers.stochastic.paths import Paths
 from eqsolve.solvers.stochastic.probing import other_points, probe
 from eqsolve.solvers.stochastic.sweep import (
     Design,
@@ -50,6 +53,7 @@ from eqsolve.solvers.stochastic.sweep import (
     Means,
     Shapes,
     Work,
+    collect,
     count_paths,
     rate,
     sample,
@@ -67,6 +71,7 @@ class StochasticSolver(Solver):
     __doc__ = __doc__
     name = "stochastic"
     discrete = True
+    starts = True
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
@@ -122,6 +127,7 @@ class _Solve:
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.moved: list[Means] = []  # what the last check's points ask for
+        self.near: Neighbour | None = None
         self.best: tuple[Solved, Errors, str] | None = None
         engine.work.notify = self._notify
 
@@ -147,36 +153,76 @@ class _Solve:
         if options.step is not None:
             grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
         else:
-            grid = OperatorGrid.from_panels(self._first_panels(rough))
+            grid = OperatorGrid.from_panels(self._first_panels())
         return self._start(grid, rough)
 
     def _run(self) -> Result:
-        options, engine = self.options, self.engine
+        options = self.options
         wanted = make_level(min(1e-2, 10 * options.rtol), options.seed)
         few = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
+        solved, by_panels = self._from_neighbour(few) or self._from_nothing(few)
+        self.stage = "points"
+        if wanted != few:
+            design = Design(wanted, None, variation(solved.averages))
+            solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
+        final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
+        self.stage = "paths"
+        by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
+        self.near = self._hand_on(final, by_panels)
+        final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
+        return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
+
+    def _from_nothing(self, few: Level) -> tuple[Solved, Errors]:
+        """Return a solution with few points on panels that are dense enough, and their error: begun at the start."""
         begun = self.begin_window()
         self._keep(begun, None, "after the start")
         self.stage = "panels"
         shapes = variation(begun.averages)
-        solved = iterate(engine, begun.grid, begun.means, Design(few, None, shapes), self.rough)
+        solved = iterate(self.engine, begun.grid, begun.means, Design(few, None, shapes), self.rough)
+        by_panels = self.judge.nothing(solved)
+        if self.options.step is None:
+            solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))
+        return solved, by_panels
+
+    def _from_neighbour(self, few: Level) -> tuple[Solved, Errors] | None:
+        """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
+        options, near = self.options, self.options.neighbour
+        if near is None:
+            return None
+        begun = begin_beside(near, self.engine, options, self.order, self.begin, self._rate)
+        if isinstance(begun, str):
+            logger.info("the start is not used: %s", begun)
+            return None
+        self.stage = "panels"
+        design = Design(few, None, begun.shapes)
+        try:
+            means = self._with_own_responses(begun.grid, begun.means, design)
+            solved = iterate(self.engine, begun.grid, means, design, self.rough, BESIDE)
+            if self._unsettled(solved):
+                return None
+        except SolverError as reason:
+            logger.info("the start does not lead to the solution (%s); beginning without it", reason)
+            return None
+        logger.info("a neighbour's solution leads here on %d nodes with %d paths", solved.grid.size, solved.paths)
+        self._keep(solved, None, "after the start")
         by_panels = self.judge.nothing(solved)
         if options.step is None:
-            solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))
-        self.stage = "points"
-        if wanted != few:
-            shapes = variation(solved.averages)
-            solved = iterate(engine, solved.grid, solved.means, Design(wanted, None, shapes), self.tolerance, solved.how)
-        final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
-        self.stage = "paths"
-        by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
-        final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
-        return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
+            by_panels = self._check_panels(solved, design)
+            curves = self.judge.curves(solved)
+            if self.judge.worst(curves, by_panels) > self.control.share:
+                solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
+        return solved, by_panels
 
     # --- panels -------------------------------------------------------------------------------------------------------
-    def _first_panels(self, level: Level) -> PanelGrid:
+    @functools.cached_property
+    def _rate(self) -> float:
+        """How fast paths move at the start."""
+        return rate(self.engine, self.begin, make_level(1e-2, self.options.seed))
+
+    def _first_panels(self) -> PanelGrid:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
         span = self.options.t_max - self.begin
-        steps = [min(self.control.first / max(rate(self.engine, self.begin, level), 1e-12), span / 4)]
+        steps = [min(self.control.first / max(self._rate, 1e-12), span / 4)]
         while sum(steps) < span:
             steps.append(self.control.growth * steps[-1])
         edges = np.concatenate([[0.0], np.cumsum(steps)])
@@ -224,14 +270,14 @@ class _Solve:
         order = old.order + 1 if old.order < self.control.highest else old.order - 1
         position = np.linspace(0, old.panels, math.ceil(self.control.other * old.size / order) + 1)
         edges = np.interp(position, np.arange(old.panels + 1), old.edges)
-        other, _ = self._move(solved, design, PanelGrid(edges, order))
+        other, _ = self._move(solved, design, PanelGrid(edges, order), replace(solved.how, choose=(), most=BESIDE.most))
         errors = self.judge.differ(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
         logger.info("panels: %d nodes with %d paths, error %.2g beside %d others of order %d",
                     solved.grid.size, solved.paths, worst, other.grid.size, order)  # fmt: skip
         return errors
 
-    def _ratios(self, curves: Curves, errors: Errors, solved: Solved) -> Array:
+    def _ratios(self, curves: Curves, errors: Errors, solved: Solved, bounds: tuple[float, float] = (1.1, 2.0)) -> Array:
         """Return how much denser each panel and its neighbours should be."""
         watched = [name for name in self.judge.excesses(curves, errors) if name in curves.single]
         if not watched:
@@ -239,7 +285,7 @@ class _Solve:
         over = np.max([self.judge.over(curves, errors, name) for name in watched], axis=0)
         panels = np.array([over[part].max() for part in solved.grid.blocks[1:]])
         panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
-        return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.1, 2.0)
+        return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), *bounds)
 
     def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
         """Return the solution on denser panels, with the same points."""
@@ -249,18 +295,34 @@ class _Solve:
         position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
         return self._move(solved, design, PanelGrid(np.interp(position, wanted, old.edges), old.order))
 
-    def _move(self, solved: Solved, design: Design, panels: PanelGrid) -> tuple[Solved, Shapes | None]:
+    def _move(
+        self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None
+    ) -> tuple[Solved, Shapes | None]:
         """Return the solution on other panels, with the same points, and what is known about responses there."""
         engine, grid = self.engine, OperatorGrid.from_panels(panels)
         means = transfer(solved.means, engine.responses, solved.grid, grid)
         shapes = move_shapes(design.shapes, solved.grid, grid)
         try:
-            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, solved.how)
+            points = Design(design.level, solved.layouts, shapes)
+            means = self._with_own_responses(grid, means, points)
+            made = iterate(engine, grid, means, points, self.rough, how or solved.how)
+            if how is not None and made.left > self.control.settled * self.options.rtol:
+                raise SolverError("the iteration over the means does not settle")
         except SolverError:
             begun = self._start(grid, make_level(1e-2, self.options.seed))
             shapes = variation(begun.averages)
             made = iterate(engine, grid, begun.means, Design(design.level, solved.layouts, shapes), self.rough)
         return made, shapes
+
+    def _with_own_responses(self, grid: OperatorGrid, means: Means, design: Design) -> Means:
+        """Return means that came from another grid with the responses of this one.
+
+        Interpolated, a response does the same to smooth signals, but its entries are others than those that a sweep makes.
+        """
+        if not self.engine.responses:
+            return means
+        made = collect(sweep(self.engine, grid, means, design))
+        return means | {name: made[name] for name in self.engine.responses}
 
     # --- points -------------------------------------------------------------------------------------------------------
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
@@ -395,12 +457,27 @@ class _Solve:
     def _package(self, solved: Solved, errors: Errors) -> Result:
         curves = self.judge.curves(solved)
         over = self.judge.excesses(curves, errors, kinks=True)
+        kept = self._sample(solved)
+        return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, self.near)
+
+    def _hand_on(self, final: Solved, by_panels: Errors) -> Neighbour | None:
+        """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""
+        if self._unsettled(final):
+            return None
+        ratios = None
+        if final.grid.panels is not None:
+            ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
+        return hand_on(self.engine, final, self._rate, ratios)
+
+    def _sample(self, solved: Solved) -> tuple[Paths, ...]:
+        """Return the paths that are kept, if they are wanted."""
+        if not self.options.paths:
+            return ()
         try:
-            paths = sample(self.engine, solved.kernels, solved.averages, self.control.kept, self.options.seed)
+            return sample(self.engine, solved.kernels, solved.averages, self.control.kept, self.options.seed)
         except (SolverError, MemoryError) as reason:  # what was solved is returned all the same
             logger.info("no paths are kept: %s", reason)
-            paths = ()
-        return package(self.engine, solved, curves, errors, over, paths, self.options, self.params)
+            return ()
 
 
 def _sum(errors: Errors, more: Errors) -> Errors:
