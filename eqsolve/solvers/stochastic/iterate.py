@@ -121,15 +121,22 @@ def unpack(engine: Engine, vector: Array, like: Means) -> Means:
     return made
 
 
-def weigh(engine: Engine, means: Means) -> Array:
-    """Return for every entry of a packed vector one over the largest value of its mean.
+def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
+    """Return for every entry of a packed vector one over its size: the largest value of its mean.
 
-    A mean that vanishes but for rounding must not count: it is compared with the largest of all means.
+    A mean that vanishes but for rounding must not count: it is compared with the largest of all means. A response is an
+    operator, whose entries are integrals over panels: one over a short panel is no larger than the panel's share of the
+    largest kernel, so that early times are known as well as late ones.
     """
     largest = max((float(np.abs(value).max()) for value in means.values()), default=1.0)
     floor = max(1e-10 * largest, 1e-12)
-    sizes = {name: np.full(value.shape, 1 / max(float(np.abs(value).max()), floor)) for name, value in means.items()}
-    return pack(engine, sizes)
+    sizes = {name: np.full(value.shape, max(float(np.abs(value).max()), floor)) for name, value in means.items()}
+    lengths = grid.integration[-1]
+    lengths = np.maximum(lengths, lengths[lengths > 0].min(initial=np.inf)) if (lengths > 0).any() else np.ones(grid.size)
+    for name in engine.responses:
+        shares = lengths * float((np.abs(means[name]) / lengths).max())
+        sizes[name] = np.minimum(sizes[name], np.maximum(shares, floor))
+    return pack(engine, {name: 1 / size for name, size in sizes.items()})
 
 
 def improve(
@@ -180,7 +187,7 @@ def iterate(
             secants = Secants(how.depth)
             continue
         averages, made = swept, collect(swept)
-        weights = weigh(engine, made)
+        weights = weigh(engine, grid, made)
         before, after = pack(engine, means), pack(engine, made)
         residual = float(np.abs((after - before) * weights).max(initial=0.0))
         if not math.isfinite(residual):
@@ -226,7 +233,7 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
     solved: Solved | None = None
     while True:
         window, alone = grid.head(blocks), blocks - done <= 1
-        means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, window)
+        means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
             found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=60 if alone else 12))
             if found.left > 10 * tolerance and not alone:
