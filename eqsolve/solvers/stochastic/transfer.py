@@ -58,7 +58,10 @@ def _integral(grid: OperatorGrid, time: float) -> Array:
 
 
 def transfer(means: Means, responses: frozenset[str], old: OperatorGrid, new: OperatorGrid) -> Means:
-    """Interpolate means to another panel grid over the same time."""
+    """Interpolate means to another panel grid over the same time.
+
+    What a response is at equal times is integrated on the new grid, and only the rest interpolated: this is no jump.
+    """
     assert old.panels is not None
     assert new.panels is not None
     forward, backward = old.panels.interpolation(new.nodes), new.panels.interpolation(old.nodes)
@@ -67,11 +70,12 @@ def transfer(means: Means, responses: frozenset[str], old: OperatorGrid, new: Op
         if value.ndim == 1:
             made[name] = forward @ value
         elif name in responses:
-            operator = forward @ value @ backward
+            now = np.diagonal(old.values(value))
+            operator = forward @ (value - now[:, None] * old.integration) @ backward
             for part in new.blocks:  # interpolation reaches into the future; what it takes there is taken now
                 operator[part, part.stop - 1] += operator[part, part.stop :].sum(axis=1)
                 operator[part, part.stop :] = 0.0
-            made[name] = operator
+            made[name] = operator + (forward @ now)[:, None] * new.integration
         else:
             made[name] = forward @ value @ forward.T
     return made
