@@ -53,6 +53,9 @@ class Iteration:
         Past steps kept with mean responses, and without.
     krylov, accuracy
         Most steps of the Krylov method, and the residual it may leave: a sweep follows anyway.
+    difference
+        Of the means, by which kernels are changed to see how they react: so small that they react linearly to the accuracy
+        of the Krylov method, so large that rounding does not matter where long responses make much of it.
     back
         Part of a step that is taken again when a sweep fails after it.
     """
@@ -68,6 +71,7 @@ class Iteration:
     plain_depth: int = 20
     krylov: int = 25
     accuracy: float = 1e-2
+    difference: float = 1e-3
     back: float = 0.2
 
 
@@ -152,7 +156,7 @@ def improve(
     packed = pack(engine, means)
 
     def remainder(change: Array) -> Array:
-        scale = 1e-5 / max(float(np.abs(change * weights).max()), 1e-300)
+        scale = how.difference / max(float(np.abs(change * weights).max()), 1e-300)
         moved = engine.kernels(kernels.grid, unpack(engine, packed + scale * change, means))
         changes: list[tuple[Group, Array]] = [
             (new, new.covariance - old.covariance)
