@@ -89,7 +89,8 @@ def factor_covariance(covariance: Array, count: int | None = None, drop: float =
     """Return L with L Lᵀ = covariance, columns by decreasing size; modes below ``drop`` are left out.
 
     Sizes are relative to the variance at each node: where noise falls by orders of magnitude, small variances that act for
-    long are known as well as large ones. ``count`` fixes the number of columns, so that an iteration does not jump when a weak mode comes or goes.
+    long are known as well as large ones. ``count`` fixes the number of columns, so that an iteration does not jump when a
+    weak mode comes or goes.
     """
     sizes = np.sqrt(np.abs(np.diagonal(covariance)))
     sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))
