@@ -16,6 +16,7 @@ import numpy as np
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
@@ -76,6 +77,9 @@ class Iteration:
 
 
 USUAL = Iteration()
+_TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
+_ALONE = 60  # sweeps over a window with one more panel, before it is halved
+_HALVINGS = 5  # of panels in one start: what then fails has no solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,22 +236,41 @@ def iterate(
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
-    """Grow the window from the first panels to the whole time; few points, loose tolerance."""
-    blocks, done = min(4, len(grid.blocks)), 0
+    """Grow the window from the first panels to the whole time; few points, loose tolerance.
+
+    Where it does not settle it grows by fewer panels, and where one panel does not, this is halved: for short enough panels
+    the past determines what follows. The solution may then be on more panels than asked for.
+    """
+    blocks, done, halvings = min(4, len(grid.blocks)), 0, 0
+    reach = len(grid.blocks)
     solved: Solved | None = None
     while True:
         window, alone = grid.head(blocks), blocks - done <= 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
-            found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=60 if alone else 12))
-            if found.left > 10 * tolerance and not alone:
+            found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=_ALONE if alone else _TOGETHER))
+            if found.left > 10 * tolerance and not (alone and halvings == _HALVINGS):
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:
-            if alone:
+            if alone and (halvings == _HALVINGS or grid.panels is None or blocks < 2):
                 raise
-            blocks = done + (blocks - done) // 2
+            if alone:
+                grid, halvings = _halved(grid, blocks - 2), halvings + 1
+                logger.info("panels are halved at t = %.4g", float(window.nodes[-1]))
+            else:
+                reach = max(1, (blocks - done) // 2)
+                blocks = done + reach
             continue
         solved = found
         if blocks == len(grid.blocks):
             return solved
-        done, blocks = blocks, min(len(grid.blocks), blocks + max(2, blocks // (6 if grid.panels else 3)))
+        growth = max(2, blocks // (6 if grid.panels else 3))
+        done, blocks, reach = blocks, min(len(grid.blocks), blocks + min(growth, reach)), 2 * reach
+
+
+def _halved(grid: OperatorGrid, panel: int) -> OperatorGrid:
+    """Return a grid with one of its panels cut in two."""
+    assert grid.panels is not None
+    edges = grid.panels.edges
+    middle = (edges[panel] + edges[panel + 1]) / 2
+    return OperatorGrid.from_panels(PanelGrid(np.insert(edges, panel + 1, middle), grid.panels.order))

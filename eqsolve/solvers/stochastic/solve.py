@@ -253,13 +253,21 @@ class _Solve:
         engine, grid = self.engine, OperatorGrid.from_panels(panels)
         means = transfer(solved.means, engine.responses, solved.grid, grid)
         shapes = move_shapes(design.shapes, solved.grid, grid)
-        try:
+        found = []
+        with contextlib.suppress(SolverError):
             made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.tolerance, solved.how)
-        except SolverError:
+            if not self._unsettled(made):
+                return made, shapes
+            found.append((made, shapes))
+        try:  # from the start again, on these panels
             begun = self._start(grid, make_level(1e-2, self.options.seed))
-            shapes = variation(begun.averages)
-            made = iterate(engine, grid, begun.means, Design(design.level, solved.layouts, shapes), self.tolerance)
-        return made, shapes
+            learnt = variation(begun.averages)
+            again = Design(design.level, solved.layouts, learnt)
+            found.append((iterate(engine, begun.grid, begun.means, again, self.tolerance), learnt))
+        except SolverError:
+            if not found:
+                raise
+        return min(found, key=lambda pair: pair[0].left)
 
     # --- points -------------------------------------------------------------------------------------------------------
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
