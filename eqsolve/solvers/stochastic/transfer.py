@@ -30,11 +30,11 @@ def extend(means: Means, responses: frozenset[str], old: OperatorGrid, window: O
 def _shifted(response: Array, old: OperatorGrid, window: OperatorGrid) -> Array:
     """Return the rows of a response after a window's end that are the last one moved in time.
 
-    R(t, s) = R(T, s − (t − T)) with T the end; to what was before the start it is as to the start. What it is at equal times
-    is integrated as it is on the longer window, and only the rest moved: moving samples it.
+    R(t, s) = R(T, s − (t − T)) with T the end; to what was before the start it is as to the start. Moving samples it, so
+    that what it is to the last panel's start is integrated as it is on the longer window, and only the rest moved.
     """
     values = old.values(response)[-1]
-    first, last = values[0], values[-1]
+    first, last = values[0], values[max(old.blocks[-1].start - 1, 0)]
     rest = response[-1] - last * old.integration[-1]
     rows = last * window.integration[old.size :]
     for place, time in enumerate(window.nodes[old.size :]):
