@@ -88,11 +88,15 @@ class Points:
 def factor_covariance(covariance: Array, count: int | None = None, drop: float = 1e-11) -> Array:
     """Return L with L Lᵀ = covariance, columns by decreasing size; modes below ``drop`` are left out.
 
-    ``count`` fixes the number of columns, so that an iteration does not jump when a weak mode comes or goes.
+    Sizes are relative to the variance at each node: where noise falls by orders of magnitude, small variances that act for
+    long are known as well as large ones. ``count`` fixes the number of columns, so that an iteration does not jump when a
+    weak mode comes or goes.
     """
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    sizes = np.sqrt(np.abs(np.diagonal(covariance)))
+    sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / (2 * sizes[:, None] * sizes))
     kept = np.where(values > drop * max(values[-1], 1e-300), values, 0.0)
-    columns = (vectors * np.sqrt(kept))[:, ::-1]
+    columns = (sizes[:, None] * vectors * np.sqrt(kept))[:, ::-1]
     return np.asarray(columns[:, : max(1, np.count_nonzero(kept)) if count is None else count])
 
 

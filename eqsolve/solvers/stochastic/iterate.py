@@ -16,6 +16,7 @@ import numpy as np
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
@@ -53,6 +54,9 @@ class Iteration:
         Past steps kept with mean responses, and without.
     krylov, accuracy
         Most steps of the Krylov method, and the residual it may leave: a sweep follows anyway.
+    difference
+        Of the means, by which kernels are changed to see how they react: so small that they react linearly to the accuracy
+        of the Krylov method, so large that rounding does not matter where long responses make much of it.
     back
         Part of a step that is taken again when a sweep fails after it.
     """
@@ -68,10 +72,14 @@ class Iteration:
     plain_depth: int = 20
     krylov: int = 25
     accuracy: float = 1e-2
+    difference: float = 1e-3
     back: float = 0.2
 
 
 USUAL = Iteration()
+_TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
+_ALONE = 60  # sweeps over a window with one more panel, before it is halved
+_HALVINGS = 5  # of panels in one start: what then fails has no solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +129,22 @@ def unpack(engine: Engine, vector: Array, like: Means) -> Means:
     return made
 
 
-def weigh(engine: Engine, means: Means) -> Array:
-    """Return for every entry of a packed vector one over the largest value of its mean.
+def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
+    """Return for every entry of a packed vector one over its size: the largest value of its mean.
 
-    A mean that vanishes but for rounding must not count: it is compared with the largest of all means.
+    A mean that vanishes but for rounding must not count: it is compared with the largest of all means. A response is an
+    operator, whose entries are integrals over panels: one over a short panel is no larger than the panel's share of the
+    largest kernel, so that early times are known as well as late ones.
     """
     largest = max((float(np.abs(value).max()) for value in means.values()), default=1.0)
     floor = max(1e-10 * largest, 1e-12)
-    sizes = {name: np.full(value.shape, 1 / max(float(np.abs(value).max()), floor)) for name, value in means.items()}
-    return pack(engine, sizes)
+    sizes = {name: np.full(value.shape, max(float(np.abs(value).max()), floor)) for name, value in means.items()}
+    lengths = grid.integration[-1]
+    lengths = np.maximum(lengths, lengths[lengths > 0].min(initial=np.inf)) if (lengths > 0).any() else np.ones(grid.size)
+    for name in engine.responses:
+        shares = lengths * float((np.abs(means[name]) / lengths).max())
+        sizes[name] = np.minimum(sizes[name], np.maximum(shares, floor))
+    return pack(engine, {name: 1 / size for name, size in sizes.items()})
 
 
 def improve(
@@ -145,7 +160,7 @@ def improve(
     packed = pack(engine, means)
 
     def remainder(change: Array) -> Array:
-        scale = 1e-5 / max(float(np.abs(change * weights).max()), 1e-300)
+        scale = how.difference / max(float(np.abs(change * weights).max()), 1e-300)
         moved = engine.kernels(kernels.grid, unpack(engine, packed + scale * change, means))
         changes: list[tuple[Group, Array]] = [
             (new, new.covariance - old.covariance)
@@ -180,7 +195,7 @@ def iterate(
             secants = Secants(how.depth)
             continue
         averages, made = swept, collect(swept)
-        weights = weigh(engine, made)
+        weights = weigh(engine, grid, made)
         before, after = pack(engine, means), pack(engine, made)
         residual = float(np.abs((after - before) * weights).max(initial=0.0))
         if not math.isfinite(residual):
@@ -221,22 +236,41 @@ def iterate(
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
-    """Grow the window from the first panels to the whole time; few points, loose tolerance."""
-    blocks, done = min(4, len(grid.blocks)), 0
+    """Grow the window from the first panels to the whole time; few points, loose tolerance.
+
+    Where it does not settle it grows by fewer panels, and where one panel does not, this is halved: for short enough panels
+    the past determines what follows. The solution may then be on more panels than asked for.
+    """
+    blocks, done, halvings = min(4, len(grid.blocks)), 0, 0
+    reach = len(grid.blocks)
     solved: Solved | None = None
     while True:
         window, alone = grid.head(blocks), blocks - done <= 1
-        means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, window)
+        means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
-            found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=60 if alone else 12))
-            if found.left > 10 * tolerance and not alone:
+            found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=_ALONE if alone else _TOGETHER))
+            if found.left > 10 * tolerance and not (alone and halvings == _HALVINGS):
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:
-            if alone:
+            if alone and (halvings == _HALVINGS or grid.panels is None or blocks < 2):
                 raise
-            blocks = done + (blocks - done) // 2
+            if alone:
+                grid, halvings = _halved(grid, blocks - 2), halvings + 1
+                logger.info("panels are halved at t = %.4g", float(window.nodes[-1]))
+            else:
+                reach = max(1, (blocks - done) // 2)
+                blocks = done + reach
             continue
         solved = found
         if blocks == len(grid.blocks):
             return solved
-        done, blocks = blocks, min(len(grid.blocks), blocks + max(2, blocks // (6 if grid.panels else 3)))
+        growth = max(2, blocks // (6 if grid.panels else 3))
+        done, blocks, reach = blocks, min(len(grid.blocks), blocks + min(growth, reach)), 2 * reach
+
+
+def _halved(grid: OperatorGrid, panel: int) -> OperatorGrid:
+    """Return a grid with one of its panels cut in two."""
+    assert grid.panels is not None
+    edges = grid.panels.edges
+    middle = (edges[panel] + edges[panel + 1]) / 2
+    return OperatorGrid.from_panels(PanelGrid(np.insert(edges, panel + 1, middle), grid.panels.order))

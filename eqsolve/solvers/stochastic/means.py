@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -117,6 +118,9 @@ def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions) -> Array:
         for mine, yours in zip(*linear, strict=True):
             if mine is not None and yours is not None:
                 pairs += mine @ yours.T
+        for rest in paths.drawn.rests:
+            if rest.beyond is not None:
+                pairs += _carried(rest.group, rest.beyond, reactions, places)
         total += paths.kernels.scaled(pairs, outer)
     return total
 
@@ -124,19 +128,31 @@ def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions) -> Array:
 def _linear(paths: Paths, target: int, reactions: Reactions) -> list[Array | None]:
     """Return, by group of noises, what a target does with the weak modes through its mean response."""
     made: list[Array | None] = []
-    for group, factor, _ in paths.drawn.rests:
-        known = [noise for noise in group.noises if noise in reactions]
-        parts = [reactions[noise][target] @ factor[group.rows(noise)] for noise in known]
-        made.append(sum(parts[1:], parts[0]) if parts and factor.shape[1] else None)
+    for rest in paths.drawn.rests:
+        known = [noise for noise in rest.group.noises if noise in reactions]
+        parts = [reactions[noise][target] @ rest.factor[rest.group.rows(noise)] for noise in known]
+        made.append(sum(parts[1:], parts[0]) if parts and rest.factor.shape[1] else None)
     return made
 
 
 def _without(paths: Paths, values: Array, linear: list[Array | None]) -> Array:
     """Return a target on all paths with its linear part in the weak modes taken out."""
-    for part, (_, _, coordinates) in zip(linear, paths.drawn.rests, strict=True):
-        if part is not None and coordinates.any():
-            values = values - part @ coordinates
+    for part, rest in zip(linear, paths.drawn.rests, strict=True):
+        if part is not None and rest.coordinates.any():
+            values = values - part @ rest.coordinates
     return values
+
+
+def _carried(group: Group, covariance: Array, reactions: Reactions, places: tuple[int, int]) -> Array:
+    """Return what a covariance of noises is to a pair of targets through their mean responses."""
+    left, right = places
+    size = len(group.centres[0])
+    total = np.zeros((size, size))
+    known = [noise for noise in group.noises if noise in reactions]
+    for noise, other in itertools.product(known, known):
+        block = covariance[group.rows(noise), group.rows(other)]
+        total += reactions[noise][left] @ block @ reactions[other][right].T
+    return total
 
 
 def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array]]) -> dict[str, Array]:
@@ -166,10 +182,7 @@ def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array
                     part += (reactions[noise][right] @ (force @ averages.product(link.target, left))).T
             if mean.kind == "two":
                 for group, change in changes:
-                    for noise in (item for item in group.noises if item in reactions):
-                        for other in (item for item in group.noises if item in reactions):
-                            block = change[group.rows(noise), group.rows(other)]
-                            part += reactions[noise][left] @ block @ reactions[other][right].T
+                    part += _carried(group, change, reactions, (left, right))
             total += averages.paths.kernels.scaled(part, outer)
         made[mean.name] = total
     return made

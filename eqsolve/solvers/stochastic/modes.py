@@ -23,9 +23,10 @@ from eqsolve.numerics.gaussian import (
 )
 from eqsolve.numerics.relations import Kernels
 
-__all__ = ["Choice", "Drawn", "Group", "choose", "draw", "groups_of"]
+__all__ = ["Choice", "Drawn", "Group", "Rest", "choose", "draw", "groups_of"]
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
+_ROUNDING = 1e-13  # of a covariance, relative to the variances
 _CUBIC = 3  # degree to which the simplest design of points is exact
 
 
@@ -64,11 +65,25 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
+class Rest:
+    """Of a group of noises, what is known to act linearly: weak modes with their coordinates, and what modes do not reach.
+
+    ``beyond`` is the covariance less that of all modes. It vanishes at a solution; on the way there a covariance may have
+    negative eigenvalues, which no mode has, and what is linear in the covariance stays so.
+    """
+
+    group: Group
+    factor: Array
+    coordinates: Array
+    beyond: Array | None
+
+
+@dataclass(frozen=True, eq=False)
 class Drawn:
-    """Noises on (nodes, paths), and per group the weak modes with their coordinates."""
+    """Noises on (nodes, paths), and per group what acts linearly."""
 
     noises: tuple[Array, ...]
-    rests: tuple[tuple[Group, Array, Array], ...]
+    rests: tuple[Rest, ...]
 
 
 def groups_of(covariances: Sequence[Covariance], kernels: Kernels) -> tuple[Group, ...]:
@@ -149,10 +164,17 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
         position = place.stop
         values = factor @ coordinates[place]
         weak = ~choice.strong[place]
-        rests.append((group, factor[:, weak], coordinates[place][weak]))
+        rests.append(Rest(group, factor[:, weak], coordinates[place][weak], _beyond(group.covariance, factor)))
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + centre[:, None]
     return Drawn(tuple(made[noise] for noise in plan.noises), tuple(rests))
+
+
+def _beyond(covariance: Array, factor: Array) -> Array | None:
+    """Return a covariance less that of its modes; None where this is rounding."""
+    left = (covariance + covariance.T) / 2 - factor @ factor.T
+    sizes = np.sqrt(np.abs(np.diagonal(covariance)))
+    return left if (np.abs(left) > _ROUNDING * np.multiply.outer(sizes, sizes)).any() else None
 
 
 def _together(groups: Sequence[Group]) -> Group:

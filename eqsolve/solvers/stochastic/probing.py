@@ -30,7 +30,7 @@ def other_points(engine: Engine, final: Solved, design: Design) -> Means:
 def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages, ...]) -> Means:
     """Return the means that would be their own image, as far as the responses tell."""
     image = collect(swept)
-    before, weights = pack(engine, means), weigh(engine, means)
+    before, weights = pack(engine, means), weigh(engine, final.grid, means)
     residual = pack(engine, {name: image[name] for name in means}) - before
     return unpack(engine, before + _step(engine, final, means, residual, swept, weights), image)
 
@@ -54,7 +54,7 @@ def probe(engine: Engine, solved: Solved, same: tuple[Averages, ...], design: De
     else:
         used = sweep(engine, solved.grid, solved.means, replace(design, level=refine(design.level, way)))
         direct = {name: value - plain[name] for name, value in collect(used).items()}
-    packed = _step(engine, solved, solved.means, pack(engine, direct), used, weigh(engine, solved.means))
+    packed = _step(engine, solved, solved.means, pack(engine, direct), used, weigh(engine, solved.grid, solved.means))
     step = unpack(engine, packed, direct)
     fed = engine.fed
     aside = [name for name in step if name not in fed]

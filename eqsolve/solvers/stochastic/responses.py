@@ -77,7 +77,7 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
     mass = weights[some] / weights[some].sum()
     values = [value[:, some] for value in paths.values(plan.target_values)]
     made = []
-    for group, _, _ in paths.drawn.rests:
+    for group in (rest.group for rest in paths.drawn.rests):
         total = np.zeros((len(group.noises) * size, len(group.noises) * size))
         tangents = {}
         for noise in group.noises:

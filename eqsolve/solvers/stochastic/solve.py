@@ -53,7 +53,6 @@ from eqsolve.solvers.stochastic.sweep import (
     Means,
     Shapes,
     Work,
-    collect,
     count_paths,
     rate,
     sample,
@@ -196,8 +195,7 @@ class _Solve:
         self.stage = "panels"
         design = Design(few, None, begun.shapes)
         try:
-            means = self._with_own_responses(begun.grid, begun.means, design)
-            solved = iterate(self.engine, begun.grid, means, design, self.rough, BESIDE)
+            solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, BESIDE)
             if self._unsettled(solved):
                 return None
         except SolverError as reason:
@@ -302,27 +300,21 @@ class _Solve:
         engine, grid = self.engine, OperatorGrid.from_panels(panels)
         means = transfer(solved.means, engine.responses, solved.grid, grid)
         shapes = move_shapes(design.shapes, solved.grid, grid)
-        try:
-            points = Design(design.level, solved.layouts, shapes)
-            means = self._with_own_responses(grid, means, points)
-            made = iterate(engine, grid, means, points, self.rough, how or solved.how)
-            if how is not None and made.left > self.control.settled * self.options.rtol:
-                raise SolverError("the iteration over the means does not settle")
-        except SolverError:
+        found = []
+        with contextlib.suppress(SolverError):
+            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, how or solved.how)
+            if not self._unsettled(made):
+                return made, shapes
+            found.append((made, shapes))
+        try:  # from the start again, on these panels
             begun = self._start(grid, make_level(1e-2, self.options.seed))
-            shapes = variation(begun.averages)
-            made = iterate(engine, grid, begun.means, Design(design.level, solved.layouts, shapes), self.rough)
-        return made, shapes
-
-    def _with_own_responses(self, grid: OperatorGrid, means: Means, design: Design) -> Means:
-        """Return means that came from another grid with the responses of this one.
-
-        Interpolated, a response does the same to smooth signals, but its entries are others than those that a sweep makes.
-        """
-        if not self.engine.responses:
-            return means
-        made = collect(sweep(self.engine, grid, means, design))
-        return means | {name: made[name] for name in self.engine.responses}
+            learnt = variation(begun.averages)
+            again = Design(design.level, solved.layouts, learnt)
+            found.append((iterate(engine, begun.grid, begun.means, again, self.rough), learnt))
+        except SolverError:
+            if not found:
+                raise
+        return min(found, key=lambda pair: pair[0].left)
 
     # --- points -------------------------------------------------------------------------------------------------------
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:

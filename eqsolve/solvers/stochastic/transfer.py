@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
@@ -13,30 +11,57 @@ from eqsolve.solvers.stochastic.sweep import Means, Shapes
 __all__ = ["extend", "move_shapes", "transfer"]
 
 
-def extend(means: Means, responses: frozenset[str], window: OperatorGrid) -> Means:
-    """Continue means to a longer window: everything stays as it last was, responses relative to the panels."""
+def extend(means: Means, responses: frozenset[str], old: OperatorGrid, window: OperatorGrid) -> Means:
+    """Continue means to a longer window: everything stays as it last was, responses as functions of the time passed."""
     made: Means = {}
-    size = window.size
+    size, known = window.size, old.size
     for name, value in means.items():
-        old = len(value)
         if value.ndim == 1:
-            made[name] = np.append(value, np.full(size - old, value[-1]))
+            made[name] = np.append(value, np.full(size - known, value[-1]))
         elif name in responses:
-            larger = np.zeros((size, size))
-            larger[:old, :old] = value
-            for before, block in itertools.pairwise(window.blocks):
-                width = block.stop - block.start
-                if block.start >= old and before.stop - before.start == width:
-                    larger[block, width + 1 : block.stop] = larger[before, 1 : before.stop]
-                    larger[block, 0] = larger[before, 0]
-            made[name] = larger
+            made[name] = np.zeros((size, size))
+            made[name][:known, :known] = value
+            made[name][known:] = _shifted(value, old, window)
         else:
-            made[name] = np.pad(value, ((0, size - old), (0, size - old)), mode="edge")
+            made[name] = np.pad(value, ((0, size - known), (0, size - known)), mode="edge")
     return made
 
 
+def _shifted(response: Array, old: OperatorGrid, window: OperatorGrid) -> Array:
+    """Return the rows of a response after a window's end that are the last one moved in time.
+
+    R(t, s) = R(T, s − (t − T)) with T the end; to what was before the start it is as to the start. Moving samples it, so
+    that what it is to the last panel's start is integrated as it is on the longer window, and only the rest moved.
+    """
+    values = old.values(response)[-1]
+    first, last = values[0], values[max(old.blocks[-1].start - 1, 0)]
+    rest = response[-1] - last * old.integration[-1]
+    rows = last * window.integration[old.size :]
+    for place, time in enumerate(window.nodes[old.size :]):
+        passed = time - old.nodes[-1]
+        rows[place] += (first - last) * _integral(window, old.nodes[0] + passed)
+        rows[place] += rest @ _reading(window, old.nodes + passed)
+    return rows
+
+
+def _reading(grid: OperatorGrid, times: Array) -> Array:
+    """Return the matrix from values on the nodes to values at times."""
+    if grid.panels is not None:
+        return grid.panels.interpolation(times)
+    nearest = np.rint((times - grid.nodes[0]) / (grid.nodes[1] - grid.nodes[0])).astype(int)
+    return np.eye(grid.size)[np.minimum(nearest, grid.size - 1)]
+
+
+def _integral(grid: OperatorGrid, time: float) -> Array:
+    """Return the weights of the integral from the start to a time."""
+    return np.asarray((_reading(grid, np.array([time])) @ grid.integration)[0])
+
+
 def transfer(means: Means, responses: frozenset[str], old: OperatorGrid, new: OperatorGrid) -> Means:
-    """Interpolate means to another panel grid over the same time."""
+    """Interpolate means to another panel grid over the same time.
+
+    What a response is at equal times is integrated on the new grid, and only the rest interpolated: this is no jump.
+    """
     assert old.panels is not None
     assert new.panels is not None
     forward, backward = old.panels.interpolation(new.nodes), new.panels.interpolation(old.nodes)
@@ -45,11 +70,12 @@ def transfer(means: Means, responses: frozenset[str], old: OperatorGrid, new: Op
         if value.ndim == 1:
             made[name] = forward @ value
         elif name in responses:
-            operator = forward @ value @ backward
+            now = np.diagonal(old.values(value))
+            operator = forward @ (value - now[:, None] * old.integration) @ backward
             for part in new.blocks:  # interpolation reaches into the future; what it takes there is taken now
                 operator[part, part.stop - 1] += operator[part, part.stop :].sum(axis=1)
                 operator[part, part.stop :] = 0.0
-            made[name] = operator
+            made[name] = operator + (forward @ now)[:, None] * new.integration
         else:
             made[name] = forward @ value @ forward.T
     return made
