@@ -14,7 +14,7 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.stochastic.means import Averages
-from eqsolve.solvers.stochastic.modes import Choice, Drawn, Group
+from eqsolve.solvers.stochastic.modes import Choice, Drawn, Group, Rest
 from eqsolve.solvers.stochastic.paths import Actions, Paths
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ __all__ = ["recorded"]
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
-_CLASSES = (Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid, PanelGrid, Paths, Points, Secants)
+_CLASSES = (
+    *(Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid),
+    *(PanelGrid, Paths, Points, Rest, Secants),
+)
 _MADE_ANEW = ("inputs", "arguments", "values", "products", "forces")  # cached, found again when they are read
 
 
