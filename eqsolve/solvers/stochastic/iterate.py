@@ -26,7 +26,7 @@ from eqsolve.solvers.stochastic.recording import recorded
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, guess, sweep
 from eqsolve.solvers.stochastic.transfer import extend
 
-__all__ = ["Iteration", "Solved", "improve", "iterate", "pack", "start", "unpack", "weigh"]
+__all__ = ["USUAL", "Iteration", "Solved", "improve", "iterate", "pack", "start", "unpack", "weigh"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -57,6 +57,8 @@ class Iteration:
     difference
         Of the means, by which kernels are changed to see how they react: so small that they react linearly to the accuracy
         of the Krylov method, so large that rounding does not matter where long responses make much of it.
+    leaves
+        Part of a residual that a sweep is taken to leave, also where the last one left less.
     back
         Part of a step that is taken again when a sweep fails after it.
     """
@@ -73,6 +75,7 @@ class Iteration:
     krylov: int = 25
     accuracy: float = 1e-2
     difference: float = 1e-3
+    leaves: float = 0.2
     back: float = 0.2
 
 
@@ -220,7 +223,7 @@ def iterate(
             image = after
         vector = secants.next(before, image, weights) if residual < how.far else image
         last, left = left, max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
-        remains = left * min(1.0, max(left / last, 0.2)) if 0 < last < np.inf else left
+        remains = left * min(1.0, max(left / last, how.leaves)) if 0 < last < np.inf else left
         good, means = before, unpack(engine, vector, made)
         engine.work.notify(float(grid.nodes[-1]), count, left)
         if remains <= tolerance and not anew:

@@ -40,7 +40,7 @@ from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.control import Control
-from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
+from eqsolve.solvers.stochastic.iterate import USUAL, Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
@@ -364,7 +364,8 @@ class _Solve:
         for number in range(1, control.checks + 1):
             finer = self._finer(begun, finer, ways, number)
             means = other_points(self.engine, final, finer)
-            last, final = final, replace(final, means=means, kernels=self.engine.kernels(final.grid, means))
+            last, kernels = final, self.engine.kernels(final.grid, means)
+            final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
             curves = judge.curves(final)
             before, moved = moved, judge.change(curves, final.grid, last.means)
             self.moved = [*self.moved[-1:], means]
