@@ -27,7 +27,7 @@ __all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_po
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _ATOMS = 16  # combinations of atoms that every sample of paths has
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
-_TURN = 1.0  # of two modes of equal strength, in a set of other modes, in radians
+_TURN = 0.6  # of two modes of equal strength, in a set of other modes, in radians
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def twist_modes(strengths: Array, seed: int) -> tuple[Array, Array]:
     count = len(strengths)
     first = np.argsort(-strengths, kind="stable")
     sizes = strengths[first]
-    drawn = np.random.default_rng((seed, count)).standard_normal((count, count))
+    rng = np.random.default_rng(seed)
+    drawn = rng.choice((-1.0, 1.0), (count, count)) * rng.uniform(0.5, 1.0, (count, count))
     ratios = sizes[None, :] / np.maximum(sizes[:, None], 1e-300)
     turned = np.triu(_TURN * drawn * ratios / np.sqrt(np.maximum(np.arange(count), 1)), 1)
     half = (turned - turned.T) / 2

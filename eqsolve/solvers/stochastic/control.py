@@ -74,7 +74,7 @@ class Control:
     paths_to: float = 1e-3
     few: float = 10.0
     matters: float = 0.3
-    hope: float = 0.1
+    hope: float = 0.04
     negligible: float = 0.1
     checks: int = 5
     hopeless: float = 30.0

@@ -125,7 +125,7 @@ class _Solve:
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
-        self.moved: list[Means] = []  # what the last check's points ask for
+        self.moved: list[Means] = []  # what the points before the last ask for
         self.near: Neighbour | None = None
         self.best: tuple[Solved, Errors, str] | None = None
         engine.work.notify = self._notify
@@ -368,7 +368,7 @@ class _Solve:
             final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
             curves = judge.curves(final)
             before, moved = moved, judge.change(curves, final.grid, last.means)
-            self.moved = [*self.moved[-1:], means]
+            self.moved = [last.means]
             errors = judge.spread(curves, [moved, {name: control.hope * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
             logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
@@ -385,9 +385,9 @@ class _Solve:
         most = max(self.control.dearest * solved.paths * (1 if number == 1 else 2), self.control.cheap / solved.grid.size**3)
         level = replace(last.level, twist=number)
         for way in (*sorted(ways - {"constants"}), "constants"):  # rules of constants that converge slowly err alike
-            if (way == "sharp" and number != 2) or (way == "modes" and number == 2):
+            if way == "sharp" and number % 2:
                 continue
-            more = refine(level, way, 4.5 if way == "modes" and number > 2 else None)
+            more = refine(level, way, None if way != "sharp" and number == 1 else 7.5)
             if self._count(solved, replace(last, level=more)) <= most:
                 level = more
         return replace(last, level=level)
