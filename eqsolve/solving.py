@@ -127,7 +127,7 @@ def solve_as_asked(
     check(model)
     own = isinstance(model, Singularity | Cases)  # models behind them may know further names
     for word in settings if not own else ():
-        if not model.knows(word) and (near := did_you_mean(word, RESERVED)):
+        if not model.knows(word) and word not in RESERVED and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
     task = make_task(model, settings, asked.get("observables"))
     plan = task.plan
