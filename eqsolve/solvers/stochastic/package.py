@@ -14,14 +14,13 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.iterate import Solved
 from eqsolve.solvers.stochastic.judge import Curves, Errors
-from eqsolve.solvers.stochastic.paths import Paths
-from eqsolve.solvers.stochastic.sweep import Engine
+from eqsolve.solvers.stochastic.sweep import Engine, Sample
 
 __all__ = ["package"]
 
 
 def package(
-    engine: Engine, solved: Solved, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Paths, ...],
+    engine: Engine, solved: Solved, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Sample, ...],
     options: Options, params: Mapping[str, Any], source: Any = None,
 ) -> Result:  # fmt: skip
     """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with."""
@@ -33,10 +32,22 @@ def package(
     return dynamics_result(
         model=engine.plan.name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
         rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}) if kernels else None,
-        paths=[PathSet(item.points.weights, item.points.constants, item.processes()) for item in paths],
+        paths=[PathSet(item.points.weights, item.points.constants, _processes(item)) for item in paths],
         stats={
             "panels": grid.panels, "nodes": grid.size, "paths": solved.paths, "sweeps": engine.work.sweeps,
             "left": solved.left,
         },
         failure=None if worst <= 1.0 else ("tolerance not met", reason), source=source,
     )  # fmt: skip
+
+
+def _processes(sample: Sample) -> dict[str, Any]:
+    """Return every process, found for all when one of them is looked at."""
+    from eqsolve.results.later import later  # which imports xarray
+
+    shape = len(sample.points.weights), sample.nodes
+
+    def value(name: str) -> Any:
+        return later(lambda: sample.processes[name], shape)
+
+    return {name: value(name) for name in sample.plan.processes}

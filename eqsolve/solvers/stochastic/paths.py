@@ -26,7 +26,7 @@ from eqsolve.solvers.stochastic.modes import Drawn
 
 Operators = Mapping[tuple[int, int], Array]
 
-__all__ = ["Actions", "Paths", "act", "block_inverses", "follow"]
+__all__ = ["Actions", "Paths", "act", "block_inverses", "check_memory", "follow"]
 
 _CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
 _CONTRACTION = 0.3  # the least that each of them has to reach

@@ -45,12 +45,12 @@ from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
-from eqsolve.solvers.stochastic.paths import Paths
 from eqsolve.solvers.stochastic.probing import other_points, probe
 from eqsolve.solvers.stochastic.sweep import (
     Design,
     Engine,
     Means,
+    Sample,
     Shapes,
     Work,
     count_paths,
@@ -462,7 +462,7 @@ class _Solve:
             ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
         return hand_on(self.engine, final, self._rate, ratios)
 
-    def _sample(self, solved: Solved) -> tuple[Paths, ...]:
+    def _sample(self, solved: Solved) -> tuple[Sample, ...]:
         """Return the paths that are kept, if they are wanted."""
         if not self.options.paths:
             return ()

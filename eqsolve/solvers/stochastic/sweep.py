@@ -7,28 +7,31 @@ responses, and averages. What it is told, and what it finds, are values; only ``
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import StochasticPlan
+from eqsolve.compile.stochastic import EnsemblePlan, StochasticPlan
+from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.stochastic.means import Averages, average, average_single
 from eqsolve.solvers.stochastic.modes import Choice, choose, draw, groups_of
-from eqsolve.solvers.stochastic.paths import Paths, act, follow
+from eqsolve.solvers.stochastic.paths import Paths, act, check_memory, follow
 from eqsolve.solvers.stochastic.responses import vary
 
 __all__ = [
     "Design",
     "Engine",
     "Means",
+    "Sample",
     "Shapes",
     "Work",
     "collect",
@@ -40,6 +43,8 @@ __all__ = [
     "sweep",
     "variation",
 ]
+
+logger = logging.getLogger("eqsolve")
 
 Means = dict[str, Array]
 Shapes = tuple[list[Array], ...]
@@ -144,21 +149,39 @@ def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     return total
 
 
-def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int) -> tuple[Paths, ...]:
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Paths of one ensemble that are followed when they are looked at: their points, and every process on (paths, nodes)."""
+
+    plan: EnsemblePlan
+    points: Points
+    nodes: int
+    follow: Callable[[], Paths]
+
+    @functools.cached_property
+    def processes(self) -> dict[str, Array]:
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return self.follow().processes()
+        except (SolverError, MemoryError) as reason:
+            logger.info("the sample of paths cannot be followed: %s", reason)
+            empty = np.full((len(self.points.weights), self.nodes), np.nan)
+            return dict.fromkeys(self.plan.processes, empty)
+
+
+def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int) -> tuple[Sample, ...]:
     """Return ``count`` paths of every ensemble for given kernels, of positive weight, noises and constants drawn jointly."""
-    layout = Layout("draws")
-    return tuple(
-        _alone(engine, kernels, item, replace(item.choice.level, most=count, seed=seed), layout, item.choice.shapes)
-        for item in averages
-    )
-
-
-def _alone(
-    engine: Engine, kernels: Kernels, item: Averages, level: Level, layout: Layout, shapes: Sequence[Array] | None
-) -> Paths:
-    """Return other paths of one ensemble."""
-    alone = replace(engine, plan=replace(engine.plan, ensembles=(item.paths.plan,)))
-    return _followed(alone, kernels, Design(level, (layout,), None if shapes is None else (list(shapes),)), None)[0][0]
+    every, made = groups_of(engine.plan.covariances, kernels), []
+    for item in averages:
+        plan, level = item.paths.plan, replace(item.choice.level, most=count, seed=seed)
+        groups = [group for group in every if group.noises[0] in plan.noises]
+        actions = act(plan, kernels)
+        shapes = item.choice.shapes
+        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), shapes)
+        check_memory(plan, len(choice.points.weights), kernels.grid.size)
+        pieces = plan, kernels, actions, choice.points, draw(plan, groups, choice, aligned=False), engine.accuracy
+        made.append(Sample(plan, choice.points, kernels.grid.size, functools.partial(follow, *pieces)))
+    return tuple(made)
 
 
 def variation(averages: tuple[Averages, ...]) -> Shapes:
