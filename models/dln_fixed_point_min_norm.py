@@ -2,8 +2,10 @@
 
 Of all interpolators the flow picks the one of least Σ Q(w), where q = Q'(w) = −∫g dt. For two layers u = α e^{q/2}
 and w = α² sinh q, so that q = asinh(w/α²) and x = 1/Q''(w) = √(w² + α⁴), as printed; the print holds for L = 2 only.
-For L ≥ 3 layers, integrating u' = −½ u^{L−1} g gives u^{−(L−2)} = α^{−(L−2)} − (L−2) q/2, and v is u at −q, which bounds q.
-Coordinates are placed by θ, which runs over all numbers as w does: θ = q for two layers, tanh θ = ½(L−2) α^{L−2} q for more.
+For L ≥ 3 layers, integrating u' = −½ u^{L−1} g gives u^{−(L−2)} = α^{−(L−2)} − (L−2) q/2, and v is u at −q. It is
+solved for θ, an increasing function of w: θ = q for two layers, tanh θ = ½(L−2) α^{L−2} q for more, so that u, v, w and x
+are explicit. w − w* would be a difference of nearly equal numbers, one of them a root: it is written as the equation of w
+gives it.
 """
 
 from sympy import Piecewise, atanh, exp, tanh
@@ -48,18 +50,19 @@ def speed(t):
 
 theta = Inverse(weight(y) + R_w * slope(y), y)(w_star - R_w / delta * z)  # w + R_w Q'(w) = w* − (R_w/δ) z
 w, q, x = weight(theta), slope(theta), speed(theta)
+error = -R_w * (q + z / delta)  # w − w*
 
 model = FixedPoint(
     "dln_fixed_point_min_norm",
     eqs=[
-        Eq(C_w, E((w - w_star)**2)),
+        Eq(C_w, E(error**2)),
         Eq(delta, E(x / (x + R_w))),
         Eq(Cf_tilde, (C_w + sigma2) / R_w**2),
     ],
     defaults={alpha: 0.1, delta: 0.5, sigma2: 0, L: 2},
     conditions=[delta < 1],
     observables={"E_test": C_w + sigma2},
-    variables={"w": w, "x": x, "u": u(theta), "v": u(-theta), "q": q, "theta": theta},
+    variables={"w": w, "x": x, "u": u(theta), "v": u(-theta), "q": q, "error": error, "theta": theta},
     flow="dln_flow",
     minimises=Minimiser(
         y, inverse_slope=weight(angle(y)), target=w_star, ratio=delta, noise=sigma2,

@@ -341,7 +341,8 @@ class _Solve:
                 effects = self._effects(solved, design)
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
                 design = Design(self._refined(design.level, effects), None, variation(solved.averages))
-                solved = iterate(self.engine, solved.grid, final.means, design, self.tolerance, solved.how)
+                begin = final if judge.worst(curves, errors) <= control.few else solved
+                solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
                 if self.options.step is None and number == 1 and max(effects[way] for way in ways) > control.few:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
@@ -360,7 +361,7 @@ class _Solve:
         """
         judge, control = self.judge, self.control
         final, finer, moved = begun, design, judge.nothing(begun)
-        self.moved, errors = [], moved
+        self.moved, errors, far = [], moved, 0.0
         for number in range(1, control.checks + 1):
             finer = self._finer(begun, finer, ways, number)
             means = other_points(self.engine, final, finer)
@@ -373,8 +374,11 @@ class _Solve:
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
             logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
                         begun.paths, by_points, self._count(final, finer))  # fmt: skip
+            if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
+                return last, errors  # moves with mean responses run away where the iteration needs more than these
             if by_points > control.hopeless or (number > 1 and by_points + by_time <= 1.0):
                 break
+            far = by_points
         return final, errors
 
     def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
