@@ -32,8 +32,9 @@ class Control:
         When more points change the solution by so many tolerances, panels are looked at again.
     matters
         Of the largest effect: ways to have more points that have less are left.
-    hope
-        Of the move before the last: what may be left of it when the solution was moved once more.
+    hope, alike
+        Of the move before the last: what may be left of it when the solution was moved once more; and where the last set was
+        not finer than the one before, so that both may err alike.
     negligible
         Of the tolerance: a way to have more points that changes less is left out of the next sets.
     checks, hopeless
@@ -75,6 +76,7 @@ class Control:
     few: float = 10.0
     matters: float = 0.3
     hope: float = 0.04
+    alike: float = 0.5
     negligible: float = 0.1
     checks: int = 5
     hopeless: float = 30.0

@@ -363,14 +363,15 @@ class _Solve:
         final, finer, moved = begun, design, judge.nothing(begun)
         self.moved, errors, far = [], moved, 0.0
         for number in range(1, control.checks + 1):
-            finer = self._finer(begun, finer, ways, number)
+            coarse, finer = finer.level, self._finer(begun, finer, ways, number)
             means = other_points(self.engine, final, finer)
             last, kernels = final, self.engine.kernels(final.grid, means)
             final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
             curves = judge.curves(final)
             before, moved = moved, judge.change(curves, final.grid, last.means)
             self.moved = [last.means]
-            errors = judge.spread(curves, [moved, {name: control.hope * change for name, change in before.items()}])
+            part = control.alike if _is_alike(coarse, finer.level, ways) else control.hope
+            errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
             logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
                         begun.paths, by_points, self._count(final, finer))  # fmt: skip
@@ -475,6 +476,12 @@ class _Solve:
         except (SolverError, MemoryError) as reason:  # what was solved is returned all the same
             logger.info("no paths are kept: %s", reason)
             return ()
+
+
+def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
+    """Whether a level is not finer than another in a way that matters: both may then err in the same manner."""
+    same = {"constants": coarse.constants == fine.constants, "modes": coarse.accuracy == fine.accuracy}
+    return any(same.get(way, False) for way in ways)
 
 
 def _sum(errors: Errors, more: Errors) -> Errors:
