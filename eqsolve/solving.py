@@ -87,7 +87,7 @@ def solve(
         default.
     start
         A result of the same model at other parameters, to begin with: a stochastic system iterates from its means, on its
-        panels and with its points; a fixed point looks near its values first; other solvers have no use for it. The errors
+        panels; a fixed point looks near its values first; other solvers have no use for it. The errors
         are those of the new solution. Or values by name: of a fixed point's unknowns, near which to look first; of a
         `Singularity`, the value of the transform far to the right, when several are bounded there.
     region

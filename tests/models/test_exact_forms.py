@@ -419,9 +419,8 @@ def test_minimum_norm_box(depth: int, alpha: float, C_w: float, R_w: float, Cf_t
     values[z] = (values[w_star] - observation) * 0.5 / R_w
     env[E] = (values, weights)
     assert_balanced(binding, env)
-    w, q = (evaluate(binding.apply(model.variables[name]), {**env, **values}) for name in "wq")
-    stationary = -R_w * (q + values[z] / 0.5)
-    assert w - values[w_star] == pytest.approx(stationary, abs=1e-9 * float(np.abs(w).max()))
+    w, error = (evaluate(binding.apply(model.variables[name]), {**env, **values}) for name in ("w", "error"))
+    assert error == pytest.approx(w - values[w_star], abs=1e-9 * float(np.abs(w).max()))
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])

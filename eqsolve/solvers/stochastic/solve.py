@@ -36,7 +36,7 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level, refine
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.control import Control
@@ -74,11 +74,8 @@ class StochasticSolver(Solver):
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
-        if facts.kind != "System":
-            return f"it solves a System, and this is a {facts.kind}"
-        if facts.noises or (facts.processes and (facts.memory or facts.kernels)):
-            return ""
-        return "there is neither noise nor memory of paths in it"
+        driven = facts.noises or (facts.processes and (facts.memory or facts.kernels))
+        return why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it")
 
     def why(self, plan: Plan) -> str:
         noises = plan.facts.noises
