@@ -1,6 +1,6 @@
 """Everything a developer runs, with nothing but Python and git: python3 dev.py VERB
 
-  demo    solve the demonstration model and draw it (out/demo.png, out/demo.nc)
+  demo    solve a model, run it at finite size, and draw both (out/demo.png, out/demo.nc)
   test    the default tests; further arguments go to pytest, e.g. `python3 dev.py test -k laws`
   slow    the tests marked slow; further arguments go to pytest
   docs    the pages of docs/ as html (into out/docs), no warning allowed; their code blocks and notebooks
@@ -27,7 +27,8 @@ import tempfile
 import time
 from pathlib import Path
 
-MODEL = ["dln", "--t-max", "30"]  # the demonstration: a model and its options
+# The demonstration: theory over runs at finite size.
+DEMO = ["dln", "--observables", "E_train,E_test", "--d", "300", "--seeds", "5", "--at", "0.03,0.1,0.3,1,2,4,8,20"]
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -103,9 +104,9 @@ def demo():
     out = ROOT / "out"
     out.mkdir(exist_ok=True)
     picture, data = out / "demo.png", out / "demo.nc"
-    code = run(tool(VENV, "eqsolve"), "solve", *MODEL, "--plot", picture, "--out", data)
+    code = run(tool(VENV, "eqsolve"), "validate", *DEMO, "--plot", picture, "--out", data)
     if code == 0:
-        print(f"\nThe picture is {picture}\nThe numbers are {data}")
+        print(f"\nThe picture is {picture}\nThe numbers are {data}; `eqsolve plot {data.relative_to(ROOT)}` draws them again")
     return code
 
 
@@ -156,7 +157,16 @@ def wheel():
         command = tool(fresh, "eqsolve")
         need(command, "list", cwd=elsewhere, env=env, why="`eqsolve list` fails from the wheel")
         need(command, "doctor", cwd=elsewhere, env=env, why="`eqsolve doctor` fails in a bare environment")
-        need(command, "solve", *MODEL, cwd=elsewhere, env=env, why="a solve fails from the wheel")
+        need(
+            command,
+            "validate",
+            *DEMO,
+            "--plot",
+            "demo.png",
+            cwd=elsewhere,
+            env=env,
+            why="the demonstration fails from the wheel",
+        )
         (ROOT / "dist").mkdir(exist_ok=True)
         for path in built.iterdir():
             print("built", shutil.copy(path, ROOT / "dist"))

@@ -8,6 +8,7 @@ from eqsolve.errors import SolverError
 from eqsolve.plotting.paper import colours, curve, label_panels, points
 
 NAMES = ("E_train", "E_test")
+LETTERS = {"alpha": "α", "lam": "λ", "delta": "δ"}
 LABELS = {"E_train": r"$E_{\mathrm{train}}$", "E_test": r"$E_{\mathrm{test}}$"}
 
 
@@ -48,7 +49,9 @@ def learn(run, axis, values, window, *, size=(200, 4), simulated=None, rtol=None
                 exact, error = lines[name][place][index], lines[f"{name}_error"][place][index]
                 seen = np.abs(exact) > 1e-9
                 small = None if half is None else half[name][:, seen]
-                run.agree(f"{name} at {axis} = {value:g}", exact[seen], error[seen], draws[name][:, seen], small)
+                run.agree(
+                    f"{name} at {LETTERS.get(axis, axis)} = {value:g}", exact[seen], error[seen], draws[name][:, seen], small
+                )
     content = {"t": ((axis, "k"), t), "ts": ((axis, "j"), ts)}
     content |= {name: ((axis, "k"), line) for name, line in lines.items()}
     content |= {f"{name}_runs": ((axis, "draw", "j"), runs[name]) for name in NAMES}
@@ -68,6 +71,7 @@ def draw_learning(data, axes, names, clock=None, symbol=r"\alpha", legend=True):
             if np.isfinite(one["ts"]).all():
                 points(panel, clock(value, one["ts"].values), one[f"{name}_runs"].values, color=colour)
         if legend and place == len(names) - 1:
-            panel.legend(title=f"points: d = {data.attrs['d']}, {data.attrs['draws']} draws", title_fontsize=7)
+            title = f"points: d = {data.attrs['d']}, {data.attrs['draws']} draws"
+            panel.legend(title=title, title_fontsize=7, alignment="left")
     if len(axes) > 1:
         label_panels(axes)

@@ -22,7 +22,7 @@ def _curves(quick):
 
     run = Run(quick)
     alphas = run.pick([3.0, 10.0], [3.0, 10.0, 30.0])
-    size = run.pick((200, 3), (200, 8))
+    size = run.pick((200, 3), (1000, 4))
     made = learn(run, "alpha", alphas, lambda a: (0.02 / a**2, transition(a) + 30), size=size, delta=0.5, lam=LAM)
     return made, tuple(run.agreements), tuple(run.notes)
 

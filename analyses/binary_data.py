@@ -13,6 +13,7 @@ import eqsolve
 from eqsolve.plotting.paper import curve, label_panels, panels, spread
 
 ORDER = 14
+PAPER = "Figure 15"
 MODEL = "dln_fixed_point_min_norm"
 
 

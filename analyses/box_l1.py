@@ -9,6 +9,7 @@ import numpy as np
 from _boxes import compute_box, draw_box
 
 ORDER = 9
+PAPER = "Figure 10"
 PARAMS = {"lam": 0.1, "sigma2": 0.05}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from _boxes import compute_box, draw_box
 
 ORDER = 11
+PAPER = "Figure 12"
 
 
 def compute(run):

@@ -9,6 +9,7 @@ import numpy as np
 from _boxes import compute_box, draw_box
 
 ORDER = 10
+PAPER = "Figure 11"
 
 
 def compute(run):

@@ -10,6 +10,7 @@ from _convergence import compute_convergence, draw_convergence
 from eqsolve.plotting.paper import label_panels, panels
 
 ORDER = 12
+PAPER = "Figure 13"
 
 
 def compute(run):

@@ -10,6 +10,7 @@ from _convergence import compute_convergence, draw_convergence
 from eqsolve.plotting.paper import panels
 
 ORDER = 3
+PAPER = "Figure 2(b)"
 
 
 def compute(run):

@@ -10,6 +10,7 @@ from _real import D, blocks
 from eqsolve.plotting.paper import panels
 
 ORDER = 4
+PAPER = "Figure 2(c)"
 
 
 def compute(run):

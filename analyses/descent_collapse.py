@@ -8,6 +8,7 @@ import numpy as np
 from _small import compute_small, draw_small
 
 ORDER = 5.6
+PAPER = "Figure 3(c)"
 GROUP = "small"
 
 

@@ -14,6 +14,7 @@ import eqsolve
 from eqsolve.plotting.paper import curve, panels, spread
 
 ORDER = 2
+PAPER = "Figure 2(a)"
 MODEL = "dln_fixed_point_min_norm"
 
 

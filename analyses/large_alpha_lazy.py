@@ -1,6 +1,6 @@
 """Learning from a large initialization in the time α² t.
 
-δ = 0.5, λ = 0.2, σ² = 0, P_* = Bernoulli(0.1). Lines: the full DMFT system; points: d = 200, 8 draws (quick: 3),
+δ = 0.5, λ = 0.2, σ² = 0, P_* = Bernoulli(0.1). Lines: the full DMFT system; points: d = 1000, 4 draws (quick: 200, 3),
 bars of one standard error. Dashed black: the lazy system, solved by its own file; the closed form by Marchenko and
 Pastur's law is the same line (largest difference in the caption).
 """
@@ -11,6 +11,7 @@ from _large import compute_large, draw_large
 import eqsolve
 
 ORDER = 6.2
+PAPER = "Figure 5"
 GROUP = "large"
 
 

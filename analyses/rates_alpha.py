@@ -13,6 +13,7 @@ import eqsolve
 from eqsolve.plotting.paper import curve, panels
 
 ORDER = 13
+PAPER = "Figure 14"
 CASES = ((2.0, 0.1), (0.5, 0.0))
 
 
@@ -59,5 +60,6 @@ def draw(data):
         curve(axes, data["alpha"], one["gamma"], color=colour, label=rf"$\delta = {delta:g}$")
         axes.plot(data["alpha"], one["edge"], ":", color=colour, lw=0.9)
         points(axes, data["place"], one["runs"], color=colour)
-    axes.legend(loc="upper left", title=f"points: d = {data.attrs['d']}, {data.attrs['draws']} draws", title_fontsize=7)
+    title = f"points: d = {data.attrs['d']}, {data.attrs['draws']} draws"
+    axes.legend(loc="upper left", title=title, title_fontsize=7, alignment="left")
     return figure

@@ -11,6 +11,7 @@ from _real import blocks
 from eqsolve.plotting.paper import panels
 
 ORDER = 16
+PAPER = "Figure 16"
 
 
 def compute(run):

@@ -8,6 +8,7 @@ are learnt one after the other.
 from _small import compute_small, draw_small
 
 ORDER = 7.1
+PAPER = "Figure 8"
 GROUP = "small"
 
 

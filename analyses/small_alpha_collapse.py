@@ -8,6 +8,7 @@ import numpy as np
 from _small import compute_small, draw_small
 
 ORDER = 7.2
+PAPER = "Figure 9"
 GROUP = "small"
 
 

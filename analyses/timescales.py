@@ -15,6 +15,7 @@ from eqsolve.phases import Transition, find_phases
 from eqsolve.plotting.paper import curve, label_panels, panels
 
 ORDER = 1
+PAPER = "Figure 1"
 CASES = ({"alpha": 10.0, "lam": 0.2}, {"alpha": 0.05, "lam": 0.0})
 
 

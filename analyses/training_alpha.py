@@ -9,6 +9,7 @@ from _dynamics import draw_learning, learn
 from eqsolve.plotting.paper import panels
 
 ORDER = 5
+PAPER = "Figure 3(a)"
 
 
 def compute(run):
@@ -23,6 +24,5 @@ def draw(data):
     figure, axes = panels(width=4.6)
     axes[0].set(xscale="log", yscale="log", xlabel=r"time $t$", ylim=(1e-5, 0.2))
     draw_learning(data, axes, ("E_train",))
-    handles, labels = axes[0].get_legend_handles_labels()
-    axes[0].legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes[0].get_legend().set(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure

@@ -11,7 +11,7 @@ _HOMES = {
     "eqsolve.language.declare": (
         "correlation field function gradient normal param process random response state symbol times unknown"
     ),
-    "eqsolve.language.nodes": "E GP Int Inverse Resp",
+    "eqsolve.language.nodes": "E GP Int Inverse Resp White",
     "eqsolve.language.proximal": "proximal",
     "eqsolve.language.equations": "Eq Equation",
     "eqsolve.language.system": "System",
@@ -24,16 +24,21 @@ _HOMES = {
     "eqsolve.compile.plan": "Plan",
     "eqsolve.solvers.contract": "Solver",
     "eqsolve.validation.validate": "Validation validate",
+    "eqsolve.microscopic.simulation": "Simulation",
     "eqsolve.curves.follow": "follow",
     "eqsolve.curves.iterate": "iterate",
     "eqsolve.results.result": "Result",
     "eqsolve.results.archive": "open",
     "eqsolve.sweeping.run": "sweep",
+    "eqsolve.fitting.optimise": "Optimum optimise",
+    "eqsolve.fitting.fit": "Fit fit",
+    "eqsolve.deviations": "Uncertain uncertain",
     "eqsolve.curves.rates": "fit_rate rate_curve",
     "eqsolve.curves.relaxation": "path_rates",
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
+_MODULES = ("compile", "errors", "laplace", "laws", "phases", "spectra")
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
@@ -42,8 +47,11 @@ if TYPE_CHECKING:
     from eqsolve.curves.iterate import iterate
     from eqsolve.curves.rates import fit_rate, rate_curve
     from eqsolve.curves.relaxation import path_rates
+    from eqsolve.deviations import Uncertain, uncertain
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
     from eqsolve.explaining import explain
+    from eqsolve.fitting.fit import Fit, fit
+    from eqsolve.fitting.optimise import Optimum, optimise
     from eqsolve.language.declare import (
         correlation,
         field,
@@ -63,9 +71,10 @@ if TYPE_CHECKING:
     from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
     from eqsolve.language.flow import Flow
     from eqsolve.language.loading import load
-    from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
+    from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, White
     from eqsolve.language.proximal import proximal
     from eqsolve.language.system import System
+    from eqsolve.microscopic.simulation import Simulation
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
     from eqsolve.results.result import Result
@@ -81,10 +90,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_WHERE[name]), name)
         globals()[name] = value
         return value
-    if name in ("spectra", "laws", "laplace", "errors", "compile"):
+    if name in _MODULES:
         return importlib.import_module(f"eqsolve.{name}")
     raise AttributeError(f"module 'eqsolve' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "laws", "spectra"]
+    return [*__all__, "__version__", *_MODULES]

@@ -171,14 +171,16 @@ def path(value: Any, what: str) -> str:
     return made
 
 
-def callback(value: Any, what: str) -> Callable[..., Any]:
-    """Return a function of three arguments."""
+def callback(value: Any, what: str) -> Callable[..., Any] | bool:
+    """Return a function of three arguments, or False for silence."""
+    if value is False:
+        return False
     try:
         inspect.signature(value).bind(0.0, 1.0, "")
     except ValueError:  # one that does not tell what it takes
         pass
     except TypeError:
-        raise UsageError(f"{what}= takes a function of (done, total, text), got {got(value)}") from None
+        raise UsageError(f"{what}= takes a function of (done, total, text), or False; got {got(value)}") from None
     if isinstance(value, type):
         raise UsageError(f"{what}= takes a function of (done, total, text), got {got(value)}")
     made: Callable[..., Any] = value

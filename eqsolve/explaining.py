@@ -78,10 +78,10 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
 
 def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
     """Return why a solver is not the one chosen."""
-    if unfit := solver.why_not(plan):
-        return f"no: {unfit}"
     if discrete and not solver.discrete:
         return "no: it has no discrete step"
+    if unfit := solver.why_not(plan):
+        return f"no: {unfit}"
     return f"possible too, by solver={solver.name!r} (--solver {solver.name})"
 
 

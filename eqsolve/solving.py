@@ -10,11 +10,14 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import callback, checked, flag, named_or, names, pairs, path, table
+from eqsolve.deviations import is_uncertain
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.numerics.backend import choose_backend
+from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.start import read_start, take_start
@@ -31,7 +34,7 @@ logger = logging.getLogger("eqsolve")
 
 @checked(
     model=read_model, at2=pairs, kernels=flag, solver=named_or("why_not", "a solver: its name, or an eqsolve.Solver"),
-    observables=names, progress=callback, resume=flag, params=table, start=read_start,
+    observables=names, derivatives=names, progress=callback, resume=flag, params=table, start=read_start,
 )  # fmt: skip
 def solve(
     model: Model | str,
@@ -48,11 +51,14 @@ def solve(
     solver: str | Solver | None = None,
     precision: int | None = None,
     observables: Iterable[str] | None = None,
+    derivatives: Iterable[str] | None = None,
     start: Result | Mapping[str, float] | None = None,
     region: tuple[float, float] | None = None,
+    device: str = "cpu",
     progress: Any = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     resume: bool = False,
+    threads: int | None = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
 ) -> Result:
@@ -85,6 +91,9 @@ def solve(
     observables
         Names of the observables to compute; these must meet the tolerance, or the status is "tolerance not met". All by
         default.
+    derivatives
+        Names of parameters, those of laws among them: the derivatives of everything along them are solved for beside it,
+        to the same tolerance, and read by ``result.derivative(name, parameter)``.
     start
         A result of the same model at other parameters, to begin with: a stochastic system iterates from its means, on its
         panels; a fixed point looks near its values first; other solvers have no use for it. The errors
@@ -93,22 +102,41 @@ def solve(
     region
         (LOW, HEIGHT): where a `Singularity` is searched, ``Re p ≥ LOW`` and ``|Im p| ≤ HEIGHT``. By default as
         far as the transform's own scale reaches.
+    device
+        ``"gpu"``: paths are followed on the graphics card, to the same numbers up to rounding; ``"auto"``: where there is a
+        card, the solver can use it, and the work is worth it. Needs the extra ``gpu``.
     progress
-        Called with (done, total, text) while solving.
+        Called with (done, total, text) while solving. By default a bar is shown if somebody is looking, on a terminal or in a
+        notebook, and the solve takes more than a second; False keeps silent.
     checkpoint, resume
         A file that keeps the finished steps, for runs that may be killed; ``resume`` goes on from what it holds, to the
         same numbers as without the interruption. It is removed at the end. There must be no such file yet, unless
         ``resume`` says that it is meant.
+    threads
+        How many to use for independent samples of paths (solver `sampled`): all cores where there is enough work by default,
+        or what EQSOLVE_THREADS says, one in the workers of a sweep. The numbers do not depend on it.
     params, **parameters
-        Values of parameters and laws of random constants, by name.
+        Values of parameters and laws of random constants, by name. A value with an error bar, ``uncertain(0.3, 0.01)`` or a
+        number of the package ``uncertainties``, is carried to the errors of the result, to first order.
     """
     asked = {
         "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order, "step": step,
-        "seed": seed, "solver": solver, "precision": precision, "observables": observables, "start": start, "region": region,
-        "progress": progress, "checkpoint": checkpoint, "resume": resume,
+        "seed": seed, "solver": solver, "precision": precision, "observables": observables, "derivatives": derivatives,
+        "start": start, "region": region, "device": device, "checkpoint": checkpoint, "resume": resume, "threads": threads,
     }  # fmt: skip
     assert isinstance(model, Model)
-    return solve_as_asked(model, {**(params or {}), **parameters}, asked)
+    given = {**(params or {}), **parameters}
+    unsure = {name: value for name, value in given.items() if is_uncertain(value)}
+    if unsure:
+        asked["derivatives"] = [*dict.fromkeys([*(derivatives or ()), *unsure])]
+    settings = {name: value.nominal_value if name in unsure else value for name, value in given.items()}
+    with watching(progress) as report:
+        result = solve_as_asked(model, settings, asked | {"progress": report})
+    if not unsure:
+        return result
+    from eqsolve.results.derivatives import with_spread
+
+    return with_spread(result, {name: value.std_dev for name, value in unsure.items()})
 
 
 def solve_as_asked(
@@ -119,7 +147,10 @@ def solve_as_asked(
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
     """
     from eqsolve.compile.tasks import make_task
+    from eqsolve.language.latex import latex_names
     from eqsolve.passes.check.check import RESERVED, check
+    from eqsolve.passes.routing import models_behind
+    from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
     from eqsolve.solvers.registry import choose_solver
 
@@ -129,28 +160,49 @@ def solve_as_asked(
     for word in settings if not own else ():
         if not model.knows(word) and word not in RESERVED and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
-    task = make_task(model, settings, asked.get("observables"))
+    derivatives = tuple(dict.fromkeys(asked.get("derivatives") or ()))
+    discrete = asked.get("step") is not None
+    task = make_task(model, settings, asked.get("observables"), derivatives, discrete=discrete)
     plan = task.plan
+    if task.switches is not None:
+        kept = {name: asked.get(name) for name in ("t_max", "at", "step", "seed") if asked.get(name) is not None}
+        known = {name: value for name, value in settings.items() if task.switches.knows(name)}
+        refuse_kinks(solve_as_asked(task.switches, known, kept, paths=False))
     if task.reason:
         logger.info("%s: %s", model.name, task.reason)
     _refuse_idle(plan, {name: asked.get(name) for name in ("t_max", "at", "at2", "step", "precision", "region")})
     step = task.step if asked.get("step") is None else asked["step"]
     kernels, seed = asked.get("kernels"), asked.get("seed", 0)
     choice = choose_solver(plan, kernels=kernels, discrete=step is not None, solver=asked.get("solver"))
+    if task.base is not None and choice.solver.linearises:
+        beside = (plan, task.values)
+        task = replace(task, plan=task.base[0], values=task.base[1])
+        plan = task.plan
+    else:
+        beside = None
     start, near_by = take_start(asked.get("start"), plan, task.signature, choice.solver)
     options = Options.make(
         t_max=asked.get("t_max"), rtol=asked.get("rtol", 1e-3), atol=asked.get("atol"), at=asked.get("at"),
         at2=asked.get("at2"), kernels=kernels, order=asked.get("order"), seed=seed, progress=asked.get("progress"), step=step,
         precision=asked.get("precision"), start=start, region=asked.get("region"),
-        neighbour=near_by if neighbour is None else neighbour, paths=paths,
+        neighbour=near_by if neighbour is None else neighbour, paths=paths, device=asked.get("device", "cpu"),
+        threads=asked.get("threads"),
     )  # fmt: skip
+    options = replace(options, beside=beside)
+    _demand_card(plan, choice.solver, options)
     logger.info("%s: solver %s (%s)", plan.name, choice.name, choice.reason)
 
     def finish(result: Result) -> Result:
         stats = {"solver": choice.name, "seconds": time.perf_counter() - started}
         if plan.facts.kind != "System":
             result = _judged(result, task.observables, options)
-        result = result.with_provenance(stats, describe(task.declared, seed))
+            if derivatives:
+                table = {name: result.source.derivatives(name) for name in derivatives}
+                result = with_scalar_derivatives(result, {name: _known(table[name], result) for name in derivatives})
+        elif task.companions:
+            result = with_derivatives(result, task.companions)
+        names = latex_names((task.declared, model, *models_behind(task.declared)))
+        result = result.with_provenance(stats, describe(task.declared, seed), names)
         return result.renamed(model.name, task.reason, task.case) if task.case else result
 
     try:
@@ -160,6 +212,17 @@ def solve_as_asked(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _demand_card(plan: Plan, solver: Solver, options: Options) -> None:
+    """Raise where a card is asked for and missing, or of no use to the solver."""
+    if options.device == "gpu":
+        if not solver.on_card:
+            raise UsageError(
+                f"device='gpu': solver `{solver.name}`, which solves model `{plan.name}`, runs on the CPU; leave device out, "
+                "or take device='auto'"
+            )
+        choose_backend("gpu")
 
 
 def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
@@ -174,6 +237,11 @@ def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
             text = f"the error of `{name}` is {error / allowed:.3g} times the tolerance rtol={options.rtol:g}"
             return result.stopped("tolerance not met", text)
     return result
+
+
+def _known(table: Mapping[str, tuple[float, float]], result: Result) -> dict[str, tuple[float, float]]:
+    """Return the derivatives of what a result reports."""
+    return {name: entry for name, entry in table.items() if name in result.names}
 
 
 def _refuse_idle(plan: Plan, given: Mapping[str, Any]) -> None:
@@ -222,7 +290,7 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
     from eqsolve._version import __version__
 
     asked = {item.name: getattr(options, item.name) for item in fields(options)}
-    del asked["progress"], asked["checkpoint"]
+    del asked["progress"], asked["checkpoint"], asked["threads"], asked["beside"]
     about = {"eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name}
     settings = {
         "equations (signature)": task.signature,

@@ -14,6 +14,8 @@ __all__ = ["later"]
 
 _HOMES = {
     "show": "eqsolve.language.printing:Shown",
+    "equation_latex": "eqsolve.language.printing:equation_latex",
+    "sections_html": "eqsolve.results.html:sections_html",
     "dmft": "eqsolve.passes.flow.dmft:derive_dmft",
     "gradient_descent": "eqsolve.passes.flow.dmft:derive_descent",
     "infinite_data": "eqsolve.passes.flow.infinite_data:derive_infinite_data",
@@ -25,6 +27,12 @@ _HOMES = {
     "eliminate": "eqsolve.passes.rewrite.elimination:eliminate",
     "simulate": "eqsolve.microscopic.simulate:simulate",
     "save": "eqsolve.results.archive:save",
+    "write_dataset": "eqsolve.results.archive:write_dataset",
+    "read simulation": "eqsolve.microscopic.simulation:read_simulation",
+    "read validation": "eqsolve.validation.stored:read_validation",
+    "save_validation": "eqsolve.validation.stored:save_validation",
+    "plot_validation": "eqsolve.plotting.validation:plot_validation",
+    "plot_simulation": "eqsolve.plotting.simulations:plot_simulation",
     "plot_result": "eqsolve.plotting.choose:plot_result",
     "plot_law": "eqsolve.plotting.laws:plot_law",
     "animate_law": "eqsolve.plotting.animation:animate_law",

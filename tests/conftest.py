@@ -18,3 +18,14 @@ import pytest  # noqa: E402
 def rng() -> np.random.Generator:
     """A generator with a fixed seed, fresh for each test."""
     return np.random.default_rng(20260)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a graphics card where there is none, and say why."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked:
+        from eqsolve.numerics.backend import card_problem
+
+        if problem := card_problem():
+            for item in marked:
+                item.add_marker(pytest.mark.skip(reason=problem))

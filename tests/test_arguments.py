@@ -83,7 +83,10 @@ def test_a_table_with_wrong_entries_gives_an_error_of_ours(part):
         (lambda: eqsolve.solve(DECAY, at2=3), "at2= takes a list of values, got 3"),
         (lambda: eqsolve.solve(DECAY, params="k=1"), "params= takes values by name, such as {'alpha': 0.3}, got 'k=1'"),
         (lambda: eqsolve.solve(DECAY, solver=3), "solver= takes a solver: its name, or an eqsolve.Solver, got 3"),
-        (lambda: eqsolve.solve(DECAY, progress=True), "progress= takes a function of (done, total, text), got True"),
+        (
+            lambda: eqsolve.solve(DECAY, progress=True),
+            "progress= takes a function of (done, total, text), or False; got True",
+        ),
         (lambda: eqsolve.sweep(DECAY, [1, 2]), "axes= takes values by name"),
         (lambda: eqsolve.load(3), "load takes a model's name or the path of its file, got 3"),
         (lambda: System("m", DECAY.equations, init=0), "init= maps functions to their values at the start, {w: 0}; got 0"),

@@ -10,7 +10,7 @@ import networkx as nx
 
 ROOT = Path(__file__).resolve().parents[1]
 ORDER = [  # a room may import itself, its neighbours in the row, and earlier rows
-    ["errors", "_version", "verbs", "arguments"],  # `verbs` names later stages in text: see its docstring
+    ["errors", "_version", "verbs", "arguments", "progress", "deviations"],  # `verbs` names later stages: see its docstring
     ["numerics", "spectra", "files"],
     ["language", "laws"],
     ["passes"],
@@ -19,9 +19,9 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
     ["solvers"],
     ["microscopic", "plotting", "curves", "phases"],
     ["solving", "explaining"],
-    ["sweeping", "validation"],
+    ["sweeping", "validation", "fitting"],
     ["eqsolve"],  # the public names
-    ["figures", "tools"],
+    ["figures", "tools", "explorer"],
     ["cli", "__main__"],
 ]
 RANK = {room: place for place, row in enumerate(ORDER) for room in row}

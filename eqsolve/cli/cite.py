@@ -41,4 +41,5 @@ CITE = Verb(
     example="cite {model}",
     add_arguments=_arguments,
     run=run_cite,
+    more=("cite {model} --json",),
 )

@@ -109,4 +109,5 @@ COMPLETION = Verb(
     example="completion bash",
     add_arguments=_arguments,
     run=run_completion,
+    more=("completion fish | source  # in a fish shell",),
 )

@@ -6,7 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 
 from eqsolve.cli.options import add_json
-from eqsolve.cli.output import lay_out, write, write_json
+from eqsolve.cli.output import lay_out, paint, write, write_json
 from eqsolve.cli.verb import Verb
 
 __all__ = ["DOCTOR"]
@@ -27,14 +27,21 @@ def run_doctor(options: Namespace) -> int:
         tried = [{"name": t.name, "ok": t.ok, "detail": t.detail, "seconds": t.seconds} for t in trials]
         write_json({"ok": sound, "found": found, "advice": advice, "self_test": tried, "seconds": seconds})
         return 0 if sound else 1
-    write(lay_out([(item.name, item.value) for item in findings]))
+    for title in dict.fromkeys(item.part for item in findings):
+        write(paint(title, "bold"))
+        rows = [(item.name, item.value) for item in findings if item.part == title]
+        write(lay_out(rows, indent="  ", styles=("cyan", "")) + "\n")
+    write(paint("self-test against closed forms", "bold"))
+    width = max(len(t.name) for t in trials)
+    for t in trials:
+        mark = paint("ok    ", "green") if t.ok else paint("FAILED", "bold red")
+        write(f"  {paint(t.name.ljust(width), 'cyan')}  {mark}  {t.detail}  {paint(f'{t.seconds:.1f} s', 'faint')}")
+    write("")
     for item in findings:
         if item.advice:
-            write(f"note: {item.name}: {item.advice}")
-    write("\nself-test against closed forms")
-    write(lay_out([(f"  {t.name}", "ok" if t.ok else "FAILED", t.detail) for t in trials]))
+            write(f"{paint('note:', 'yellow')} {item.name}: {item.advice}")
     verdict = "all is well" if sound else "this installation does not compute rightly; please report the lines above"
-    write(f"{verdict} ({seconds:.1f} s)")
+    write(f"{paint(verdict, 'bold green' if sound else 'bold red')} ({seconds:.1f} s)")
     return 0 if sound else 1
 
 
@@ -51,4 +58,5 @@ DOCTOR = Verb(
     example="doctor",
     add_arguments=_arguments,
     run=run_doctor,
+    more=("doctor --json",),
 )

@@ -60,4 +60,5 @@ EXPLAIN = Verb(
     example="explain {model} --graph graph.png",
     add_arguments=_arguments,
     run=run_explain,
+    more=("explain {model} --solver two_time  # what another solver would do, or why it cannot",),
 )

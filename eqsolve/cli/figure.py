@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from eqsolve.cli.options import add_json, add_options, read_options
-from eqsolve.cli.output import complain, say, write, write_json
-from eqsolve.cli.progress import Bar, clock
+from eqsolve.cli.output import complain, lay_out, room, say, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
+from eqsolve.progress import Bar, clock
 
 __all__ = ["FIGURE"]
 
@@ -21,7 +21,8 @@ def run_figure(options: Namespace) -> int:
 
     known = list_analyses()
     if not options.names:
-        write("\n".join(f"{item.name:24} {item.title}" for item in known))
+        rows = [("NAME", "PAPER", "TITLE"), *((item.name, item.paper, item.title) for item in known)]
+        write(lay_out(rows, styles=("bold cyan", "faint", ""), cut=room()))
         return 0
     whole = "all" in options.names
     chosen = known if whole else [find_analysis(name) for name in dict.fromkeys(options.names)]
@@ -34,12 +35,11 @@ def run_figure(options: Namespace) -> int:
         raise UsageError(f"--data: there is no file {options.data!r}")
     workers = read_options(options, _OPTIONS).get("workers")
     made = _make_all(chosen, out, options, workers)
-    if whole or len(made) > 1:
-        from eqsolve.figures.page import write_page
+    from eqsolve.figures.page import write_page
 
-        page = write_page(made, out, quick=options.quick)
-        if not options.quiet and not options.json:
-            say(f"wrote {page}")
+    page = write_page(made, out)
+    if not options.quiet and not options.json:
+        say(f"wrote {page}")
     return _report(made, options, out)
 
 
@@ -50,7 +50,7 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
     from eqsolve.figures.make import make
 
     job = functools.partial(make, out=out, quick=options.quick, data=options.data, fresh=options.fresh)
-    bar, made = Bar(options.quiet or options.json), {}
+    bar, made = Bar(options.quiet or options.json, count=True), {}
     at_once = min(len(chosen), workers or os.cpu_count() or 1)
     try:
         if at_once == 1:
@@ -76,7 +76,7 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
                         _tell(found, options)
                         bar(len(made), len(chosen), found.name)
     finally:
-        bar.clear()
+        bar.close()
     return [made[item.name] for item in chosen]
 
 
@@ -143,10 +143,11 @@ FIGURE = Verb(
     summary="make the figures of analysis files",
     description=(
         "Make figures (PNG and PDF), the numbers behind them (netCDF) and captions from analysis files, found in\n"
-        "./analyses and packaged. With several, also a self-contained index.html with a table of agreement.\n"
+        "./analyses and packaged, and a self-contained index.html of all figures of the folder, with a table of agreement.\n"
         "What has not changed since the last run is not computed again."
     ),
     example="figure all --quick --out figures",
     add_arguments=_arguments,
     run=run_figure,
+    more=("figure  # what there is", "figure fixed_points_alpha --out figures"),
 )

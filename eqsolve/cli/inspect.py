@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.cli.options import add_json, add_model, add_set, apply_settings, read_settings
-from eqsolve.cli.output import complain, lay_out, write, write_json
+from eqsolve.cli.output import complain, lay_out, paint, room, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import EqsolveError, UsageError
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
 __all__ = ["CHECK", "LIST", "SHOW"]
+
+_ANSI = re.compile(r"\033\[[0-9;]*m")
 
 
 def run_list(options: Namespace) -> int:
@@ -32,10 +35,12 @@ def run_list(options: Namespace) -> int:
     if not models:
         write("no models found; searched: " + ", ".join(map(str, folders())))
         return 0
-    write(lay_out([("NAME", "KIND", "SUMMARY"), *((item.name, item.kind, item.summary) for item in models)]))
+    rows = [("NAME", "KIND", "SUMMARY"), *((item.name, item.kind, item.summary) for item in models)]
+    head, *lines = lay_out(rows, styles=("bold cyan", "faint", ""), cut=room()).splitlines()
+    write("\n".join([paint(_ANSI.sub("", head), "bold"), *lines]))
     for folder in dict.fromkeys(item.path.parent for item in models):
         count = sum(item.path.parent == folder for item in models)
-        write(f"{count} in {folder}")
+        write(paint(f"{count} in {folder}", "faint"))
     return 0
 
 
@@ -136,6 +141,7 @@ LIST = Verb(
     example="list",
     add_arguments=_list_arguments,
     run=run_list,
+    more=("list --names  # for scripts",),
 )
 SHOW = Verb(
     summary="print a model's equations, as text or LaTeX",
@@ -143,6 +149,7 @@ SHOW = Verb(
     example="show {model} --latex",
     add_arguments=_show_arguments,
     run=run_show,
+    more=("show {model} --set {parameter}=0.5", "show path/to/my_model.py"),
 )
 CHECK = Verb(
     summary="check models: definitions, times, causality, laws",
@@ -150,4 +157,5 @@ CHECK = Verb(
     example="check {model}",
     add_arguments=_check_arguments,
     run=run_check,
+    more=("check path/to/my_model.py", "check  # every model that can be found"),
 )

@@ -183,12 +183,15 @@ OPTIONS = {
     "seed": Option("--seed", "N", _read_whole),
     "seeds": Option("--seeds", "N", _read_whole),
     "d": Option("--d", "D", _read_whole),
+    "device": Option("--device", "WHERE", _as_it_is),
     "workers": Option("--workers", "N", _read_whole),
+    "threads": Option("--threads", "N", _read_whole),
     "solver": Option("--solver", "NAME", _as_it_is),
     "data": Option("--data", "WHAT", _as_it_is),
     "constants": Option("--constants", "HOW", _as_it_is),
     "flow": Option("--flow", "F", _as_it_is),
     "observables": Option("--observables", "A,B,...", _read_names),
+    "derivatives": Option("--derivatives", "P,Q,...", _read_names),
 }
 """Options by the names of the keyword arguments they give."""
 

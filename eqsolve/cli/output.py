@@ -6,13 +6,27 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eqsolve.errors import UsageError
 
-__all__ = ["OutputClosed", "close_output", "complain", "flush", "lay_out", "number_with_error", "say", "write", "write_json"]
+__all__ = [
+    "OutputClosed",
+    "close_output",
+    "complain",
+    "flush",
+    "lay_out",
+    "number_with_error",
+    "paint",
+    "room",
+    "say",
+    "shows_colours",
+    "write",
+    "write_json",
+]
 
 
 class OutputClosed(Exception):  # (not an error of the user's: `eqsolve list | head` is fine)
@@ -38,9 +52,28 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """Write an error to stderr; on a terminal that shows colours, its first word is red."""
-    colours = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    head = "\033[1;31merror:\033[0m" if colours and not os.environ.get("NO_COLOR") else "error:"
-    say(f"{head} {text}")
+    say(f"{paint('error:', 'bold red', sys.stderr)} {text}")
+
+
+_CODES = {"bold": "1", "faint": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+
+
+def shows_colours(stream: Any) -> bool:
+    """Whether a stream is a terminal that shows colours, whose user has not said NO_COLOR."""
+    terminal = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    return terminal and not os.environ.get("NO_COLOR")
+
+
+def paint(text: str, style: str, stream: Any = None) -> str:
+    """Return text in a style such as "bold cyan", for stdout unless another stream is named; plain where it would not show."""
+    if not text.strip() or not style or not shows_colours(sys.stdout if stream is None else stream):
+        return text
+    return f"\033[{';'.join(_CODES[word] for word in style.split())}m{text}\033[0m"
+
+
+def room() -> int | None:
+    """Return how many letters a line of the terminal holds; None when the output goes elsewhere and nothing is cut."""
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
 def _put(text: str) -> None:
@@ -94,14 +127,26 @@ def _jsonable(value: Any) -> Any:
     return str(value)
 
 
-def lay_out(rows: Iterable[Sequence[str]], *, right: bool = False, indent: str = "") -> str:
-    """Return rows of text as aligned columns; the last column is never padded."""
+def lay_out(
+    rows: Iterable[Sequence[str]], *, right: bool = False, indent: str = "", styles: Sequence[str] = (), cut: int | None = None
+) -> str:
+    """Return rows of text as aligned columns; the last column is never padded.
+
+    ``styles`` are those of the columns on a terminal; with ``cut`` the last column ends there, in a dot-dot-dot.
+    """
     table = [list(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    looks = [*styles, *[""] * (len(widths) - len(styles))]
+    if cut is not None:
+        widths[-1] = max(12, cut - len(indent) - sum(width + 2 for width in widths[:-1]))
     lines = []
     for row in table:
+        if cut is not None and len(row[-1]) > widths[-1]:
+            row[-1] = row[-1][: widths[-1] - 1].rstrip() + "…"
         cells = [cell.rjust(width) if right else cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append((indent + "  ".join(cells)).rstrip())
+        if not right:
+            cells[-1] = cells[-1].rstrip()
+        lines.append((indent + "  ".join(paint(cell, look) for cell, look in zip(cells, looks, strict=True))).rstrip())
     return "\n".join(lines)
 
 

@@ -5,11 +5,28 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import NoReturn
 
 from eqsolve._version import __version__
-from eqsolve.cli import cite, completion, doctor, explain, figure, inspect, new, solve, sweep, validate
+from eqsolve.cli import (
+    cite,
+    completion,
+    doctor,
+    explain,
+    explore,
+    figure,
+    fit,
+    inspect,
+    new,
+    optimise,
+    plot,
+    solve,
+    sweep,
+    validate,
+)
+from eqsolve.cli.output import paint
 from eqsolve.errors import UsageError, did_you_mean
 
 __all__ = ["parse"]
@@ -22,12 +39,22 @@ VERBS = {
     "solve": solve.SOLVE,
     "validate": validate.VALIDATE,
     "sweep": sweep.SWEEP,
+    "optimise": optimise.OPTIMISE,
+    "fit": fit.FIT,
+    "plot": plot.PLOT,
+    "explore": explore.EXPLORE,
     "figure": figure.FIGURE,
     "new": new.NEW,
     "cite": cite.CITE,
     "doctor": doctor.DOCTOR,
     "completion": completion.COMPLETION,
 }
+
+
+def _layout(prog: str) -> argparse.HelpFormatter:
+    """Lay a help text out: explanations in one column, lines as wide as the terminal but never wider than one reads."""
+    width = max(60, min(shutil.get_terminal_size().columns - 2, 110))
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28, width=width)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -44,7 +71,7 @@ class _Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         self.epilog = _examples(self.examples)
-        return super().format_help()
+        return _painted(super().format_help())
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -123,10 +150,10 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="eqsolve",
         description="Solve self-consistent equations declared as in a paper, with error estimates.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_layout,
         allow_abbrev=False,
     )
-    parser.examples = tuple(verb.example for verb in VERBS.values() if verb.example)
+    parser.examples = tuple(verb.example for verb in VERBS.values())
     parser.add_argument("--version", action="version", version=f"eqsolve {__version__}")
     _add_common(parser, default=None)
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands", parser_class=_Parser)
@@ -136,10 +163,10 @@ def _build() -> tuple[_Parser, dict[str, _Parser]]:
             name,
             help=verb.summary,
             description=verb.description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_layout,
             allow_abbrev=False,
         )
-        child.examples = (verb.example,) if verb.example else ()
+        child.examples = (verb.example, *verb.more)
         verb.add_arguments(child)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
         child.set_defaults(run=verb.run, commands=made)
@@ -163,7 +190,28 @@ def _examples(lines: tuple[str, ...]) -> str | None:
         return None
     model = next((item for item in models if item.kind == "System"), models[0])
     words = {"model": model.name, "parameter": _a_parameter(model.path)}
-    return "examples:\n" + "\n".join(f"  eqsolve {line.format(**words)}" for line in lines)
+    commands, comments = zip(*(line.format(**words).partition("  # ")[::2] for line in lines), strict=True)
+    width = max((len(command) for command, comment in zip(commands, comments, strict=True) if comment), default=0)
+    made = [f"{one:{width}}  # {why}" if why else one for one, why in zip(commands, comments, strict=True)]
+    return "examples:\n" + "\n".join(f"  eqsolve {line}" for line in made)
+
+
+def _painted(text: str) -> str:
+    """Return a help text in colours, where stdout shows them: headings, commands, options, comments of examples."""
+    lines, examples = [], False
+    for line in text.splitlines():
+        if re.fullmatch(r"[a-z][a-z ]*:", line):
+            examples = line == "examples:"
+            line = paint(line, "bold")
+        elif line.startswith("usage: "):
+            line = paint("usage:", "bold") + line.removeprefix("usage:")
+        elif examples:
+            command, mark, comment = line.partition("  # ")
+            line = paint(command, "cyan") + (paint(f"{mark}{comment}", "faint") if mark else "")
+        elif found := re.match(r"( {2,6})(\S.*?)(?=  |$)(.*)", line):
+            line = f"{found[1]}{paint(found[2], 'cyan')}{found[3]}"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def _a_parameter(path: Path) -> str:

@@ -20,9 +20,9 @@ from eqsolve.cli.options import (
     read_settings,
 )
 from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
-from eqsolve.cli.progress import Line
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,20 +48,20 @@ def run_solve(options: Namespace) -> int:
     asked = _read(options, model)
     from eqsolve.solving import solve
 
-    progress = Line(options.quiet)
+    progress = Bar(options.quiet)
     try:
         result = solve(model, params=settings, progress=progress, checkpoint=checkpoint, **asked)
     except SolverError as error:
-        progress.clear()
+        progress.close()
         partial: Result | None = getattr(error, "partial", None)
         _report_failure(options, model, partial, str(error), asked, data, picture)
         _settle(checkpoint, finished=True)
         raise
     except KeyboardInterrupt:
-        progress.clear()
         _settle(checkpoint, finished=False)
         raise
-    progress.clear()
+    finally:
+        progress.close()
     _report(options, model, result, asked, data, picture)
     _settle(checkpoint, result.is_finished)
     if result.status == "ok":
@@ -125,9 +125,9 @@ def _report(
         if data is not None:
             result.save(data)
         if picture is not None:
-            from eqsolve.plotting.files import save_figure
+            from eqsolve.plotting.files import figure_of, save_figure
 
-            save_figure(result.plot().figure, picture)
+            save_figure(figure_of(result.plot()), picture)
     finally:
         if options.json:
             write_json(result.json_object(at=asked.get("at"), at2=asked.get("at2")))
@@ -223,8 +223,11 @@ _OPTIONS = {
     "step": "solve the discrete-time system of this step (gradient descent) exactly",
     "order": "nodes per panel; chosen from the tolerance by default",
     "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
+    "threads": "threads for samples of paths; all cores where there is enough work by default",
     "solver": "use this solver instead of the one chosen",
     "observables": "compute these only, to the tolerance; all by default",
+    "device": "solve on the cpu (default), the gpu, or auto: the card where it is worth it",
+    "derivatives": "solve for the derivatives along these parameters too",
 }
 
 
@@ -249,4 +252,9 @@ SOLVE = Verb(
     example="solve {model} --at 0.1,1,10 --plot curves.png",
     add_arguments=_arguments,
     run=run_solve,
+    more=(
+        "solve {model} --set {parameter}=0.5 --t-max 20 --out result.nc  # eqsolve plot result.nc draws it",
+        "solve {model} --t-max 1000 --checkpoint run.ckpt  # after Ctrl-C: the same with --resume",
+        "solve {model} --at 1 --json  # for other programs",
+    ),
 )

@@ -19,9 +19,9 @@ from eqsolve.cli.options import (
     read_settings,
 )
 from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
-from eqsolve.cli.progress import Bar, clock
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
+from eqsolve.progress import Bar, clock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def run_sweep(options: Namespace) -> int:
     from eqsolve.sweeping.run import sweep
 
     model = load(options.model)
-    bar = Bar(options.quiet)
+    bar = Bar(options.quiet, count=True)
     try:
         with _executor(options.scheduler) as executor:
             result = sweep(model, axes, params=settings, progress=bar, out=data, executor=executor, **asked)
@@ -56,7 +56,7 @@ def run_sweep(options: Namespace) -> int:
             say(f"the finished points are kept in {data}.journal; the same command goes on from there")
         raise
     finally:
-        bar.clear()
+        bar.close()
     _report(options, result, data, picture)
     if result.status == "ok":
         return 0
@@ -100,9 +100,9 @@ def _executor(address: str | None) -> Iterator[Any]:
 def _report(options: Namespace, result: Result, data: Path | None, picture: Path | None) -> None:
     try:
         if picture is not None:
-            from eqsolve.plotting.files import save_figure
+            from eqsolve.plotting.files import figure_of, save_figure
 
-            save_figure(result.plot().figure, picture)
+            save_figure(figure_of(result.plot()), picture)
     finally:
         if options.json:
             write_json(result.json_object())
@@ -139,6 +139,7 @@ _OPTIONS = {
     "rtol": "relative tolerance at every point; 1e-3 by default",
     "atol": "absolute tolerance at every point",
     "seed": "seed of everything random; 0 by default",
+    "device": "solve on the cpu (default), the gpu, or auto: the card where it is worth it",
     "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
     "solver": "use this solver instead of the one chosen",
     "observables": "compute these only, to the tolerance; all by default",
@@ -174,4 +175,8 @@ SWEEP = Verb(
     example="sweep {model} --grid {parameter}=0.1:10:20:log --out sweep.nc --workers 2",
     add_arguments=_arguments,
     run=run_sweep,
+    more=(
+        "sweep {model} --grid {parameter}=0.1,0.3,1 --at 1,5 --out sweep.nc --plot sweep.png",
+        "plot sweep.nc --logy  # draws it again",
+    ),
 )

@@ -17,9 +17,9 @@ from eqsolve.cli.options import (
     read_settings,
 )
 from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
-from eqsolve.cli.progress import Line
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
+from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
     from eqsolve.validation.comparison import Comparison, Validation
@@ -29,6 +29,7 @@ __all__ = ["VALIDATE"]
 
 def run_validate(options: Namespace) -> int:
     """Validate a model; exit code 1 says that theory and finite sizes disagree, or that the data cannot tell."""
+    data = check_destination(options.out, "--out", (".nc",))
     picture = check_destination(options.plot, "--plot", FIGURES)
     settings = read_settings(options.settings)
     asked = read_options(options, _OPTIONS)
@@ -39,29 +40,27 @@ def run_validate(options: Namespace) -> int:
     timed = [name for name, key in (("--at", "at"), ("--step", "step")) if key in asked]
     if timed and model.kind in ("FixedPoint", "Singularity"):
         raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")
-    progress = _Share(options.quiet)
+    progress = Bar(options.quiet)
     try:
         found = validate(model, params=settings, progress=progress, **asked)
     finally:
-        progress.clear()
-    if picture is not None:
-        from eqsolve.plotting.files import save_figure
+        progress.close()
+    try:
+        if data is not None:
+            found.save(data)
+        if picture is not None:
+            from eqsolve.plotting.files import save_figure
 
-        save_figure(found.plot(), picture)
-    if options.json:
-        write_json(found.json_object())
-    else:
-        write(_text(found))
-        if picture is not None and not options.quiet:
-            say(f"wrote {picture}")
+            save_figure(found.plot(), picture)
+    finally:
+        if options.json:
+            write_json(found.json_object())
+        else:
+            write(_text(found))
+    for path in (data, picture):
+        if path is not None and not options.quiet and not options.json:
+            say(f"wrote {path}")
     return 0 if found.verdict == "agrees" else 1
-
-
-class _Share(Line):
-    """Says which part of the whole is done."""
-
-    def text(self, done: float, total: float, text: str, seconds: float) -> str:
-        return f"{done / max(total, 1e-300):.0%}, {seconds:.0f} s  {text}"
 
 
 def _text(found: Validation) -> str:
@@ -128,6 +127,7 @@ _OPTIONS = {
     "observables": "compare these only",
     "flow": "the microscopic model, instead of the one the model names",
     "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
+    "device": "run the finite sizes on the cpu (default), the gpu, or auto: the card where it is worth it",
     "workers": "draws run at once; one per core by default",
 }
 
@@ -136,6 +136,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
     add_set(parser, "values of parameters")
     add_options(parser, _OPTIONS)
+    parser.add_argument("--out", metavar="F.nc", help="write theory and finite sizes as netCDF")
     add_plot(parser, "draw theory and finite sizes")
     add_json(parser)
 
@@ -149,4 +150,8 @@ VALIDATE = Verb(
     example="validate {model} --d 1000 --seeds 8 --at 0.3,1,3",
     add_arguments=_arguments,
     run=run_validate,
+    more=(
+        "validate {model} --data binary --d 500 --plot validation.png",
+        "validate {model} --set {parameter}=0.5 --out validation.nc  # eqsolve plot validation.nc draws it",
+    ),
 )

@@ -15,6 +15,7 @@ class Verb:
 
     summary: str
     description: str
-    example: str  # after `eqsolve`; {model} stands for a model that exists
+    example: str  # after `eqsolve`; {model} stands for a model that exists, {parameter} for one of its parameters
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
+    more: tuple[str, ...] = ()  # further examples, in the order in which one would try them; what follows a # explains

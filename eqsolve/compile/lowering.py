@@ -22,6 +22,7 @@ from eqsolve.compile.safe_functions import on_arrays, on_mpmath
 from eqsolve.compile.special import with_evaluators
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
+from eqsolve.numerics.backend import anywhere
 
 __all__ = ["Lowered", "Module", "as_function", "at", "lower"]
 
@@ -49,7 +50,7 @@ class Lowered:
 
     @functools.cached_property
     def function(self) -> Callable[..., list[Any]]:
-        space = {**_namespace(self.module), **dict(self.functions)}
+        space = {**_namespace(self.module), **{name: anywhere(function) for name, function in self.functions}}
         exec(_code(self.text), space)  # text of our own making
         made: Callable[..., list[Any]] = space["lowered"]
         return made
@@ -128,6 +129,10 @@ def as_function(
 
 class _ArrayPrinter(SciPyPrinter):
     """Conditions on arrays of different shapes are joined as their values are: by broadcasting."""
+
+    def _print_Piecewise(self, expr: Any) -> str:
+        conditions = ", ".join(self._print(item.cond) for item in expr.args)
+        return f"piecewise([{conditions}], [{', '.join(self._print(item.expr) for item in expr.args)}])"
 
     def _print_And(self, expr: Any) -> str:
         return self._joined("numpy.logical_and", expr)

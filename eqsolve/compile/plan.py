@@ -18,7 +18,10 @@ from eqsolve.language.nodes import Int
 from eqsolve.language.symbols import Function, Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.composition import is_composition
+from eqsolve.passes.forms.convolution_form import why_not_convolution
 from eqsolve.passes.forms.derivation import Derivation, derive
+from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
+from eqsolve.passes.forms.shifts import has_shifts
 from eqsolve.passes.forms.structure import distribute_parameters
 from eqsolve.passes.rewrite.constraints import Reduction, reduce_constraints
 
@@ -35,12 +38,16 @@ class Facts:
         "System", "FixedPoint" or "Singularity".
     processes, noises, kernels, functions
         Unknowns along paths, driving processes, functions of two times and of one; of a fixed point, its unknowns.
+    whites
+        Those of the driving processes that are white noise.
     memory
         Whether integrals over the past occur.
     implicit
         Whether an unknown stands in its own definition.
     composition
         Whether every kernel enters linearly or through integrals of at most one other kernel.
+    shifted
+        Whether functions stand at shifted times, t − s under an integral or t − τ.
     """
 
     kind: str
@@ -51,6 +58,8 @@ class Facts:
     memory: bool = False
     implicit: bool = False
     composition: bool = False
+    whites: tuple[str, ...] = ()
+    shifted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +98,28 @@ class Plan:
 
     def derivation(self, form: str) -> Derivation:
         """Return the equations that the program of this form is compiled from, derived once."""
+        form = "stochastic" if form in _CHANGED else form
         if form not in self._derivations:
             assert isinstance(self.model, System)
             assert self.reduction is not None
-            path, change = form in _ON_PATHS, form == "stochastic"
+            path, change = form in _ON_PATHS, form in _CHANGED
             self._derivations[form] = derive(self.model, self.reduction, path=path, change=change)
         return self._derivations[form]
+
+    def why_not_gaussian(self) -> str:
+        """Return why the law of the paths is not known to be Gaussian; nothing when it is."""
+        if "why not gaussian" not in self._programs:
+            made = self.derivation("gaussian").form
+            assert made is not None
+            self._programs["why not gaussian"] = derive_gaussian_form(made).why_not
+        return str(self._programs["why not gaussian"])
+
+    def why_not_convolution(self) -> str:
+        """Return why the system is none of one-time functions with memory; nothing when it is."""
+        if "why not convolution" not in self._programs:
+            assert isinstance(self.model, System)
+            self._programs["why not convolution"] = why_not_convolution(self.model)
+        return str(self._programs["why not convolution"])
 
 
 def find_facts(model: Model) -> Facts:
@@ -111,6 +136,8 @@ def find_facts(model: Model) -> Facts:
         any(equation.rhs.has(Int) for equation in equations),
         any(eq.rhs.has(eq.target) for eq in equations if not eq.is_differential and eq.target is not None),
         not model.processes and is_composition(model),
+        tuple(item.name for item in model.whites),
+        has_shifts(model),
     )
 
 
@@ -134,9 +161,12 @@ def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
 
 
 FORMS = {
+    "gaussian": "eqsolve.compile.gaussian:compile_gaussian",
     "stochastic": "eqsolve.compile.stochastic:compile_stochastic",
     "discrete stochastic": "eqsolve.compile.stochastic:compile_stochastic",
+    "sampled": "eqsolve.compile.stochastic:compile_stochastic",
     "operators": "eqsolve.compile.operators:compile_operators",
+    "convolution": "eqsolve.compile.convolution:compile_convolution",
     "two_time": "eqsolve.compile.two_time:compile_system",
     "ode": "eqsolve.compile.ode:compile_ode",
     "fixed_point": "eqsolve.compile.fixed_point_program:FixedPointProgram",
@@ -144,4 +174,5 @@ FORMS = {
 }
 """How a plan is compiled for each form of solver. Changes of variable are exact in continuous time only, so that the discrete
 form does without them."""
-_ON_PATHS = ("stochastic", "discrete stochastic", "operators")  # compiled from a path form
+_CHANGED = ("gaussian", "stochastic")
+_ON_PATHS = (*_CHANGED, "discrete stochastic", "sampled", "operators")  # compiled from a path form

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from sympy import Function, S
 
+from eqsolve.numerics.backend import anywhere
+
 __all__ = [
     "choose",
     "conjugate_sum",
@@ -208,11 +210,18 @@ def on_arrays() -> dict[str, Any]:
     """Return the functions by name for numpy's numbers and arrays."""
     from scipy import special
 
+    def piecewise_(conditions: list[Any], values: list[Any]) -> Any:
+        made: Any = np.nan
+        for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+            number = float(value) if isinstance(value, int) else value
+            made = number if condition is True else np.where(condition, number, made)
+        return made
+
     def choose_(c: Any, a: Any, b: Any) -> Any:
-        return np.where(np.real(c) > 0, a, b)
+        return np.where(np.greater(np.real(c), 0), a, b)
 
     def log1mexp_(x: Any) -> Any:
-        near = np.asarray(x) > -0.6931
+        near = np.greater(x, -0.6931)
         with np.errstate(all="ignore"):
             return np.where(near, np.log(-np.expm1(x)), np.log1p(-np.exp(np.where(near, -1.0, x))))
 
@@ -223,7 +232,7 @@ def on_arrays() -> dict[str, Any]:
         return np.where(near, below, size + np.log1p(np.exp(-2 * size)) - np.log(2))
 
     def log_erfc_(x: Any) -> Any:
-        right = np.asarray(x) > 0.5
+        right = np.greater(x, 0.5)
         far, near = np.where(right, x, 1.0), np.where(right, 0.0, x)
         return np.where(right, np.log(special.erfcx(far)) - far**2, np.log1p(-special.erf(near)))
 
@@ -232,11 +241,11 @@ def on_arrays() -> dict[str, Any]:
         return 4 * small / (1 + small) ** 2
 
     def scaled_erfc_(x: Any) -> Any:
-        right = np.real(x) > 0
+        right = np.greater(np.real(x), 0)
         return np.where(right, special.erfcx(np.where(right, x, 0)), special.erfc(np.where(right, 0, x)))
 
     def erf_difference_(x: Any, y: Any) -> Any:
-        side = np.where(np.asarray(x) + y > 0, 1.0, -1.0)
+        side = np.where(np.greater(np.add(x, y), 0), 1.0, -1.0)
         return side * (special.erfc(side * y) - special.erfc(side * x))
 
     def conjugate_sum_(s: Any, r: Any, d: Any) -> Any:
@@ -256,15 +265,17 @@ def on_arrays() -> dict[str, Any]:
             return np.where(near, np.log1p(np.where(near, d / b, 0.0)), np.log(a) - np.log(b))
 
     def ratio_(f: Any, x: Any, slope: Any) -> Any:
-        zero = np.asarray(x) == 0
+        zero = np.equal(x, 0)
         return np.where(zero, slope, f / np.where(zero, 1.0, x))
 
     return _named(
-        choose=choose_, expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special.expit, sech2=sech2_,
+        piecewise=piecewise_, choose=choose_,
+        expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special.expit, sech2=sech2_,
         log_cosh=log_cosh_, log_erfc=log_erfc_,
         log_half_erfc=lambda x: special.log_ndtr(-np.sqrt(2) * x),
-        plain_erfc=special.erfc, scaled_erfc=scaled_erfc_, dawson=special.dawsn, erf_difference=erf_difference_,
-        scaled_besseli=special.ive, scaled_besselk=special.kve, log_gamma=special.gammaln, conjugate_sum=conjugate_sum_,
+        plain_erfc=special.erfc, scaled_erfc=scaled_erfc_, dawson=anywhere(special.dawsn), erf_difference=erf_difference_,
+        scaled_besseli=anywhere(special.ive), scaled_besselk=anywhere(special.kve),
+        log_gamma=special.gammaln, conjugate_sum=conjugate_sum_,
         power_difference=power_difference_, log_ratio=log_ratio_, ratio=ratio_, xlogy=special.xlogy,
     )  # fmt: skip
 

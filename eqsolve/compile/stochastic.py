@@ -10,22 +10,24 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, default_sort_key, sign
+from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, S, default_sort_key, sign
+from sympy.core.function import Derivative, Subs
 from sympy.core.relational import Relational
 
 from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.relations import Relations, in_order
-from eqsolve.language.nodes import GP, E
+from eqsolve.language.nodes import GP, E, FollowedGP
 from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms import path_form as form
 from eqsolve.passes.forms.derivation import Derivation
-from eqsolve.passes.forms.derivatives import partial, slope
+from eqsolve.passes.forms.derivatives import slope
+from eqsolve.passes.forms.jumps import jumps
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW
 
-__all__ = ["Covariance", "Drive", "EnsemblePlan", "Link", "MeanPlan", "StochasticPlan", "compile_stochastic"]
+__all__ = ["Covariance", "Drive", "EnsemblePlan", "Kick", "Link", "MeanPlan", "StochasticPlan", "compile_stochastic"]
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 
@@ -47,6 +49,15 @@ class Link:
 @dataclass(frozen=True, eq=False)
 class Drive:
     """unknown += [J] diag(coefficient) noise."""
+
+    unknown: int
+    noise: str
+    coefficient: Pointwise | None
+
+
+@dataclass(frozen=True, eq=False)
+class Kick:
+    """unknown += ∫ coefficient × white noise."""
 
     unknown: int
     noise: str
@@ -104,6 +115,13 @@ class EnsemblePlan:
     targets
         How many things are averaged, respond, or are acted on by memory: their mean responses tell how the means react to
         the kernels, and how much they vary which modes need points.
+    start_slopes, signal_slopes, target_steady
+        Derivatives by the constants: of the starts, of the signals (None if all vanish), and of the targets.
+    sloped
+        Of every constant, whether these are functions, so that it may be a coordinate beside the modes of the noises.
+    bent
+        Whether signals have kinks that paths cross, so that responses jump from path to path; or pairs of functions that
+        jump are averaged, so that slopes do not tell how they respond.
     degree
         That of what is averaged, as a polynomial in the noises and constants, when the unknowns are affine in them.
     """
@@ -119,6 +137,7 @@ class EnsemblePlan:
     count: int
     links: tuple[Link, ...]
     drives: tuple[Drive, ...]
+    kicks: tuple[Kick, ...]
     memories: tuple[KernelOperator, ...]
     memory_signals: Lowered
     means: tuple[MeanPlan, ...]
@@ -128,28 +147,39 @@ class EnsemblePlan:
     target_values: Lowered
     target_slopes: Lowered
     target_noise_slopes: Lowered
+    start_slopes: Lowered
+    signal_slopes: Lowered | None
+    target_steady: Lowered
+    sloped: tuple[bool, ...]
+    bent: bool
     degree: int | None
 
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """The covariance of processes that are driven together, block by block, and their means."""
+    """The covariance of processes that are driven together, block by block, and their means.
+
+    The first ``leading`` of them draw; the others follow those, so that the blocks between these do not count.
+    """
 
     noises: tuple[str, ...]
     blocks: tuple[tuple[Pointwise, ...], ...]
     centres: tuple[Pointwise, ...]
+    leading: int
 
 
 @dataclass(frozen=True, eq=False)
 class StochasticPlan:
     """Everything a stochastic solver runs.
 
-    ``bent`` names the observables with a kink under an expectation; ``laws`` are those of starts that are drawn.
+    ``bent`` names the observables with a kink under an expectation; ``laws`` are those of starts that are drawn,
+    ``whites`` the strengths of white noises.
     """
 
     name: str
     ensembles: tuple[EnsemblePlan, ...]
     covariances: tuple[Covariance, ...]
+    whites: tuple[tuple[str, Pointwise], ...]
     definitions: tuple[Definition, ...]
     observables: tuple[tuple[str, Sum], ...]
     bent: frozenset[str]
@@ -162,13 +192,14 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
     made = derivation.form
     assert made is not None
     every = [mean for ensemble in made.ensembles for mean in ensemble.means]
-    names = {mean.node: f"E{place}" for place, mean in enumerate(every)}
+    names = _name_means(every)
     relations = Relations(parameters, names, (mean.node for mean in every if mean.kind == "response"))
     fed = _fed(made)
     return StochasticPlan(
         made.name,
         tuple(_ensemble(item, relations, names, fed) for item in made.ensembles),
         tuple(_covariance(members, law, relations) for members, law in made.covariances),
+        tuple((noise.name, relations.pointwise(strength)) for noise, strength in made.whites),
         tuple(relations.definition(equation) for equation in in_order([*made.kernels, *made.functions])),
         tuple((name, relations.sum(expr)) for name, expr in made.observables),
         frozenset(name for name, expr in made.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
@@ -177,11 +208,21 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
     )
 
 
+def _name_means(means: Sequence[Mean]) -> dict[E, str]:
+    """Return names of expectations: their texts, so that systems that share one know it by the same name."""
+    texts = [str(mean.node) for mean in means]
+    return {
+        mean.node: text if texts.count(text) == 1 else f"{text} ({place})"
+        for place, (mean, text) in enumerate(zip(means, texts, strict=True))
+    }
+
+
 def _fed(form: PathForm) -> frozenset[E]:
     """Return the expectations that act back; the others are only reported."""
     closed: list[Basic] = [equation.rhs for equation in (*form.kernels, *form.functions)]
     for _, law in form.covariances:
         closed += [law.covariance, law.mean]
+    closed += [strength for _, strength in form.whites]
     closed += [link.signal for ensemble in form.ensembles for link in ensemble.links]
     return frozenset(node for expr in closed for node in expr.atoms(E))
 
@@ -195,6 +236,7 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
         tuple(noise.name for noise in members),
         tuple(tuple(relations.pointwise(entry) for entry in row) for row in entries),
         tuple(relations.pointwise(centre) for centre in centres),
+        law.leading if isinstance(law, FollowedGP) else len(members),
     )
 
 
@@ -218,6 +260,15 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
         return [slope(expr, symbol) for expr in expressions for symbol in along]
 
     by_noise = [slope for row in ensemble.noise_slopes for slope in row]
+    starts = [unknown.start for unknown in ensemble.unknowns]
+    sloped = [_is_sloped([*starts, *signals], list(targets), item) for item in ensemble.randoms]
+
+    def steady(expressions: Sequence[Expr]) -> list[Expr]:
+        """Slopes by the constants, none where one has no slope."""
+        pairs = list(zip(ensemble.randoms, sloped, strict=True))
+        return [slope(expr, item) if known else S.Zero for expr in expressions for item, known in pairs]
+
+    by_constant = steady(list(signals))
 
     def memory(link: form.Link) -> tuple[KernelOperator | None, int | None]:
         return (None, None) if link.memory is None else (relations.kernel(link.memory.kernel), targets[link.signal])
@@ -230,7 +281,7 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
             tuple(relations.factor(outer) for outer, _, _ in item.terms),
             tuple((targets[left], targets[right]) for _, left, right in item.terms),
             targets[item.output] if respond else -1, item.noise.name if item.noise is not None else "",
-            make([partial(item.output, symbol) for symbol in unknowns], full) if respond else None,
+            make([slope(item.output, symbol) for symbol in unknowns], full) if respond else None,
             not item.terms[0][2].free_symbols, item.node in fed, item.node.has(*KINKS),
             tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
             make(_switches(factors), full),
@@ -242,7 +293,7 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
         noises=tuple(noise.name for noise in ensemble.noises),
         constants=tuple(item.name for item in ensemble.randoms),
         functions=tuple(head.name for head in functions),
-        starts=make([unknown.start for unknown in ensemble.unknowns], list(ensemble.randoms)),
+        starts=make(starts, list(ensemble.randoms)),
         signals=make([*signals, *(slope for row in ensemble.slopes for slope in row)], inputs),
         noise_slopes=make(by_noise, inputs) if any(expr != 0 for expr in by_noise) else None,
         count=len(signals),
@@ -251,6 +302,7 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
             for item in ensemble.links
         ),
         drives=tuple(Drive(item.unknown, item.noise.name, relations.factor(item.coefficient)) for item in ensemble.drives),
+        kicks=tuple(Kick(item.unknown, item.noise.name, relations.factor(item.coefficient)) for item in ensemble.kicks),
         memories=tuple(relations.kernel(memory.kernel) for memory in ensemble.memories),
         memory_signals=make([memory.signal for memory in ensemble.memories], inputs),
         means=tuple(mean(item) for item in ensemble.means),
@@ -260,8 +312,29 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
         target_values=make(list(targets), full),
         target_slopes=make(beside(list(targets), unknowns), full),
         target_noise_slopes=make(beside(list(targets), noises), full),
+        start_slopes=make(steady(starts), list(ensemble.randoms)),
+        signal_slopes=make(by_constant, inputs) if any(expr != 0 for expr in by_constant) else None,
+        target_steady=make(steady(list(targets)), full),
+        sloped=tuple(sloped),
+        bent=_is_bent(ensemble, [*unknowns, *noises, *ensemble.randoms]),
         degree=_degree(ensemble, list(signals)),
     )
+
+
+def _is_sloped(moving: Sequence[Expr], averaged: Sequence[Expr], item: Basic) -> bool:
+    """Whether expressions have derivatives by a constant that are written in functions, and paths do not jump with it."""
+    unwritten = any(slope(expr, item).atoms(Derivative, Subs) for expr in (*moving, *averaged))
+    return not unwritten and all(jumps(expr, [item]) is None for expr in moving)
+
+
+def _is_bent(ensemble: Ensemble, moving: list[Basic]) -> bool:
+    """Whether a signal has a kink, or one of a pair that is averaged a jump, in what moves from path to path."""
+    kinks = {node for signal in ensemble.signals for node in signal.atoms(*KINKS)}
+    fixed = set(ensemble.randoms)
+    if any(node.has(item) for node in kinks for item in moving if item not in fixed):
+        return True
+    pairs = [piece for mean in ensemble.means if mean.kind == "two" for term in mean.terms for piece in term[1:]]
+    return any(jumps(piece, [item for item in moving if item not in fixed]) is not None for piece in pairs)
 
 
 def _switches(expressions: Sequence[Expr]) -> list[Expr]:

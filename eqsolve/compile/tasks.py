@@ -24,6 +24,7 @@ from eqsolve.passes.flow.dmft import derive_dmft
 from eqsolve.passes.forms.signature import sign
 from eqsolve.passes.rewrite.constraints import without_constraints
 from eqsolve.passes.rewrite.observables import select_observables
+from eqsolve.passes.rewrite.sensitivity import Companion, Sensitivity, derive_sensitivity
 
 __all__ = ["Task", "compile", "make_task", "solved_model"]
 
@@ -33,7 +34,9 @@ class Task:
     """A plan, its numbers, and how it came from what was asked for.
 
     ``declared`` is the model, or the case chosen; ``step`` is the model's own step in time, ``reason`` why this case,
-    ``case`` its name.
+    ``case`` its name. With ``companions``, derivatives along parameters, the plan is that of the system enlarged by them, and
+    ``base`` that of the system alone, with its values; ``switches`` is the system with arguments of bent functions as
+    observables, if there are any.
     """
 
     declared: Model
@@ -44,6 +47,9 @@ class Task:
     signature: str
     case: str = ""
     reason: str = ""
+    companions: tuple[Companion, ...] = ()
+    base: tuple[Plan, Values] | None = None
+    switches: System | None = None
 
 
 class _Known:
@@ -53,6 +59,7 @@ class _Known:
         self.model = model
         self._selected: dict[tuple[str, ...], Model] = {}
         self._systems: dict[Any, Model] = {}
+        self._sensitive: dict[Any, Sensitivity] = {}
 
     def select(self, names: Iterable[str] | str | None) -> Model:
         """Return the model with some of its observables."""
@@ -71,6 +78,15 @@ class _Known:
             flow = self.model.subs(bind_some(self.model, laws)) if laws else self.model
             self._systems[key] = derive_dmft(flow, None)
         return self._systems[key]
+
+    def sensitive(self, names: tuple[str, ...], laws: Mapping[str, Any], change: bool) -> Sensitivity:
+        """Return the system beside its derivatives along parameters; laws go in first, since they are differentiated too."""
+        assert isinstance(self.model, System)
+        key = (names, change, tuple((name, str(law)) for name, law in laws.items()))
+        if key not in self._sensitive:
+            system = self.model.subs(bind_some(self.model, laws)) if laws else self.model
+            self._sensitive[key] = derive_sensitivity(system, names, change=change)
+        return self._sensitive[key]
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -105,8 +121,18 @@ def compile(model: Model | str) -> Plan:
     return _known(solved_model(load(model) if isinstance(model, str) else model, {})[0]).plan
 
 
-def make_task(model: Model, settings: Mapping[str, Any], observables: Iterable[str] | str | None = None) -> Task:
-    """Return what is to be solved; settings are read, and errors name what is wrong with them."""
+def make_task(
+    model: Model,
+    settings: Mapping[str, Any],
+    observables: Iterable[str] | str | None = None,
+    derivatives: Iterable[str] = (),
+    *,
+    discrete: bool = False,
+) -> Task:
+    """Return what is to be solved; settings are read, and errors name what is wrong with them.
+
+    A system is solved beside its ``derivatives`` along parameters; in ``discrete`` time in its own variables.
+    """
     case = reason = ""
     if isinstance(model, Cases):
         chosen = binder_of(model).choose(settings)
@@ -118,6 +144,22 @@ def make_task(model: Model, settings: Mapping[str, Any], observables: Iterable[s
         kept = {item.name for item in (*own.parameters, *own.randoms)}
         bind_some(model, {name: value for name, value in settings.items() if name not in kept})
         model, settings = own, {name: value for name, value in settings.items() if name in kept}
+    wanted = tuple(derivatives)
+    companions: tuple[Companion, ...] = ()
+    base: tuple[Plan, Values] | None = None
+    switches: System | None = None
+    if wanted and isinstance(model, System):
+        bind(model, settings)  # what is wrong is said of the model as it was given
+        names = {item.name for item in model.randoms}
+        laws = {name: value for name, value in settings.items() if name in names}
+        steps = discrete or model.step is not None
+        made = _known(model).sensitive(wanted, laws, not steps)
+        model, companions, switches = made.system, made.companions, made.switches
+        settings = {name: value for name, value in settings.items() if name not in names and model.knows(name)}
+        if made.base.noises:
+            binder = binder_of(made.base)
+            alone = binder.read(settings)
+            base = (binder.plan(alone), alone)
     binder = binder_of(model)
     if isinstance(model, System) and model.constraints:
         binding: Binding = without_constraints(bind(model, settings))
@@ -129,4 +171,6 @@ def make_task(model: Model, settings: Mapping[str, Any], observables: Iterable[s
     step = None
     if isinstance(model, System) and model.step is not None:
         step = values.exact().number(model.step)
-    return Task(declared, plan, values, step, tuple(model.observables), sign(declared), case, reason)
+    return Task(
+        declared, plan, values, step, tuple(model.observables), sign(declared), case, reason, companions, base, switches
+    )

@@ -13,10 +13,11 @@ from eqsolve.compile.values import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import read_value
 from eqsolve.language.fixed_point import FixedPoint, Singularity
+from eqsolve.language.latex import latex_names
 from eqsolve.language.law import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.passes.routing import bind_routed
+from eqsolve.passes.routing import bind_routed, models_behind
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
 
@@ -83,7 +84,7 @@ def follow(
         solutions.append(solution)
     made = _result(model, parameter, path, solutions)
     stats = {"solver": "fixed_point", "seconds": time.perf_counter() - began, "points": len(path), "searches": searches}
-    return made.with_provenance(stats, describe(model, 0))
+    return made.with_provenance(stats, describe(model, 0), latex_names((model, *models_behind(model))))
 
 
 def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str, Any], began: float) -> Result:
@@ -101,7 +102,8 @@ def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str,
     dataset = xr.Dataset(data, coords={parameter: curve.at})
     params = {k: v for k, v in bind_routed(model, {**fixed, parameter: path[0]}).settings().items() if k != parameter}
     stats = {"solver": "singularity", "seconds": time.perf_counter() - began, "points": len(path)}
-    return Result(dataset, model=model.name, kind="sweep", params=params).with_provenance(stats, describe(model, 0))
+    made = Result(dataset, model=model.name, kind="sweep", params=params)
+    return made.with_provenance(stats, describe(model, 0), latex_names((model, *models_behind(model))))
 
 
 def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singularity, dict[str, Any]]:

@@ -4,11 +4,12 @@ An analysis file defines
 
 - a docstring: its first line is the figure's title, the rest its caption;
 - ``compute(run)``: everything that takes time; returns an ``xarray.Dataset`` and reports agreement by ``run.agree``;
-- ``draw(data)``: the matplotlib figure made from that dataset alone.
+- ``draw(data)``: the matplotlib figure made from that dataset alone;
+- ``PAPER = "Figure 3(b)"``, if it is a figure or table of a paper.
 
-`make` writes ``NAME.png``, ``NAME.pdf``, ``NAME.nc`` and ``NAME.txt`` (the caption). The dataset carries a key made of
-the analysis, its neighbours whose names start with ``_``, all models and the engine: what has not changed is not computed
-again, so a run that was stopped goes on where it was.
+`make` writes ``NAME.png``, ``NAME.pdf``, ``NAME.nc``, ``NAME.txt`` and ``NAME.tex`` (the caption). The dataset carries a
+key made of the analysis, its neighbours whose names start with ``_``, all models and the engine: what has not changed is not
+computed again, so a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import EqsolveError, MissingExtraError, ModelError, UsageError, did_you_mean
+from eqsolve.figures.captions import latex_caption
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Agreement", "Analysis", "Made", "Run", "Unavailable", "find_analysis", "list_analyses", "make"]
+__all__ = ["Agreement", "Analysis", "Made", "Run", "Unavailable", "find_analysis", "list_analyses", "made_before", "make"]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIMIT = 4.0  # standard errors beyond which an explanation is due
@@ -113,6 +115,7 @@ class Analysis:
     title: str
     caption: str
     group: str = ""  # figures of one group share work and are made one after the other in one process
+    paper: str = ""  # the figure or table of the paper that this one is
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ class Made:
     caption: str = ""
     message: str = ""
     agreements: tuple[Agreement, ...] = ()
+    paper: str = ""
+    quick: bool = False
 
 
 def folders() -> Iterator[Path]:
@@ -147,7 +152,7 @@ def list_analyses() -> list[Analysis]:
 
 
 def _describe(path: Path) -> tuple[float, Analysis]:
-    order, group = 1e9, ""
+    order, group, paper = 1e9, "", ""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
@@ -158,8 +163,10 @@ def _describe(path: Path) -> tuple[float, Analysis]:
                 order = float(ast.literal_eval(node.value))
             if node.targets[0].id == "GROUP":
                 group = str(ast.literal_eval(node.value))
+            if node.targets[0].id == "PAPER":
+                paper = str(ast.literal_eval(node.value))
     title, _, rest = (ast.get_docstring(tree) or path.stem).partition("\n")
-    return order, Analysis(path.stem, path, title.strip().rstrip("."), " ".join(rest.split()), group)
+    return order, Analysis(path.stem, path, title.strip().rstrip("."), " ".join(rest.split()), group, paper)
 
 
 def find_analysis(name: str) -> Analysis:
@@ -223,14 +230,19 @@ def make(
     try:
         return _make(analysis, out, quick, data, fresh, progress, started)
     except (Unavailable, MissingExtraError) as error:
-        return Made(analysis.name, analysis.title, "unavailable", message=str(error))
+        return Made(analysis.name, analysis.title, "unavailable", message=str(error), paper=analysis.paper)
     except EqsolveError as error:
-        return Made(analysis.name, analysis.title, "failed", time.perf_counter() - started, message=str(error))
+        return _failed(analysis, started, str(error))
     except Exception as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(analysis.path)]
         where = f"{analysis.path.name}:{frames[-1].lineno}: " if frames else ""
         message = f"{where}{type(error).__name__}: {error}"
-        return Made(analysis.name, analysis.title, "failed", time.perf_counter() - started, message=message)
+        return _failed(analysis, started, message)
+
+
+def _failed(analysis: Analysis, started: float, message: str) -> Made:
+    seconds = time.perf_counter() - started
+    return Made(analysis.name, analysis.title, "failed", seconds, message=message, paper=analysis.paper)
 
 
 def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float) -> Made:
@@ -255,13 +267,42 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
         table.attrs = {**{name: _attribute(value) for name, value in table.attrs.items()}, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
             table.to_netcdf(temporary, engine="h5netcdf")
-    about = json.loads(table.attrs["figure"])
-    agreements = tuple(Agreement(**item) for item in about["agreements"])
     _draw(module, table, out / analysis.name, save_figure)
+    made = _made(analysis, json.loads(table.attrs["figure"]), cached)
+    for suffix, text in ((".txt", f"{made.caption}\n"), (".tex", latex_caption(made.caption, analysis.name))):
+        with atomic_path(out / f"{analysis.name}{suffix}") as temporary:
+            Path(temporary).write_text(text, encoding="utf-8")
+    return made
+
+
+def _made(analysis: Analysis, about: dict[str, Any], cached: bool) -> Made:
+    agreements = tuple(Agreement(**item) for item in about["agreements"])
     caption = _caption(analysis, about, agreements)
-    with atomic_path(out / f"{analysis.name}.txt") as temporary:
-        Path(temporary).write_text(caption + "\n", encoding="utf-8")
-    return Made(analysis.name, analysis.title, "made", about["seconds"], cached, caption, "", agreements)
+    return Made(
+        analysis.name, analysis.title, "made", about["seconds"], cached, caption, "", agreements, analysis.paper,
+        bool(about["quick"]),
+    )  # fmt: skip
+
+
+def made_before(out: Path) -> list[Made]:
+    """Return the figures whose pictures and numbers lie in a folder, in the order of the analyses."""
+    found = []
+    for analysis in list_analyses():
+        if (out / f"{analysis.name}.png").is_file() and (about := _record(out / f"{analysis.name}.nc")) is not None:
+            found.append(_made(analysis, about, True))
+    return found
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """Return what a figure's file says about itself."""
+    import xarray as xr
+
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as stored:
+            record: dict[str, Any] = json.loads(stored.attrs["figure"])
+            return record
+    except Exception:  # no file, a damaged one, or one of something else
+        return None
 
 
 def _draw(module: ModuleType, table: Any, path: Path, save_figure: Any) -> None:
@@ -283,12 +324,10 @@ def _cached(path: Path, key: str) -> xr.Dataset | None:
     """Return the dataset of an earlier run if everything it depends on is the same."""
     import xarray as xr
 
-    if not path.is_file():
+    if (_record(path) or {}).get("key") != key:
         return None
     try:
         with xr.open_dataset(path, engine="h5netcdf") as stored:
-            if json.loads(stored.attrs.get("figure", "{}")).get("key") != key:
-                return None
             return stored.load()
     except Exception:  # a damaged file is computed again
         return None
@@ -296,7 +335,8 @@ def _cached(path: Path, key: str) -> xr.Dataset | None:
 
 def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreement, ...]) -> str:
     """Return title, text, notes, agreement, commit and time in one paragraph."""
-    parts = [f"{analysis.title}.", analysis.caption, *about["notes"]]
+    paper = f"({analysis.paper} of the paper.)" if analysis.paper else ""
+    parts = [f"{analysis.title}.", paper, analysis.caption, *about["notes"]]
     for item in agreements:
         bare = f" ({item.plain:.1f} before the measured bias of finite size)" if item.plain > item.z + 0.05 else ""
         why = f" {item.note}" if item.note else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from eqsolve.figures.make import Made
+from eqsolve.figures.make import Made, list_analyses, made_before
 from eqsolve.files.atomic import atomic_path
 
 __all__ = ["write_page"]
@@ -19,15 +19,22 @@ figcaption { color: #333; font-size: 0.9rem; margin-top: 0.6rem; }
 table { border-collapse: collapse; font-size: 0.85rem; width: 100%; }
 td, th { padding: 0.25rem 0.6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+.from { color: #666; font-weight: 400; font-size: 0.8em; }
 .miss { color: #b00020; font-weight: 600; } .why { color: #8a5a00; } nav { columns: 2; font-size: 0.9rem; }
 """
 
 
-def write_page(made: Sequence[Made], out: Path, *, quick: bool) -> Path:
-    """Write ``index.html`` with the pictures inside it."""
+def write_page(made: Sequence[Made], out: Path) -> Path:
+    """Write ``index.html`` with the pictures inside it: what was made, and every other figure of the folder."""
+    now = {item.name: item for item in made}
+    before = [item for item in made_before(out) if item.name not in now]
+    order = {item.name: place for place, item in enumerate(list_analyses())}
+    made = sorted([*made, *before], key=lambda item: order.get(item.name, len(order)))
     figures = "\n".join(_figure(item, out) for item in made)
-    contents = "".join(f'<li><a href="#{item.name}">{escape(item.title)}</a></li>' for item in made)
-    mode = "Quick settings: few draws, small sizes, loose tolerances." if quick else "Full settings."
+    contents = "".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in made)
+    quick = [item.quick for item in made if item.status == "made"]
+    mode = "Some figures have quick settings, as their captions say." if any(quick) else "Full settings."
+    mode = "Quick settings: few draws, small sizes, loose tolerances." if quick and all(quick) else mode
     text = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Figures</title><style>{_STYLE}</style></head><body>
 <h1>Figures</h1>
@@ -46,15 +53,20 @@ figure are in the netCDF file of the same name.</p>
 
 
 def _figure(item: Made, out: Path) -> str:
-    head = f'<figure id="{item.name}"><h2>{escape(item.title)}</h2>'
+    head = f'<figure id="{item.name}"><h2>{escape(item.title)}{_origin(item)}</h2>'
     if item.status != "made":
         return f'{head}<p class="why">Not made ({item.status}): {escape(item.message)}</p></figure>'
     picture = base64.b64encode((out / f"{item.name}.png").read_bytes()).decode()
-    files = " · ".join(f'<a href="{item.name}{suffix}">{suffix[1:]}</a>' for suffix in (".pdf", ".png", ".nc"))
+    files = " · ".join(f'<a href="{item.name}{suffix}">{suffix[1:]}</a>' for suffix in (".pdf", ".png", ".nc", ".tex"))
     return (
         f'{head}<img src="data:image/png;base64,{picture}" alt="{escape(item.title)}">'
         f"<figcaption>{escape(item.caption)} ({files})</figcaption></figure>"
     )
+
+
+def _origin(item: Made) -> str:
+    """Return which figure or table of the paper this is, in small letters."""
+    return f' <small class="from">{escape(item.paper)} of the paper</small>' if item.paper else ""
 
 
 def _table(made: Sequence[Made]) -> str:

@@ -179,6 +179,10 @@ class Checkpoint:
         self._keep(index, [label, "done", result], codec, time.perf_counter() - began)
         return result
 
+    def holds(self, ahead: int) -> bool:
+        """Return whether the result of a step is there already: the next one, or ``ahead`` of it."""
+        return self.steps + ahead in self._there
+
     def _replay(self, index: int, label: str, codec: Codec) -> Any:
         place, length = self._there[index]
         self._stream.seek(place)

@@ -23,7 +23,7 @@ from eqsolve.language.printing import decimal_text
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random
 
-__all__ = ["Binding", "bind", "bind_some", "read_value", "refuse_several"]
+__all__ = ["Binding", "bind", "bind_some", "read_value", "refuse_several", "spoken_name"]
 
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
@@ -159,15 +159,15 @@ def refuse_several(model: Model, name: str, given: Any) -> None:
     if not several:
         return
     grid_text = f"{name}={grid.replace(' ', '')}"
-    command = f"`eqsolve sweep {_spoken(model)} --grid {shlex.quote(grid_text)} --out sweep.nc`"
+    command = f"`eqsolve sweep {spoken_name(model)} --grid {shlex.quote(grid_text)} --out sweep.nc`"
     raise ParameterError(
         f"`{name}` of model `{model.name}` takes one value, got {_clip(values)}; a sweep solves for several: "
-        f"eqsolve.sweep({'model' if model.file is None else repr(_spoken(model))}, {{{name!r}: {_clip(values)}}})"
+        f"eqsolve.sweep({'model' if model.file is None else repr(spoken_name(model))}, {{{name!r}: {_clip(values)}}})"
         + (f", on the command line {_clip(command, 200)}" if model.file is not None else "")
     )
 
 
-def _spoken(model: Model) -> str:
+def spoken_name(model: Model) -> str:
     """Return what names a model on the command line: its name, or its file where it is not found by name."""
     from eqsolve.errors import EqsolveError
     from eqsolve.language.loading import find

@@ -12,6 +12,7 @@ from sympy.core.function import Derivative
 from eqsolve.errors import ModelError
 from eqsolve.language.source import Location, Order, user_location, written_order
 from eqsolve.language.symbols import Head, Named, Time, Value
+from eqsolve.verbs import later
 
 __all__ = ["Eq", "Equation"]
 
@@ -43,6 +44,9 @@ class Equation:
 
     def __repr__(self) -> str:
         return f"Eq({self.lhs}, {self.rhs})"
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {later('equation_latex')(self).replace(' &= ', ' = ')}$"
 
     @property
     def target(self) -> Value | None:

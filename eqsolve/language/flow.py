@@ -15,6 +15,8 @@ from eqsolve.language.symbols import Field, Gradient, Parameter, State, as_expre
 from eqsolve.verbs import later
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from eqsolve.language.system import System
     from eqsolve.microscopic.simulation import Simulation
 
@@ -116,14 +118,73 @@ class Flow(Model):
         """Return the flow with inertia θ'' = −friction θ' + p(g, θ), as a flow of twice as many states."""
         return later("momentum")(self, friction)
 
-    def simulate(self, d: int | None = None, delta: Any = None, seed: int = 0, **options: Any) -> Simulation:
-        """Run the flow at finite size; see ``eqsolve.microscopic.simulate``.
+    def simulate(
+        self,
+        d: int | None = None,
+        delta: Any = None,
+        seed: int | None = None,
+        *,
+        t_max: float | None = None,
+        at: float | Iterable[float] | None = None,
+        seeds: int = 1,
+        data: Any = "gaussian",
+        constants: str = "sampled",
+        step: float | None = None,
+        rtol: float = 1e-6,
+        keep: bool = False,
+        device: str = "cpu",
+        workers: int | None = None,
+        executor: Executor | None = None,
+        progress: Any = None,
+        params: Mapping[str, Any] | None = None,
+        **parameters: Any,
+    ) -> Simulation:
+        """Run the flow at finite size.
 
-        ``delta`` is the ratio n/d, whatever the flow calls it.
+        Parameters
+        ----------
+        d
+            Number of coordinates; that of the matrix when ``data`` is one. The number of samples is n = δ d.
+        delta
+            The ratio δ = n/d, whatever the flow calls it.
+        seed, seeds
+            Seed of everything random, and how many independent draws to run. Without a seed every setting of the parameters
+            has draws of its own, the same in every session; with one, all settings share its draws.
+        t_max, at
+            Last time, and the times to report; 25 times up to ``t_max`` unless given.
+        data
+            ``"gaussian"``, ``"binary"`` (±1/√d), ``"student_t"`` (5 degrees of freedom), a law of the entries
+            (standardised), an n × d array, or a file that holds one.
+        constants
+            ``"sampled"``: random constants and starts are drawn; ``"exact"``: placed so that their empirical law is the
+            declared one; ``"balanced"``: also the first fields and gradients (Gaussian features only), which leaves much less
+            scatter between draws.
+        step
+            Gradient descent with this step instead of the flow; times go to the nearest step.
+        rtol
+            Tolerance of the adaptive integrator per step.
+        keep
+            Keep the coordinates at every reported time, for ``runs.coordinates(name, t)``.
+        device
+            ``"gpu"``: on the graphics card; ``"auto"``: where the work is worth it.
+        workers, executor
+            Draws run at once (one per core by default), or the ``concurrent.futures`` executor to run them on.
+        progress
+            As in ``solve``: a function of (done, total, text), False for silence, a bar by default.
+        params, **parameters
+            Values of parameters and laws of random constants, by name.
+
+        Returns
+        -------
+        Simulation
+            Observables over draws and times, as xarray, table or picture.
         """
         if delta is not None:
-            options[self.ratio.name] = delta
-        return later("simulate")(self, d=d, seed=seed, **options)
+            parameters[self.ratio.name] = delta
+        return later("simulate")(
+            self, d=d, seed=seed, t_max=t_max, at=at, seeds=seeds, data=data, constants=constants, step=step, rtol=rtol,
+            keep=keep, device=device, workers=workers, executor=executor, progress=progress, params=params, **parameters,
+        )  # fmt: skip
 
     def _normalise(self, field: str, value: Any) -> Any:
         where = user_location()

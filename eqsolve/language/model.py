@@ -123,6 +123,8 @@ class Model(Mapping[str, Equation]):
     doc: str | None
     file: str | None
     location: Location | None
+    observable_latex: Table = Table()  # (this and the next are no content: how a number is written does not change it)
+    clock: Expr | None = None  # the time that runs, in terms of the one before it was rescaled or shifted
 
     def _declare(self, name: Any, eqs: Any, **given: Any) -> None:
         """Fill a new model: every part is brought to its stored form, then the names are collected."""
@@ -136,6 +138,7 @@ class Model(Mapping[str, Equation]):
         if not isinstance(eqs, Iterable):
             raise ModelError(f"{self.location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
         put(self, "equations", self._checked(tuple(eqs)))
+        put(self, "observable_latex", Table(_latex_of(given.get("observables"), self.location)))
         for field, value in given.items():
             _shaped(field, value, self.location)
             part = self._normalise(field, value)
@@ -265,7 +268,8 @@ class Model(Mapping[str, Equation]):
         """Return a variant: equations replaced by left-hand side (new ones added), tables updated entry by entry.
 
         Symbols declared again are bound by name to this model's. ``None`` as a table entry removes it. Closed forms
-        are those of the equations as they were, and so is the flow: a variant keeps only what is given with it.
+        are those of the equations as they were, and so is the flow: a variant keeps only what is given with it. Observables
+        stay as they are written: give one anew whose expression held for the old equations only.
         """
         location = user_location()
         unknown = sorted(set(changes) - set(self.content) - {"doc"})
@@ -297,7 +301,8 @@ class Model(Mapping[str, Equation]):
         content["name"] = name or self.name
         if not content["name"].isidentifier():
             raise ModelError(f"{location}: a model's name must be a Python identifier, got {name!r}")
-        return self._with(**content, location=location)
+        latex = {**self.observable_latex, **_latex_of(changes.get("observables"), location)}
+        return self._with(**content, location=location, observable_latex=Table(latex))
 
     def _normalise(self, field: str, value: Any) -> Any:
         """Return one part of a model in its stored form; kinds of model add the parts of their own."""
@@ -349,6 +354,7 @@ class Model(Mapping[str, Equation]):
 
         content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}
         content["defaults"] = Table((k, v) for k, v in self.defaults.items() if k not in mapping)
+        content["clock"] = None if self.clock is None else self.clock.subs(mapping)
         content["conditions"] = tuple(item for item in content["conditions"] if item != True)  # noqa: E712
         if any(item == False for item in content["conditions"]):  # noqa: E712  (sympy's truth values)
             broken = next(item for item in self.conditions if item.subs(mapping) == False)  # noqa: E712
@@ -365,10 +371,10 @@ class Model(Mapping[str, Equation]):
 
 
 _TABLES = {
-    "laws": "processes to laws, {z: GP(...)}",
+    "laws": "processes to laws, {z: GP(...)} or {xi: White(...)}",
     "init": "functions to their values at the start, {w: 0}",
     "defaults": "parameters to values, {alpha: 0.3}",
-    "observables": "names to expressions, {'loss': C(t, t)}",
+    "observables": "names to expressions, {'loss': C(t, t)}, or with LaTeX of one's own, {'loss': (C(t, t), r'\\ell')}",
     "variables": "names to expressions, {'w': w}",
     "constraints": "functions to equations, {mu: Eq(C(t, t), 1)}",
     "substitute": "unknowns to expressions, {w: sinh(theta(t))}",
@@ -406,12 +412,28 @@ def _kind(item: Named | Head) -> str:
     return item.kind_name
 
 
+def _latex_of(observables: Any, location: Location | None) -> dict[str, str]:
+    """Return the LaTeX names given beside the expressions of observables."""
+    made = {}
+    for key, value in observables.items() if isinstance(observables, Mapping) else ():
+        if isinstance(value, tuple) and len(value) == 2:
+            if not isinstance(value[1], str) or not value[1].strip():
+                raise ModelError(
+                    f"{location}: observable `{key}`: beside the expression stands its LaTeX, a text such as "
+                    f"r'E_\\mathrm{{test}}'; got {value[1]!r}"
+                )
+            made[str(key)] = value[1].strip().strip("$")
+    return made
+
+
 def expressions(values: Mapping[Any, Any] | None, location: Location | None, what: str) -> Table:
     """Return a table name → expression, with a clear error for what is not an expression."""
     table: dict[str, Expr] = {}
     for key, value in (values or {}).items():
         if not isinstance(key, str) or not key.isidentifier():
             raise ModelError(f"{location}: {what} are named by identifiers, got {key!r}")
+        if what == "observables" and isinstance(value, tuple) and len(value) == 2:  # with LaTeX of its own
+            value = value[0]
         try:
             item = None if value is None else sympify(value, strict=True)
         except (SympifyError, TypeError):

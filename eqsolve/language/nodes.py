@@ -1,4 +1,4 @@
-"""The nodes a sympy expression does not have: expectations, responses, integrals over time, inverse functions, GPs."""
+"""The nodes a sympy expression does not have: expectations, responses, integrals over time, inverse functions, noises."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from typing import Any
 
 from sympy import Basic, Expr, ImmutableMatrix, Symbol, Tuple, oo
 from sympy.core.containers import Tuple as TupleType
+from sympy.core.symbol import Str
 from sympy.logic.boolalg import Boolean
 
 from eqsolve.errors import ModelError
 from eqsolve.language.source import here
 from eqsolve.language.symbols import Process, Time, Value, as_expression
 
-__all__ = ["GP", "E", "Int", "Inverse", "Resp"]
+__all__ = ["GP", "E", "Int", "Inverse", "Resp", "White"]
+
+
+SENSES = ("ito", "stratonovich")
 
 
 class Node(Expr):
@@ -186,6 +190,57 @@ class GP(Basic):
 
     def _latex(self, printer: Any) -> str:
         return rf"\mathcal{{GP}}\left({printer._print(self.mean)}, {printer._print(self.covariance)}\right)"
+
+
+class White(Basic):
+    """Law of white noise: ``White(2*T)`` is ⟨ξ(t) ξ(t')⟩ = 2T δ(t − t').
+
+    Parameters
+    ----------
+    strength
+        What multiplies the Dirac function: an expression in parameters, or a function of the running time.
+    sense
+        ``"ito"`` or ``"stratonovich"``, for a coefficient of the noise that depends on a process.
+    """
+
+    def __new__(cls, strength: Any, sense: Any = None) -> White:
+        value = as_expression(strength, "White")
+        if value.is_number and not (value.is_real and value.is_finite and value >= 0):
+            raise ModelError(f"{here()}White takes the strength of the noise, a number not below zero; got `{value}`")
+        if sense is not None and str(sense) not in SENSES:
+            raise ModelError(f"{here()}White: sense= takes {' or '.join(map(repr, SENSES))}, got {sense!r}")
+        obj: White = Basic.__new__(cls, value, *(() if sense is None else (Str(str(sense)),)))
+        return obj
+
+    @property
+    def strength(self) -> Expr:
+        return self.args[0]
+
+    @property
+    def sense(self) -> str | None:
+        return str(self.args[1]) if len(self.args) > 1 else None
+
+    def _sympystr(self, printer: Any) -> str:
+        sense = "" if self.sense is None else f", {self.sense}"
+        return f"White({printer._print(self.strength)}{sense})"
+
+    def _latex(self, printer: Any) -> str:
+        sense = "" if self.sense is None else rf",\ \text{{{self.sense}}}"
+        return rf"\mathrm{{White}}\left({printer._print(self.strength)}{sense}\right)"
+
+
+class FollowedGP(GP):
+    """Law of Gaussian processes and of others that follow them: the first ``leading`` have the covariance C, and the rest is
+    Aᵀ C⁻¹ of them, A being their covariance with the first."""
+
+    def __new__(cls, covariance: Any, mean: Any = 0, leading: Any = 1) -> FollowedGP:
+        law = GP(covariance, mean)
+        obj: FollowedGP = Basic.__new__(cls, *law.args, as_expression(leading, "leading="))
+        return obj
+
+    @property
+    def leading(self) -> int:
+        return int(self.args[2])
 
 
 class Inverse:

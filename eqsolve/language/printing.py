@@ -17,7 +17,7 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.language.source import Order
-from eqsolve.language.symbols import Head, Named, Plain, default_latex
+from eqsolve.language.symbols import Head, Named, Plain, Time, default_latex
 from eqsolve.language.system import System
 
 __all__ = ["Shown", "TextPrinter", "decimal_text", "equation_latex", "equation_text", "expression_latex", "expression_text"]
@@ -189,10 +189,14 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
         begin = [
             (key(model.start) if not isinstance(key, Expr) else key, "~" if not isinstance(value, Expr) else "=", value)
             for key, value in model.init.items()
+            if isinstance(key, Expr) or not value.has(Time)
         ]
+        past = [(key, value) for key, value in model.init.items() if not isinstance(key, Expr) and value.has(Time)]
         for head, constraint in model.constraints.items():
             sections.append((f"{head.name} is such that", [(constraint.lhs, "=", constraint.rhs)]))
         sections.append(("start", begin))
+        lines: list[Line] = [(key(min(value.atoms(Time), key=str)), "=", value) for key, value in past]
+        sections.append(("past, up to the start", lines))
         sections.append(("exact change of variables", [(key, "=", value) for key, value in model.substitute.items()]))
         sections.append(("closed form", list(_closed(model))))
     elif isinstance(model, FixedPoint):

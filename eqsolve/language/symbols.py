@@ -302,7 +302,7 @@ class Value(Expr):
         return super().diff(*symbols, **assumptions)
 
     def _eval_derivative(self, variable: Expr) -> Expr:
-        if variable in self.moments:
+        if any(variable in moment.free_symbols for moment in self.moments):
             return Derivative(self, variable, evaluate=False)
         return sympify(0)
 

@@ -11,7 +11,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table
-from eqsolve.language.nodes import GP
+from eqsolve.language.nodes import GP, White
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
 from eqsolve.verbs import later
@@ -29,7 +29,8 @@ class System(Model):
     eqs
         Equations; the left-hand side names the unknown each defines.
     laws
-        Law of each driving process, ``{z: GP(delta*C_f(t, tp))}``; for processes driven together, a tuple of them.
+        Law of each driving process, ``{z: GP(delta*C_f(t, tp))}`` or ``{xi: White(2*T)}``; for processes with a joint GP, a
+        tuple of them.
     init
         Values at the start (``w: 0``, ``x: Normal(0, 1)``, ``C(0, 0): rho2``) or on the diagonal (``R(t, t): 1``).
     defaults
@@ -111,12 +112,17 @@ class System(Model):
 
     @property
     def noises(self) -> tuple[Process, ...]:
-        """Processes driven by a Gaussian-process law, in the order declared."""
+        """Driving processes, those with a law, in the order declared."""
         flat: list[Process] = []
         for key in self.laws:
             if not isinstance(key, Random):
                 flat.extend(key if isinstance(key, Tuple) else [key])
         return tuple(flat)
+
+    @property
+    def whites(self) -> tuple[Process, ...]:
+        """Driving processes that are white noise, in the order declared."""
+        return tuple(key for key, law in self.laws.items() if isinstance(law, White))
 
     @property
     def unknowns(self) -> tuple[Head, ...]:
@@ -169,12 +175,14 @@ def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
                 if not (law is None or isinstance(law, Law)):
                     raise ModelError(f"{where}: the law of `{member}` must be a law such as Normal(0, 1), got {law!r}")
             elif not isinstance(member, Process):
-                raise ModelError(f"{where}: laws= maps processes to GP(...), got the key `{member}`")
-            elif not (law is None or isinstance(law, GP)):
+                raise ModelError(f"{where}: laws= maps processes to GP(...) or White(...), got the key `{member}`")
+            elif not (law is None or isinstance(law, GP | White)):
                 raise ModelError(
-                    f"{where}: the law of the process `{member}` must be GP(covariance), got `{law}`; "
+                    f"{where}: the law of the process `{member}` must be GP(covariance) or White(strength), got `{law}`; "
                     "a random constant is declared by random()"
                 )
+            elif isinstance(law, White) and len(members) > 1:
+                raise ModelError(f"{where}: White(...) is the law of one process; give `{member}` its own, independent one")
             if member in taken:
                 raise ModelError(f"{where}: `{member}` is given two laws; keep one of them")
             taken[member] = name

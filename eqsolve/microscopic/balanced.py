@@ -25,8 +25,10 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError
-from eqsolve.microscopic.lowered import Sample, _full
+from eqsolve.microscopic.data import draw_rows
+from eqsolve.microscopic.lowered import Sample
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend
 
 __all__ = ["Placement", "balance", "balance_regression"]
 
@@ -88,11 +90,12 @@ class Placement:
 class _Matrix:
     """A Gaussian matrix X, n × d with variance 1/d, as far as it is known.
 
-    ``ahead`` are orthonormal directions of the coordinates with X on them, ``back`` of the samples with Xᵀ on them.
+    ``ahead`` are orthonormal directions of the coordinates with X on them, ``back`` of the samples with Xᵀ on them. What is
+    n × d lives on the backend.
     """
 
-    def __init__(self, on_samples: Placement, on_coordinates: Placement) -> None:
-        self.sides = (on_samples, on_coordinates)
+    def __init__(self, on_samples: Placement, on_coordinates: Placement, backend: Backend = CPU) -> None:
+        self.sides, self.backend = (on_samples, on_coordinates), backend
         n, d = on_samples.size, on_coordinates.size
         self.scale = d**-0.5
         self.most = min(_MOST, n // _SHARE, d // _SHARE)
@@ -115,17 +118,20 @@ class _Matrix:
             self.back = np.column_stack([self.back, direction])
             self.transposed = np.column_stack([self.transposed, self.ahead @ (direction @ self.images) + fresh])
 
-    def known(self) -> Array:
+    def known(self) -> Any:
         """Return X where it is known, 0 elsewhere."""
+        put = self.backend.put
         rest = self.images - self.back @ (self.back.T @ self.images)
-        return np.asarray(self.back @ self.transposed.T + rest @ self.ahead.T)
+        return put(self.back) @ put(self.transposed.T) + put(rest) @ put(self.ahead.T)
 
-    def complete(self, rng: np.random.Generator) -> Array:
+    def complete(self, rng: np.random.Generator, threads: int = 1) -> Any:
         """Return a draw of X."""
-        drawn = rng.standard_normal((len(self.back), len(self.ahead)))
+        d = len(self.ahead)
+        back, ahead = self.backend.put(self.back), self.backend.put(self.ahead)
+        drawn = draw_rows(lambda stream, n: stream.standard_normal((n, d)), rng, len(self.back), d, self.backend, threads)
         drawn *= self.scale
-        drawn -= self.back @ (self.back.T @ drawn)
-        drawn -= (drawn @ self.ahead) @ self.ahead.T
+        drawn -= back @ (back.T @ drawn)
+        drawn -= (drawn @ ahead) @ ahead.T
         drawn += self.known()
         return drawn
 
@@ -142,12 +148,14 @@ def _outside(vector: Array, known: Array, most: int) -> Array | None:
 
 
 def balance(
-    make: Callable[[Array], Sample],
+    make: Callable[[Any], Sample],
     on_samples: Placement,
     on_coordinates: Placement,
     visits: Array,
     run: Callable[[Sample, Array], Iterator[Array]],
     rng: np.random.Generator,
+    backend: Backend = CPU,
+    threads: int = 1,
 ) -> Sample:
     """Return a draw with balanced features.
 
@@ -161,11 +169,11 @@ def balance(
         Returns the states of a draw at given times, one after another.
     """
     n, d = on_samples.size, on_coordinates.size
-    matrix = _Matrix(on_samples, on_coordinates)
+    matrix = _Matrix(on_samples, on_coordinates, backend)
     if matrix.most > 0:
-        sample = make(np.zeros((n, d)))
-        on_coordinates.placed += [*sample.coordinate_constants, *sample.start]
-        on_samples.placed += sample.sample_constants
+        sample = make(backend.arrays.zeros((n, d)))
+        on_coordinates.placed += [*map(backend.get, sample.coordinate_constants), *sample.start]
+        on_samples.placed += map(backend.get, sample.sample_constants)
         _visit(matrix, sample, 0.0, sample.start)
         sample = make(matrix.known())  # the fields of weights at rest are kept in it
         try:
@@ -174,7 +182,7 @@ def balance(
                 sample.features[:] = matrix.known()
         except SolverError:
             pass  # with features known in part the flow went where it cannot be followed: the rest stays random
-    return make(matrix.complete(rng))
+    return make(matrix.complete(rng, threads))
 
 
 def balance_regression(
@@ -194,17 +202,16 @@ def balance_regression(
         weight = matrix.known().T @ loss
         matrix.learn(weight)
         loss = matrix.known() @ weight
-    return matrix.complete(rng)
+    return np.asarray(matrix.complete(rng))
 
 
 def _visit(matrix: _Matrix, sample: Sample, time: float, state: Array) -> None:
     """Learn the features on the weights of a state, and their transpose on its loss gradients."""
     if not np.isfinite(state).all():
         return
-    weights = [_full(weight, sample.d) for weight in sample._weights(time, state)]
+    get, weights = sample.backend.get, sample.weights(time, sample.state(state))
     for weight in weights:
-        matrix.learn(weight)
+        matrix.learn(get(weight))
     known = matrix.known()
-    fields = [known @ weight for weight in weights]
-    for loss in sample.lowered.losses(time, *fields, *sample.sample_constants):
-        matrix.learn_back(_full(loss, sample.n))
+    for loss in sample.losses(time, [known @ weight for weight in weights]):
+        matrix.learn_back(get(loss))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +15,13 @@ import numpy as np
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.laws import Law, Normal, Rademacher, StudentT
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend
 
-__all__ = ["Features", "read_data"]
+__all__ = ["Features", "draw_rows", "read_data"]
 
 logger = logging.getLogger("eqsolve")
 
+_BLOCK = 1 << 20  # entries that come from one stream of random numbers; so few megabytes are reused, not asked for anew
 _NAMED = {"gaussian": Normal(0, 1), "binary": Rademacher(1), "student_t": StudentT(5)}
 
 
@@ -43,10 +48,13 @@ class Features:
         """Return (n, d) of a fixed matrix."""
         return None if self.matrix is None else (self.matrix.shape[0], self.matrix.shape[1])
 
-    def draw(self, rng: np.random.Generator, n: int, d: int) -> Array:
-        """Return an n × d matrix."""
+    def draw(self, rng: np.random.Generator, n: int, d: int, backend: Backend = CPU, threads: int = 1) -> Any:
+        """Return an n × d matrix on a backend; the numbers are the same for any backend and any number of threads."""
         if self.matrix is not None:
-            return self.matrix
+            return backend.put(self.matrix)
+        return draw_rows(functools.partial(self._rows, d=d), rng, n, d, backend, threads)
+
+    def _rows(self, rng: np.random.Generator, n: int, d: int) -> Array:
         assert self.law is not None
         if isinstance(self.law, Normal):
             entries = rng.standard_normal((n, d))
@@ -63,6 +71,27 @@ class Features:
         entries -= mean
         entries *= (variance * d) ** -0.5
         return entries
+
+
+def draw_rows(
+    draw: Callable[[np.random.Generator, int], Array], rng: np.random.Generator, n: int, d: int, backend: Backend, threads: int
+) -> Any:
+    """Return an n × d matrix, made of blocks of rows that each come from a stream of their own and go to the backend at once.
+
+    The streams depend on n and d alone: the matrix is the same for any number of threads. The first is ``rng`` itself.
+    """
+    rows = max(1, _BLOCK // d)
+    parts = [slice(low, min(low + rows, n)) for low in range(0, n, rows)]
+    if len(parts) == 1:
+        return backend.put(draw(rng, n))
+    made = backend.arrays.empty((n, d))
+
+    def fill(part: slice, stream: np.random.Generator) -> None:
+        made[part] = backend.put(draw(stream, part.stop - part.start))
+
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        list(pool.map(fill, parts, [rng, *rng.spawn(len(parts) - 1)]))
+    return made
 
 
 def read_data(given: Any) -> Features:

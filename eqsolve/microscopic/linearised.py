@@ -8,8 +8,9 @@ import numpy as np
 
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import UsageError
-from eqsolve.microscopic.lowered import LoweredFlow, Sample, _full
+from eqsolve.microscopic.lowered import LoweredFlow, Sample
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import Backend
 
 __all__ = ["Linearised", "fastest", "slowest"]
 
@@ -40,28 +41,28 @@ class Linearised:
     def __init__(self, sample: Sample, time: float, flat: Array) -> None:
         lowered, self.sample = sample.lowered, sample
         slopes = Slopes(lowered)
-        state = flat.reshape(-1, sample.d)
+        state, backend = sample.state(flat), sample.backend
         fields = sample.fields(time, state)
         gradients = sample.gradients(time, fields)
         plain = (time, *state, *sample.coordinate_constants)
         full = (time, *state, *gradients, *sample.coordinate_constants)
         moving, active, count = len(lowered.moving), len(lowered.active), len(lowered.states)
-        self.by_weight = _table(slopes.weights(*plain), sample.d, moving, count)
-        self.by_field = _table(slopes.losses(time, *fields, *sample.sample_constants), sample.n, active, moving)
-        self.by_gradient = _table(slopes.by_gradient(*full), sample.d, count, active)
-        self.by_state = _table(slopes.by_state(*full), sample.d, count, count)
+        self.by_weight = _table(backend, slopes.weights(*plain), sample.d, moving, count)
+        self.by_field = _table(backend, slopes.losses(time, *fields, *sample.sample_constants), sample.n, active, moving)
+        self.by_gradient = _table(backend, slopes.by_gradient(*full), sample.d, count, active)
+        self.by_state = _table(backend, slopes.by_state(*full), sample.d, count, count)
         self.size = flat.size
 
     def apply(self, change: Array) -> Array:
         """Return the Jacobian times a change of the state."""
         features = self.sample.features
-        state = change.reshape(-1, self.sample.d)
+        state = self.sample.state(change)
         weights = np.einsum("ijx,jx->ix", self.by_weight, state)
         fields = weights @ features.T
         losses = np.einsum("ijx,jx->ix", self.by_field, fields)
         gradients = self.sample.scale * (losses @ features)
         made = np.einsum("ijx,jx->ix", self.by_gradient, gradients) + np.einsum("ijx,jx->ix", self.by_state, state)
-        return np.asarray(made.ravel())
+        return self.sample.backend.get(made.ravel())
 
     def dense(self) -> Array:
         """Return the whole Jacobian."""
@@ -71,7 +72,7 @@ class Linearised:
             )
         d, features = self.sample.d, self.sample.features
         count, active, moving = len(self.by_state), self.by_gradient.shape[1], len(self.by_weight)
-        made = np.zeros((count, d, count, d))
+        made = self.sample.backend.arrays.zeros((count, d, count, d))
         for a in range(active):
             for i in range(moving):
                 core = self.sample.scale * (features.T * self.by_field[a, i]) @ features
@@ -82,11 +83,11 @@ class Linearised:
         for row in range(count):
             for column in range(count):
                 made[row, diagonal, column, diagonal] += self.by_state[row, column]
-        return made.reshape(count * d, count * d)
+        return self.sample.backend.get(made.reshape(count * d, count * d))
 
 
-def _table(values: list[Any], size: int, rows: int, columns: int) -> Array:
-    return np.array([_full(value, size) for value in values]).reshape(rows, columns, size)
+def _table(backend: Backend, values: list[Any], size: int, rows: int, columns: int) -> Any:
+    return backend.stack(values, (size,)).reshape(rows, columns, size)
 
 
 def fastest(sample: Sample, time: float, flat: Array) -> float:

@@ -17,6 +17,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Gradient, Random, State, Time
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend
 
 __all__ = ["LoweredFlow", "lower_flow", "sides"]
 
@@ -148,52 +149,60 @@ def _refuse_complex(expressions: Sequence[Expr], flow: Flow) -> None:
 
 
 class Sample:
-    """One draw of a flow: features, constants and start, and the functions of the state on them."""
+    """One draw of a flow: features, constants and start, and the functions of the state on them.
 
-    def __init__(self, lowered: LoweredFlow, features: Array, constants: dict[Random, Array], start: Array) -> None:
-        self.lowered = lowered
-        self.features = features
+    Features, constants, fields and gradients live on the backend; states come and go in the machine's memory, which costs
+    little beside the two products with the features.
+    """
+
+    def __init__(
+        self, lowered: LoweredFlow, features: Any, constants: dict[Random, Array], start: Array, backend: Backend = CPU
+    ) -> None:
+        self.lowered, self.backend = lowered, backend
+        self.features = backend.put(features)
         self.n, self.d = features.shape
         self.start = start
         self.scale = 1.0 / lowered.ratio
-        self.coordinate_constants = [constants[item] for item in lowered.coordinate_randoms]
-        self.sample_constants = [constants[item] for item in lowered.sample_randoms]
-        weights = self._weights(0.0, start)
-        self.still: list[Array | None] = [
-            None if place in lowered.moving else features @ _full(weight, self.d) for place, weight in enumerate(weights)
-        ]
+        self.coordinate_constants = [backend.put(constants[item]) for item in lowered.coordinate_randoms]
+        self.sample_constants = [backend.put(constants[item]) for item in lowered.sample_randoms]
+        weights = self.weights(0.0, backend.put(start))
+        self.still = [None if place in lowered.moving else self.features @ weight for place, weight in enumerate(weights)]
         self.evaluations = 0
 
-    def _weights(self, time: float, state: Array) -> list[Any]:
-        return self.lowered.weights(time, *state, *self.coordinate_constants)
+    def weights(self, time: float, state: Any) -> list[Any]:
+        """Return w, one array of length d per weight."""
+        made = self.lowered.weights(time, *state, *self.coordinate_constants)
+        return [self.backend.full(weight, (self.d,)) for weight in made]
 
-    def fields(self, time: float, state: Array) -> list[Array]:
+    def losses(self, time: float, fields: list[Any]) -> list[Any]:
+        """Return ℓ for the gradients that a drift uses, each of length n."""
+        made = self.lowered.losses(time, *fields, *self.sample_constants)
+        return [self.backend.full(loss, (self.n,)) for loss in made]
+
+    def fields(self, time: float, state: Any) -> list[Any]:
         """Return f = X w, one array of length n per weight."""
-        weights = self._weights(time, state)
-        made: list[Array] = []
-        for place, still in enumerate(self.still):
-            made.append(self.features @ _full(weights[place], self.d) if still is None else still)
-        return made
+        weights = self.weights(time, state)
+        return [self.features @ weights[place] if still is None else still for place, still in enumerate(self.still)]
 
-    def gradients(self, time: float, fields: list[Array]) -> list[Array]:
+    def gradients(self, time: float, fields: list[Any]) -> list[Any]:
         """Return g = Xᵀℓ/δ for the gradients that a drift uses."""
-        losses = self.lowered.losses(time, *fields, *self.sample_constants)
-        return [(_full(loss, self.n) * self.scale) @ self.features for loss in losses]
+        return [(loss * self.scale) @ self.features for loss in self.losses(time, fields)]
+
+    def state(self, flat: Array) -> Any:
+        """Return a flat state of the machine's memory on the backend, one row per state."""
+        return self.backend.put(flat.reshape(-1, self.d))
 
     def drift(self, time: float, flat: Array) -> Array:
         """Return θ' for a flat state."""
         self.evaluations += 1
-        state = flat.reshape(-1, self.d)
+        state = self.state(flat)
         gradients = self.gradients(time, self.fields(time, state))
         made = self.lowered.drift(time, *state, *gradients, *self.coordinate_constants)
-        result = np.empty_like(state)
-        for place, value in enumerate(made):
-            result[place] = value
-        return result.ravel()
+        return self.backend.get(self.backend.stack(made, (self.d,))).ravel()
 
     def observe(self, time: float, flat: Array) -> list[float]:
         """Return the observables, in the order declared."""
-        state = flat.reshape(-1, self.d)
+        state = self.state(flat)
         fields = self.fields(time, state)
         gradients = self.gradients(time, fields)
         on_coordinates = (time, *state, *gradients, *self.coordinate_constants)
@@ -206,15 +215,9 @@ class Sample:
 
     def snapshot(self, time: float, flat: Array) -> dict[str, Array]:
         """Return what lives on the coordinates: states, variables and constants by name."""
-        state = flat.reshape(-1, self.d)
-        made = {item.name: values.copy() for item, values in zip(self.lowered.states, state, strict=True)}
-        values = self.lowered.variables(time, *state, *self.coordinate_constants)
-        made |= {name: np.array(_full(value, self.d)) for name, value in zip(self.lowered.variable_names, values, strict=True)}
+        get, state = self.backend.get, self.state(flat)
+        made = {item.name: values.copy() for item, values in zip(self.lowered.states, flat.reshape(-1, self.d), strict=True)}
+        values = self.backend.stack(self.lowered.variables(time, *state, *self.coordinate_constants), (self.d,))
+        made |= dict(zip(self.lowered.variable_names, get(values), strict=True))
         constants = zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=True)
-        return made | {item.name: array for item, array in constants}
-
-
-def _full(value: Any, size: int) -> Array:
-    """Return an array of the given length; a number stands for the same value everywhere."""
-    array = np.asarray(value, dtype=float)
-    return array if array.shape == (size,) else np.broadcast_to(array, (size,)).copy()
+        return made | {item.name: get(array) for item, array in constants}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import logging
 import os
 import threading
@@ -18,6 +20,7 @@ from eqsolve.arguments import callback, checked, flag, number, numbers, offers, 
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, bind
 from eqsolve.language.flow import Flow
+from eqsolve.language.latex import latex_names
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
 from eqsolve.microscopic.balanced import Placement, balance
@@ -27,20 +30,24 @@ from eqsolve.microscopic.linearised import fastest
 from eqsolve.microscopic.lowered import LoweredFlow, Sample, lower_flow
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend, choose_backend, read_device
 from eqsolve.numerics.draws import HOW, draw_constants, draw_law
 from eqsolve.numerics.memory import memory
+from eqsolve.progress import watching
 
 __all__ = ["Simulation", "draw_sample", "simulate"]
 
 logger = logging.getLogger("eqsolve")
 
 _VISITS = 6  # times at which a balanced draw takes the flow's directions
+_EVALUATIONS = 300  # of the drift in one run, roughly
 _ROUGH = 1e-3  # the tolerance at which it follows the flow to find them
 
 
 @checked(
     flow=read_model, d=whole(2), t_max=number, at=numbers, seed=whole(0), seeds=whole(1), constants=one_of(*HOW), step=number,
-    rtol=number, keep=flag, workers=whole(1), executor=offers("map", "a concurrent.futures executor"), progress=callback,
+    rtol=number, keep=flag, device=read_device,
+    workers=whole(1), executor=offers("map", "a concurrent.futures executor"), progress=callback,
     params=table,
 )  # fmt: skip
 def simulate(
@@ -49,13 +56,14 @@ def simulate(
     d: int | None = None,
     t_max: float | None = None,
     at: float | Iterable[float] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     seeds: int = 1,
     data: Any = "gaussian",
     constants: str = "sampled",
     step: float | None = None,
     rtol: float = 1e-6,
     keep: bool = False,
+    device: str = "cpu",
     workers: int | None = None,
     executor: Executor | None = None,
     progress: Any = None,
@@ -71,7 +79,10 @@ def simulate(
     t_max, at
         Last time, and the times to report; 25 times up to ``t_max`` unless given.
     seed, seeds
-        Seed of everything random, and how many independent draws to run. Draw i is the same whatever ``seeds`` is.
+        Seed of everything random, and how many independent draws to run. Draw i is the same whatever ``seeds`` is. By default
+        every setting of the parameters has draws of its own, the same in every session, so that what two settings differ by is
+        not hidden by a teacher they share. With a seed, all settings have its draws: their differences then scatter less than
+        they do themselves.
     data
         ``"gaussian"``, ``"binary"`` (±1/√d), ``"student_t"`` (5 degrees of freedom), a law of the entries (standardised),
         an n × d array, or a file that holds one.
@@ -85,10 +96,13 @@ def simulate(
         Tolerance of the adaptive integrator per step.
     keep
         Keep the coordinates at every reported time.
+    device
+        ``"gpu"``: features live on the graphics card, and products with them are done there, for the same draws; ``"auto"``:
+        where there is a card and the runs are large enough. A card that cannot hold the features leaves them to the CPU.
     workers, executor
         Draws run at once (one per core by default), or the ``concurrent.futures`` executor to run them on.
     progress
-        Called with (done, total, text).
+        As in ``solve``: a function of (done, total, text), False for silence, a bar by default.
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
@@ -102,6 +116,7 @@ def simulate(
     for word in parameters:
         if word not in flow.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"simulate has no option `{word}`, and flow `{flow.name}` no such parameter{near}")
+    latex = latex_names((flow,))
     if step is None:  # descent is no flow: a change of variables would change it
         flow = change_states(flow)
     features = read_data(data)
@@ -113,24 +128,32 @@ def simulate(
         n = round(ideal)
         if n < 1:
             raise UsageError(f"n = {flow.ratio} d = {ideal:g} leaves no sample; take a larger d")
+    if seed is None:
+        seed = _own_seed(binding.settings())
     if not 1e-13 <= rtol < 1:
         raise UsageError(f"rtol= takes a number from 1e-13 to 1, got {rtol:g}")
     if constants == "balanced" and not isinstance(features.law, Normal):
         raise UsageError(f"constants='balanced' needs Gaussian features, got data {features.label!r}; take 'exact'")
     times = _times(t_max, at, step)
-    at_once = min(seeds, workers or os.cpu_count() or 1)
-    matrices = 1 if features.matrix is not None else at_once * (3 if constants == "balanced" else 1)
+    cores = workers or os.cpu_count() or 1
+    at_once, each = min(seeds, cores), 3 if constants == "balanced" else 1
+    backend, at_once, remarks = _place(choose_backend(device, _EVALUATIONS * 4.0 * n * d * seeds), n, d, at_once, each)
+    matrices = 1 if features.matrix is not None else at_once * each if backend is CPU else 0
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
     lowered = lower_flow(binding)
-    run = _Runner(lowered, features, n, d, times, seed, constants, step, rtol, keep, _Progress(progress, seeds, times[-1]))
-    if executor is not None:
-        outcomes = list(executor.map(run, range(seeds)))
-    elif at_once == 1:
-        outcomes = [run(index) for index in range(seeds)]
-    else:
-        with ThreadPoolExecutor(at_once) as pool:
-            outcomes = list(pool.map(run, range(seeds)))
-    notes = _notes(outcomes, step)
+    with watching(progress) as report:
+        told = _Progress(report, seeds, times[-1])
+        run = _Runner(
+            lowered, features, n, d, times, seed, constants, step, rtol, keep, told, backend, max(1, cores // at_once)
+        )
+        if executor is not None:
+            outcomes = list(executor.map(run, range(seeds)))
+        elif at_once == 1:
+            outcomes = [run(index) for index in range(seeds)]
+        else:
+            with ThreadPoolExecutor(at_once) as pool:
+                outcomes = list(pool.map(run, range(seeds)))
+    notes = (*remarks, *_notes(outcomes, step))
     for note in notes:
         logger.warning("%s: %s", flow.name, note)
     table = np.array([outcome.values for outcome in outcomes]).reshape(seeds, len(times), -1)
@@ -139,11 +162,19 @@ def simulate(
         "evaluations": sum(o.evaluations for o in outcomes),
         "bytes": held,
         "workers": at_once,
+        "device": backend.label,
     }
     return Simulation(
         flow.name, times, {name: table[:, :, place] for place, name in enumerate(flow.observables)}, n, d,
         binding.settings(), features.label, step, seed, tuple(o.snapshots for o in outcomes) if keep else (), notes, stats,
+        latex,
     )  # fmt: skip
+
+
+def _own_seed(settings: Mapping[str, Any]) -> int:
+    """Return the seed that belongs to values of parameters and laws."""
+    described = json.dumps(sorted((name, str(value)) for name, value in settings.items()))
+    return int.from_bytes(hashlib.sha256(described.encode()).digest()[:4], "big")
 
 
 def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, Any]) -> tuple[int | None, int, dict[str, Any]]:
@@ -186,6 +217,18 @@ def _times(t_max: float | None, at: float | Iterable[float] | None, step: float 
     if t_max is not None and grid[-1] > t_max * (1 + 1e-12):
         raise UsageError(f"at= asks for the time {grid[-1]:g}, but t_max is {t_max:g}")
     return np.unique(np.rint(grid / step) * step) if step is not None else grid
+
+
+def _place(backend: Backend, n: int, d: int, at_once: int, matrices: int) -> tuple[Backend, int, tuple[str, ...]]:
+    """Return where runs of so many matrices each go, how many at once, and what to say when a card cannot hold one."""
+    if backend is CPU:
+        return backend, at_once, ()
+    room = int(0.9 * backend.memory() / (8.0 * n * d * matrices + 1))
+    if room:
+        return backend, min(at_once, room), ()
+    size = 8.0 * n * d * matrices
+    note = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
+    return CPU, at_once, (note,)
 
 
 def _memory(n: int, d: int, states: int, at_once: int, matrices: int, kept: int) -> int:
@@ -268,6 +311,8 @@ class _Runner:
     rtol: float
     keep: bool
     progress: _Progress
+    backend: Backend = CPU
+    threads: int = 1
 
     def __getstate__(self) -> dict[str, Any]:  # compiled functions do not pickle: they are made again
         return {**self.__dict__, "lowered": self.lowered.binding}
@@ -297,7 +342,9 @@ class _Runner:
         return _Outcome(values, tuple(snapshots), sample.evaluations, speed, diverged)
 
     def _drawn(self, index: int) -> Sample:
-        return draw_sample(self.lowered, self.features, self.n, self.d, self.seed, index, self.constants)
+        return draw_sample(
+            self.lowered, self.features, self.n, self.d, self.seed, index, self.constants, self.backend, self.threads
+        )
 
     def _balanced(self, index: int) -> Sample:
         last = float(self.times[-1])
@@ -311,31 +358,33 @@ class _Runner:
                 return flow_through(sample, times, _ROUGH, lambda _: None)
             return descend(sample, np.rint(times / self.step).astype(int), self.step, lambda _: None)
 
-        return draw_balanced(self.lowered, self.d, self.seed, index, visits, run)
+        return draw_balanced(self.lowered, self.d, self.seed, index, visits, run, self.backend, self.threads)
 
 
 def draw_balanced(
-    lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[Sample, Array], Iterator[Array]]
-) -> Sample:
+    lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[Sample, Array], Iterator[Array]],
+    backend: Backend = CPU, threads: int = 1,
+) -> Sample:  # fmt: skip
     """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average."""
     for_matrix, *streams = _streams(seed, index)
     n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
     on_coordinates, on_samples = Placement(d, for_matrix), Placement(n, for_matrix)
     values, start = _constants(lowered, n, d, streams, "balanced", on_coordinates.order, on_samples.order)
 
-    def make(features: Array) -> Sample:
-        return Sample(lowered, features, values, start)
+    def make(features: Any) -> Sample:
+        return Sample(lowered, features, values, start, backend)
 
-    return balance(make, on_samples, on_coordinates, visits, run, for_matrix)
+    return balance(make, on_samples, on_coordinates, visits, run, for_matrix, backend, threads)
 
 
 def draw_sample(
-    lowered: LoweredFlow, features: Features, n: int, d: int, seed: int, index: int, constants: str = "sampled"
-) -> Sample:
+    lowered: LoweredFlow, features: Features, n: int, d: int, seed: int, index: int, constants: str = "sampled",
+    backend: Backend = CPU, threads: int = 1,
+) -> Sample:  # fmt: skip
     """Return draw number ``index``: its features, constants and start, each from a stream of its own."""
     for_matrix, *streams = _streams(seed, index)
     values, start = _constants(lowered, n, d, streams, constants)
-    return Sample(lowered, features.draw(for_matrix, n, d), values, start)
+    return Sample(lowered, features.draw(for_matrix, n, d, backend, threads), values, start, backend)
 
 
 def _streams(seed: int, index: int) -> list[np.random.Generator]:

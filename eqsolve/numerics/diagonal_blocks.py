@@ -16,7 +16,7 @@ from numpy.polynomial.legendre import leggauss, legvander
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import radau
 
-__all__ = ["recovered_degree", "recovery"]
+__all__ = ["continuation", "recovered_degree", "recovery"]
 
 _TRUST = 0.1  # weight of a moment, per degree, in rows before the last one, which is as accurate as a Radau rule
 _RCOND = 1e-10
@@ -61,3 +61,16 @@ def _basis(t: Array, s: Array, degree: int) -> Array:
     first, second = np.broadcast_arrays(t, s)
     rows, columns = legvander(2 * first - 1, degree), legvander(2 * second - 1, degree)
     return np.stack([rows[..., p] * columns[..., q] for p in range(degree + 1) for q in range(degree + 1 - p)], axis=-1)
+
+
+@functools.lru_cache(maxsize=32)
+def continuation(order: int) -> Array:
+    """Return the matrix from a function on the pairs t' ≤ t of a panel's start and nodes to its continuation to t' > t.
+
+    One polynomial of total degree ``order`` goes through the pairs: they are its principal lattice. Both in the order of
+    ``tril_indices`` and ``triu_indices``.
+    """
+    c = np.append(0.0, radau(order).nodes)
+    (low, left), (high, right) = np.tril_indices(order + 1), np.triu_indices(order + 1, 1)
+    known, wanted = _basis(c[low], c[left], order), _basis(c[high], c[right], order)
+    return np.asarray(np.linalg.solve(known.T, wanted.T).T)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,23 @@ from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import Component, Law
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
-__all__ = ["Layout", "Level", "Points", "factor_covariance", "lay_out", "make_points", "sample_normals", "twist_modes"]
+__all__ = [
+    "Layout",
+    "Level",
+    "Points",
+    "factor_covariance",
+    "factor_followers",
+    "follow_covariance",
+    "lay_out",
+    "make_points",
+    "sample_normals",
+    "twist_modes",
+]
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _ATOMS = 16  # combinations of atoms that every sample of paths has
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
+_FOLLOWED = 1e-6  # of the largest mode
 _TURN = 0.6  # of two modes of equal strength, in a set of other modes, in radians
 
 
@@ -75,14 +87,24 @@ class Layout:
         """Return the number of modes that have points at all."""
         return max((len(entry) for entry in self.levels), default=0) if self.kind == "sparse" else available
 
+    def resolved(self, available: int) -> Array:
+        """Return which modes, by decreasing strength, have more than one point."""
+        if self.kind != "sparse":
+            return np.ones(available, dtype=bool)
+        return np.array([any(entry[k : k + 1] > (0,) for entry in self.levels) for k in range(available)], dtype=bool)
+
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Quadrature points: standard normal coordinates per mode, values of constants, and weights."""
+    """Quadrature points: standard normal coordinates per mode, values of constants, and weights.
+
+    ``scales`` are the deviations of those constants that are among the modes, by name, in the order of the last modes.
+    """
 
     normals: Array
     constants: dict[str, Array]
     weights: Array
+    scales: dict[str, float] = field(default_factory=dict)
 
 
 def factor_covariance(covariance: Array, count: int | None = None, drop: float = 1e-11) -> Array:
@@ -98,6 +120,31 @@ def factor_covariance(covariance: Array, count: int | None = None, drop: float =
     kept = np.where(values > drop * max(values[-1], 1e-300), values, 0.0)
     columns = (sizes[:, None] * vectors * np.sqrt(kept))[:, ::-1]
     return np.asarray(columns[:, : max(1, np.count_nonzero(kept)) if count is None else count])
+
+
+def factor_followers(covariance: Array, leading: int, count: int | None = None, drop: float = 1e-11) -> Array:
+    """Return modes of processes and of those that follow them linearly, given their covariances with the leading ones.
+
+    With C = L Lᵀ of the first ``leading`` rows and A their covariance with the others, these are Aᵀ C⁻¹ of the first: their
+    rows of a mode are Aᵀ (Lᵀ)⁺. Modes below ``_FOLLOWED`` are not followed: what rounding and unconverged covariances make
+    of A is divided by their size.
+    """
+    own = factor_covariance(covariance[:leading, :leading], count, drop)
+    sizes = np.sqrt(np.abs(np.diagonal(covariance)[:leading]))
+    sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))[:, None]
+    scaled = own / sizes  # its columns are orthogonal
+    lengths = (scaled**2).sum(axis=0)
+    kept = lengths > _FOLLOWED * lengths.max(initial=0.0)
+    inverse = np.where(kept, scaled / np.where(kept, lengths, 1.0), 0.0) / sizes
+    return np.vstack([own, covariance[leading:, :leading] @ inverse])
+
+
+def follow_covariance(covariance: Array, leading: int) -> Array:
+    """Return the covariance of processes and of those that follow them; what is given of the latter's own is replaced."""
+    followers = factor_followers(covariance, leading)[leading:]
+    made = covariance.copy()
+    made[leading:, leading:] = followers @ followers.T
+    return made
 
 
 def align(factor: Array, previous: Array) -> Array:
@@ -278,7 +325,8 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
     normals = np.zeros((modes, int(keep.sum())))
     normals[:used] = whole[:, first][:, keep]
     mass = merged[keep] / merged[keep].sum()
-    normals[:used] /= np.sqrt((normals[:used] ** 2) @ mass)[:, None]  # what was left out has no part in the variance
+    several = layout.resolved(modes)
+    normals[several] /= np.sqrt((normals[several] ** 2) @ mass)[:, None]  # what was left out has no part in the variance
     return normals, mass
 
 

@@ -52,6 +52,15 @@ class OperatorGrid:
         nodes = start + step * np.arange(count)
         return cls(nodes, tuple(slice(i, i + 1) for i in range(count)), step * np.tri(count, k=-1), None)
 
+    @classmethod
+    def trapezoid(cls, nodes: Array) -> OperatorGrid:
+        """Return the trapezoidal rule on given nodes, for what is advanced node by node."""
+        steps = np.diff(nodes)
+        matrix = np.zeros((len(nodes), len(nodes)))
+        matrix[1:, :-1] += np.tril(np.broadcast_to(steps / 2, (len(steps), len(steps))))
+        matrix[1:, 1:] += np.tril(np.broadcast_to(steps / 2, (len(steps), len(steps))))
+        return cls(nodes, tuple(slice(i, i + 1) for i in range(len(nodes))), matrix, None)
+
     def head(self, blocks: int) -> OperatorGrid:
         """Return the grid's first blocks."""
         stop = self.blocks[blocks - 1].stop
@@ -63,6 +72,8 @@ class OperatorGrid:
         it."""
         out = np.zeros_like(operator)
         if self.panels is None:
+            if self.size > 1 and self.integration[1, 1] != 0:
+                return self._trapezoid_values(operator)
             step = self.nodes[1] - self.nodes[0]
             return operator / step
         order, steps = self.panels.order, np.diff(self.panels.edges)
@@ -78,8 +89,44 @@ class OperatorGrid:
                 out[0, 0] = out[part, 0] @ self._back
         return out
 
+    def _trapezoid_values(self, operator: Array) -> Array:
+        """Return the values of an operator on the trapezoidal rule.
+
+        What acts at a node acts as much in the middle of the step before as in that of the step behind, so that an entry by
+        its weight is a value at the centroid of the two; along each row the values on the nodes follow from these by
+        parabolas.
+        """
+        out, nodes, count = np.zeros_like(operator), self.nodes, self.size
+        if count < 5:
+            return np.asarray(operator / np.where(self.integration > 0, self.integration, 1.0))
+        before, behind = np.diff(nodes, prepend=nodes[0]), np.diff(nodes, append=nodes[-1])
+        for row in range(2, count):
+            places = nodes[: row + 1] + (behind - before)[: row + 1] / 2
+            places[row] = nodes[row] - before[row] / 2
+            known = operator[row, : row + 1] / self.integration[row, : row + 1]
+            first = np.clip(np.arange(row + 1) - 1, 0, row - 2)
+            near = first[:, None] + np.arange(3)
+            out[row, : row + 1] = (_parabolas(places[near], nodes[: row + 1]) * known[near]).sum(axis=1)
+        diagonal = np.diagonal(out)[2:5]
+        out[0, 0], out[1, 1] = lagrange(nodes[2:5], nodes[:2].copy()) @ diagonal
+        out[1, 0] = 2 * operator[1, 0] / self.integration[1, 0] - out[1, 1]
+        return out
+
     @functools.cached_property
     def _back(self) -> Array:
         """Weights that continue a panel's values to its start."""
         assert self.panels is not None
         return np.asarray(lagrange(radau(self.panels.order).nodes, np.zeros(1))[0])
+
+
+def _parabolas(places: Array, times: Array) -> Array:
+    """Return the weights of three values each, at ``places``, for a time each."""
+    a, b, c = places.T
+    return np.stack(
+        [
+            (times - b) * (times - c) / ((a - b) * (a - c)),
+            (times - a) * (times - c) / ((b - a) * (b - c)),
+            (times - a) * (times - b) / ((c - a) * (c - b)),
+        ],
+        axis=1,
+    )

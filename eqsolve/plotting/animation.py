@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.plotting.curves import time_axis
+from eqsolve.plotting.labels import written
 from eqsolve.plotting.paths import is_process, weights_of
 from eqsolve.plotting.style import COLOURS, LINE, new_axes, plain
+from eqsolve.plotting.times import time_axis
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
@@ -35,9 +36,10 @@ def animate_law(
         there = [item for item in result.names if is_process(result, item)]
         has = f"there are: {', '.join(there)}" if there else "the model has none"
         raise UsageError(f"`{name}` is not a random process of the result{did_you_mean(name, there)} ({has})")
-    times, _ = time_axis(result, frames)
     weights = weights_of(result, name)
-    values = result._grid().interpolate(result.dataset[name].values, times)
+    stored = result.dataset[name]
+    times = time_axis(stored["t"].values, [weights @ stored.values, weights @ stored.values**2]).times(frames)
+    values = result._grid().interpolate(stored.values, times)
     edges = np.linspace(values.min(), values.max() + 1e-12 * max(1.0, abs(float(values.max()))), _BINS + 1)
     heights = np.array([np.histogram(column, edges, weights=weights)[0] for column in values.T])
     heights /= weights.sum() * np.diff(edges)
@@ -45,7 +47,7 @@ def animate_law(
     shape = axes.stairs(heights[0], edges, fill=True, color=COLOURS[0], alpha=0.6)
     mean = axes.axvline(0.0, color=COLOURS[1], lw=LINE, label="mean")
     highest = 1.05 * float(np.quantile(heights.max(axis=1), 0.5))  # a start in one point would hide all the rest
-    axes.set(xlabel=name, ylabel="density", xlim=(edges[0], edges[-1]), ylim=(0, highest))
+    axes.set(xlabel=written(name, result.latex), ylabel="density", xlim=(edges[0], edges[-1]), ylim=(0, highest))
     plain(axes, result, legend=1)
     clock = axes.text(0.03, 0.95, "", transform=axes.transAxes, va="top")
 

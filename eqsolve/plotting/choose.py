@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.plotting.style import new_axes, plain
+from eqsolve.plotting.labels import written
+from eqsolve.plotting.style import Ways, new_axes, plain
+from eqsolve.plotting.times import set_scales
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["plot_result"]
+__all__ = ["plot_result", "read_ways"]
 
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
 _WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process", (): "a number"}
 
 
-def plot_result(result: Result, names: tuple[str, ...], axes: Any = None, label: str | None = None) -> Any:
+def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     """Draw what was asked for, or what the result is about; return the axes."""
+    ways = read_ways(**given)
     if len(names) == 1 and names[0] not in result.names and hasattr(result.source, "law"):
-        return _law(result, names[0], axes)
+        return _law(result, names[0], ways)
     for name in names:
         if name not in result.names:
             has = ", ".join(result.names)
@@ -27,13 +30,31 @@ def plot_result(result: Result, names: tuple[str, ...], axes: Any = None, label:
     if result.kind == "sweep":
         from eqsolve.plotting.sweeps import plot_sweep
 
-        return plot_sweep(result, names, axes)
-    return _plot(result, names or _default(result), axes, label)
+        return plot_sweep(result, names, ways)
+    return _plot(result, names or _default(result), ways)
 
 
-def _law(result: Result, name: str, axes: Any) -> Any:
+def read_ways(
+    *, ax: Any = None, logx: bool | None = None, logy: bool | None = None, label: str | None = None, **style: Any
+) -> Ways:
+    """Read how a drawing is wanted; what is not ours is matplotlib's."""
+    if "axes" in style:
+        raise UsageError("the axes to draw on are given by ax=, as in matplotlib's neighbours")
+    if ax is not None and not hasattr(ax, "plot"):
+        raise UsageError(f"ax= takes the axes of matplotlib, got {ax!r}")
+    for name, value in (("logx", logx), ("logy", logy)):
+        if not isinstance(value, bool | None):
+            raise UsageError(f"{name}= takes True or False, got {value!r}")
+    if not isinstance(label, str | None):
+        label = str(label)
+    return Ways(ax, logx, logy, label, style)
+
+
+def _law(result: Result, name: str, ways: Ways) -> Any:
     """Draw the law of a random variable of a fixed point: its density, its atoms as stems."""
-    axes = result.law(name).plot(name, axes=new_axes(axes))
+    axes = result.law(name).plot(name, ax=new_axes(ways.ax), label=ways.label, **ways.style)
+    set_scales(axes, log_x=ways.logx, log_y=ways.logy)
+    axes.set_xlabel(written(name, result.latex))
     plain(axes, result)
     return axes
 
@@ -45,7 +66,7 @@ def _default(result: Result) -> tuple[str, ...]:
     return tuple(name for name in result.names if not result.dataset[name].dims)
 
 
-def _plot(result: Result, names: tuple[str, ...], axes: Any, label: str | None) -> Any:
+def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     kinds = {result.dataset[name].dims for name in names}
     if not kinds:
         raise UsageError(f"the result of `{result.model}` has nothing to draw")
@@ -56,22 +77,22 @@ def _plot(result: Result, names: tuple[str, ...], axes: Any, label: str | None) 
     if dims == _CURVE:
         from eqsolve.plotting.curves import plot_curves
 
-        return plot_curves(result, names, axes, label)
+        return plot_curves(result, names, ways)
     if dims == ():
         from eqsolve.plotting.numbers import plot_numbers
 
-        return plot_numbers(result, names, axes)
+        return plot_numbers(result, names, ways)
     if len(names) > 1:
         what = _WORDS.get(_dims(result, names[0]), "a table")
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
     if dims == _KERNEL:
         from eqsolve.plotting.kernels import plot_kernel
 
-        return plot_kernel(result, names[0], axes)
+        return plot_kernel(result, names[0], ways)
     from eqsolve.plotting.paths import is_process, plot_paths
 
     if is_process(result, names[0]):
-        return plot_paths(result, names[0], axes)
+        return plot_paths(result, names[0], ways)
     raise UsageError(f"`{names[0]}` lies over {', '.join(map(str, dims))}, for which there is no drawing")
 
 

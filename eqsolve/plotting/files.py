@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["save_figure"]
+__all__ = ["figure_of", "save_figure"]
+
+
+def figure_of(drawn: Any) -> Figure:
+    """Return the figure of what a drawing returned: axes, several of them, or the figure itself."""
+    import numpy as np
+
+    found: Figure = drawn if hasattr(drawn, "savefig") else np.ravel(np.asarray(drawn, dtype=object))[0].figure
+    return found
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.plotting.curves import time_axis
-from eqsolve.plotting.style import DIVERGING, SEQUENTIAL, edges_between, new_axes, plain
+from eqsolve.plotting.labels import written
+from eqsolve.plotting.style import DIVERGING, SEQUENTIAL, Ways, edges_between, new_axes, plain
+from eqsolve.plotting.times import time_axis
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
@@ -17,10 +18,12 @@ __all__ = ["plot_kernel"]
 _SIZE = 160
 
 
-def plot_kernel(result: Result, name: str, axes: Any = None) -> Any:
+def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     """Draw a function of t and t' in colours, the diagonal dashed; where a response vanishes by causality, nothing."""
-    axes = new_axes(axes)
-    times, scale = time_axis(result, _SIZE)
+    axes = new_axes(ways.ax)
+    stored = result.dataset[name]
+    axis = time_axis(stored["row"].values, [stored.values.T], ways.logx)
+    scale, times = axis.scale, axis.times(_SIZE)
     rows, columns = np.meshgrid(times, times, indexing="ij")
     values = result._two_time(name, np.stack([rows.ravel(), columns.ravel()], axis=1)).reshape(rows.shape)
     if not result.dataset[name].attrs["symmetric"]:
@@ -29,9 +32,11 @@ def plot_kernel(result: Result, name: str, axes: Any = None) -> Any:
     largest = float(np.nanmax(np.abs(values))) or 1.0
     signed = np.nanmin(values) < -1e-3 * largest
     colours = {"cmap": DIVERGING, "vmin": -largest, "vmax": largest} if signed else {"cmap": SEQUENTIAL}
-    picture = axes.pcolormesh(edges, edges, values, rasterized=True, **colours)
+    picture = axes.pcolormesh(edges, edges, values, rasterized=True, **{**colours, **ways.style})
     axes.plot(times, times, color="0.3" if signed else "white", lw=0.9, ls="--")
-    axes.set(xscale=scale, yscale=scale, xlabel="t'", ylabel="t", aspect="equal")
-    axes.figure.colorbar(picture, ax=axes, label=f"{name}(t, t')")
+    now = written("t", result.latex)
+    then = f"{now[:-1]}'$" if now.isascii() and now[1:-1].isalpha() else "$t'$"
+    axes.set(xscale=scale, yscale=scale, xlabel=then, ylabel=now, aspect="equal")
+    axes.figure.colorbar(picture, ax=axes, label=ways.label or written(name, result.latex, f"({now[1:-1]}, {then[1:-1]})"))
     plain(axes, result)
     return axes

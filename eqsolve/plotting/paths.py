@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.plotting.curves import time_axis
-from eqsolve.plotting.style import COLOURS, LINE, new_axes, plain
+from eqsolve.plotting.labels import written
+from eqsolve.plotting.style import COLOURS, LINE, Ways, new_axes, plain
+from eqsolve.plotting.times import set_scales, spread_times, time_axis
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
@@ -32,21 +33,25 @@ def weights_of(result: Result, name: str) -> Array:
     return np.asarray(found[0].values)
 
 
-def plot_paths(result: Result, name: str, axes: Any = None) -> Any:
+def plot_paths(result: Result, name: str, ways: Ways) -> Any:
     """Draw a process: a few paths as lines as heavy as they are probable, many as bands that hold 50 % and 95 %."""
-    axes = new_axes(axes)
-    times, scale = time_axis(result, 200)
+    axes = new_axes(ways.ax)
+    times = spread_times(result._grid(), 200)
     values = result._grid().interpolate(result.dataset[name].values, times)
     weights = weights_of(result, name)
+    mean = weights @ values / weights.sum()
+    axis = time_axis(times, [mean, np.sqrt(np.maximum(weights @ values**2 / weights.sum() - mean**2, 0))], ways.logx)
+    style = {"color": COLOURS[0], **ways.style}
     if len(weights) <= _FEW:
         for path, weight in zip(values, weights / weights.max(), strict=True):
-            axes.plot(times, path, color=COLOURS[0], lw=0.6 + LINE * weight, alpha=0.8)
+            axes.plot(times, path, **{"lw": 0.6 + LINE * weight, "alpha": 0.8, **style})
     else:
         for low, high, opacity, label in _BANDS:
             lower, upper = quantiles(values, weights, np.array([low, high]))
-            axes.fill_between(times, lower, upper, color=COLOURS[0], alpha=opacity, lw=0, label=label)
-    axes.plot(times, weights @ values / weights.sum(), color=COLOURS[1], lw=LINE, label="mean")
-    axes.set(xscale=scale, xlabel="t", ylabel=name)
+            axes.fill_between(times, lower, upper, color=style["color"], alpha=opacity, lw=0, label=label)
+    axes.plot(times, mean, color=COLOURS[1], lw=LINE, label=ways.label or "mean")
+    set_scales(axes, log_x=axis.log, log_y=ways.logy)
+    axes.set(xlim=(axis.first, axis.last), xlabel=written("t", result.latex), ylabel=written(name, result.latex))
     plain(axes, result, legend=1)
     return axes
 

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import textwrap
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
+from eqsolve.plotting.labels import TITLE_SIZE, settings_title
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["COLOURS", "edges_between", "is_geometric", "new_axes", "plain", "shades", "title"]
+__all__ = ["COLOURS", "Ways", "edges_between", "is_geometric", "new_axes", "plain", "shades"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe & Ito
 SEQUENTIAL, DIVERGING = "viridis", "PuOr"
 LINE, BAND = 1.6, 0.25  # width of a line, opacity of its error band
-TITLE_SIZE = 8
-_SIZE = (5.2, 3.6)
+SIZE = (5.2, 3.6)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How the user wants a drawing: where, on which scales, under which label, in which style of line."""
+
+    ax: Any = None
+    logx: bool | None = None
+    logy: bool | None = None
+    label: str | None = None
+    style: dict[str, Any] = field(default_factory=dict)
 
 
 def new_axes(axes: Any = None) -> Any:
@@ -26,7 +37,7 @@ def new_axes(axes: Any = None) -> Any:
     if axes is None:
         import matplotlib.pyplot as plt
 
-        _, axes = plt.subplots(figsize=_SIZE, layout="constrained")
+        _, axes = plt.subplots(figsize=SIZE, layout="constrained")
     return axes
 
 
@@ -36,21 +47,8 @@ def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
         beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if legend > 3 else {}
         axes.legend(frameon=False, **beside)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title(result, axes), fontsize=TITLE_SIZE)
-
-
-def title(result: Result, axes: Any) -> str:
-    """Return the model's name and its settings, broken into lines as wide as the axes."""
     inches = axes.get_position().width * axes.figure.get_figwidth()
-    longest = max(24, int(inches * 72 / (0.55 * TITLE_SIZE)))  # a letter is about 0.55 of its size wide
-    lines = [result.model]
-    for name, value in result.params.items():
-        setting = f"{name}={value:g}" if isinstance(value, float) else f"{name}~{value}"
-        if len(lines) > 1 and len(lines[-1]) + 2 + len(setting) <= longest:
-            lines[-1] += f", {setting}"
-        else:
-            lines += textwrap.wrap(setting, longest)
-    return "\n".join(lines)
+    axes.set_title(settings_title(result.model, result.params, result.latex, inches), fontsize=TITLE_SIZE)
 
 
 def shades(count: int) -> list[Any]:

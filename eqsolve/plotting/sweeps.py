@@ -1,4 +1,4 @@
-"""Sweeps: lines over one parameter, maps over two."""
+"""Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.numerics.arrays import Array
-from eqsolve.plotting.style import BAND, LINE, SEQUENTIAL, edges_between, is_geometric, new_axes, plain, shades
+from eqsolve.plotting.curves import draw_line
+from eqsolve.plotting.labels import TITLE_SIZE, setting, settings_title, written
+from eqsolve.plotting.style import SEQUENTIAL, SIZE, Ways, edges_between, is_geometric, new_axes, plain, shades
+from eqsolve.plotting.times import set_scales
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -18,76 +20,111 @@ if TYPE_CHECKING:
 __all__ = ["plot_sweep"]
 
 _FEW = 7  # values of a second axis that are drawn as lines
+_ACROSS = 3  # panels in a row
 
 
-def plot_sweep(result: Result, names: tuple[str, ...], axes: Any = None) -> Any:
-    """Draw a sweep at its last time: over one axis as lines, over two as a family of lines or as a map."""
-    dims = [str(dim) for dim in result.dataset["status"].dims]
-    data = result.dataset.isel(t=-1) if "t" in result.dataset.dims else result.dataset
-    when = f" at t = {float(result.dataset['t'][-1]):g}" if "t" in result.dataset.dims else ""
+def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
+    """Draw a sweep at its last time, a panel for each quantity; return the axes, an array of them if there are several."""
     shown = names or result.names
     if not shown:
         raise UsageError(f"the sweep of `{result.model}` has nothing to draw: no point was solved")
+    dims = [str(dim) for dim in result.dataset[shown[0]].dims if dim != "t"]
+    data = result.dataset.isel(t=-1) if "t" in result.dataset.dims else result.dataset
     long = [dim for dim in dims if data.sizes[dim] > 1] or dims[:1]
     if len(long) > 2:
         fixed = ", ".join(f"{dim}=..." for dim in long[2:])
         raise UsageError(f"the sweep has {len(long)} axes, two can be drawn; sweep with {fixed} fixed, or use res.dataset")
     data = data.isel({dim: 0 for dim in dims if dim not in long})
-    axes = new_axes(axes)
-    if len(long) == 1:
-        _lines(data, long[0], {name: (name, data) for name in shown}, axes, "" if len(shown) > 1 else shown[0] + when)
-        plain(axes, result, legend=len(shown) if len(shown) > 1 else 0)
+    if len(shown) == 1:
+        axes = new_axes(ways.ax)
+        _draw(result, data, long, shown[0], axes, ways)
         return axes
-    name = shown[0]
-    if len(names) > 1:
-        raise UsageError(f"a sweep over two axes is drawn for one name at a time, got {', '.join(names)}")
-    short = min(reversed(long), key=lambda dim: data.sizes[dim])
-    (other,) = (dim for dim in long if dim != short)
+    if ways.ax is not None:
+        if len(long) == 2:
+            raise UsageError(f"a sweep over two axes is drawn on given axes for one name at a time, got {', '.join(shown)}")
+        family = {written(name, result.latex): (name, data) for name in shown}
+        _lines(result, data, long[0], family, ways.ax, "", ways)
+        plain(ways.ax, result, legend=len(shown))
+        return ways.ax
+    panels = _panels(len(shown))
+    for name, axes in zip(shown, panels, strict=True):
+        _draw(result, data, long, name, axes, ways)
+        axes.set_title("")
+    figure = panels[0].figure
+    title = settings_title(result.model, result.params, result.latex, 0.9 * figure.get_figwidth())
+    figure.suptitle(title, fontsize=TITLE_SIZE)
+    return panels
+
+
+def _panels(count: int) -> Any:
+    import matplotlib.pyplot as plt
+
+    columns = min(count, _ACROSS if count != 4 else 2)
+    rows = -(-count // columns)
+    size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)
+    _, made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for spare in made.ravel()[count:]:
+        spare.axis("off")
+    return made.ravel()[:count]
+
+
+def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways) -> None:
+    """Draw one quantity over one axis as a line, over two as a family of lines or as a map."""
+    when = f" at {setting('t', float(result.dataset['t'][-1]), result.latex)}" if "t" in result.dataset.dims else ""
+    label = written(name, result.latex) + when
+    if len(dims) == 1:
+        _lines(result, data, dims[0], {ways.label: (name, data)}, axes, label, ways)
+        plain(axes, result, legend=1 if ways.label is not None else 0)
+        return
+    short = min(reversed(dims), key=lambda dim: data.sizes[dim])
+    (other,) = (dim for dim in dims if dim != short)
     if data.sizes[short] <= _FEW or data[short].dtype.kind not in "fi" or data[other].dtype.kind not in "fi":
-        family = {f"{short}={_text(value)}": (name, data.sel({short: value})) for value in data[short].values}
-        _lines(data, other, family, axes, name + when)
+        family = {_member(result, short, value): (name, data.sel({short: value})) for value in data[short].values}
+        _lines(result, data, other, family, axes, label, ways)
         plain(axes, result, legend=len(family))
-        return axes
-    return _map(result, data, name, long, axes, name + when)
+    else:
+        _map(result, data, name, dims, axes, label, ways)
 
 
-def _lines(data: xr.Dataset, dim: str, family: dict[str, tuple[str, xr.Dataset]], axes: Any, label: str) -> None:
+def _member(result: Result, dim: str, value: Any) -> str:
+    return setting(dim, value if isinstance(value, str) else float(f"{float(value):.4g}"), result.latex)
+
+
+def _lines(
+    result: Result, data: xr.Dataset, dim: str, family: dict[Any, tuple[str, xr.Dataset]], axes: Any, label: str, ways: Ways
+) -> None:
     values = data[dim].values
     numbers = values.dtype.kind in "fi"
     places = values.astype(float) if numbers else np.arange(len(values))
-    for (text, (name, part)), colour in zip(family.items(), shades(len(family)), strict=True):
-        curve, error = part[name].values, part[f"{name}_error"].values
-        axes.plot(places, curve, "o-", color=colour, label=text, lw=LINE, ms=3)
-        axes.fill_between(places, curve - error, curve + error, color=colour, alpha=BAND, lw=0)
-    axes.set_xscale("log" if numbers and is_geometric(places) else "linear")
+    log = numbers and is_geometric(places) if ways.logx is None else ways.logx
+    set_scales(axes, log_x=log, log_y=ways.logy)
+    before = len(axes.lines)
+    for (text, (name, part)), colour in zip(family.items(), shades(before + len(family))[before:], strict=True):
+        curve = part[name].values
+        error = part[f"{name}_error"].values if f"{name}_error" in part else None
+        marks = {"marker": "o", "ms": 3} if len(places) <= 60 else {}
+        draw_line(axes, places, curve, error, {"color": colour, "label": text, **marks, **ways.style})
     if not numbers:  # (the scale sets ticks of its own)
         axes.set_xticks(places, [str(value) for value in values], rotation=15)
-    axes.set(xlabel=dim, ylabel=label)
+    axes.set(xlabel=written(dim, result.latex), ylabel=label)
 
 
-def _map(result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str) -> Any:
+def _map(result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str, ways: Ways) -> None:
     across, up = dims
     x, y = (data[dim].values.astype(float) for dim in dims)
-    logs = [is_geometric(values) for values in (x, y)]
+    logs = [is_geometric(values) if asked is None else asked for values, asked in ((x, ways.logx), (y, ways.logy))]
     values = data[name].transpose(up, across).values
     picture = axes.pcolormesh(
-        edges_between(x, log=logs[0]), edges_between(y, log=logs[1]), values, cmap=SEQUENTIAL, rasterized=True
-    )
-    bad = data["status"].transpose(up, across).values != "ok"
+        edges_between(x, log=logs[0]), edges_between(y, log=logs[1]), values,
+        **{"cmap": SEQUENTIAL, "rasterized": True, **ways.style},
+    )  # fmt: skip
+    bad = data["status"].transpose(up, across).values != "ok" if "status" in data else np.zeros(values.shape, dtype=bool)
     if bad.any():
         rows, columns = np.nonzero(bad)
         axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label="not solved as asked")
-    axes.set(xlabel=across, ylabel=up, xscale=_scale(logs[0]), yscale=_scale(logs[1]))
+    axes.set(xlabel=written(across, result.latex), ylabel=written(up, result.latex))
+    axes.set(xscale="log" if logs[0] else "linear", yscale="log" if logs[1] else "linear")
     axes.figure.colorbar(picture, ax=axes, label=label)
     plain(axes, result, legend=4 if bad.any() else 0)
     if bad.any():
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.15), fontsize=8)
-    return axes
-
-
-def _scale(log: bool) -> str:
-    return "log" if log else "linear"
-
-
-def _text(value: Array | str | float) -> str:
-    return str(value) if isinstance(value, str) else f"{float(value):.4g}"

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.plotting.choose import read_ways
+from eqsolve.plotting.curves import draw_line
+from eqsolve.plotting.labels import TITLE_SIZE, settings_title, written
+from eqsolve.plotting.simulations import POINTS
+from eqsolve.plotting.style import COLOURS, LINE, Ways
+from eqsolve.plotting.times import TimeAxis, set_scales, spread_times, time_axis
 from eqsolve.results.words import percent
 
 if TYPE_CHECKING:
@@ -17,115 +23,150 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_validation"]
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_ACROSS = 3
 
 
-def plot_validation(found: Validation, names: tuple[str, ...] = ()) -> Any:
-    """Draw one validation; return the matplotlib figure."""
+def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> Any:
+    """Draw one validation; return the matplotlib figure, or the axes if they were given."""
     import matplotlib.pyplot as plt
 
+    ways = read_ways(**given)
     for name in names:
         if name not in found.observables:
             raise UsageError(f"`{name}` was not compared{did_you_mean(name, found.observables)}")
     shown = list(names) or list(found.observables)
-    panels = len(shown) + (found.laws is not None and not names)
-    columns = min(panels, 3)
+    axis = _time(found, shown, ways)
+    if ways.ax is not None:
+        return _together(found, shown, axis, ways)
+    panels = len(shown) + (found.law_picture is not None and not names)
+    columns = min(panels, _ACROSS if panels != 4 else 2)
     rows = -(-panels // columns)
     figure, axes = plt.subplots(
         2 * rows,
         columns,
-        figsize=(3.6 * columns, 3.6 * rows),
+        figsize=(3.7 * columns, 3.7 * rows),
         layout="constrained",
         squeeze=False,
-        height_ratios=[3, 1] * rows,
+        height_ratios=[3.2, 1] * rows,
     )
-    for place, name in enumerate(shown):
-        row, column = divmod(place, columns)
-        _draw(axes[2 * row, column], axes[2 * row + 1, column], found, name, _COLOURS[place % len(_COLOURS)])
-    if panels > len(shown):
-        row, column = divmod(len(shown), columns)
-        _draw_laws(axes[2 * row, column], axes[2 * row + 1, column], found)
-    for place in range(panels, rows * columns):
-        row, column = divmod(place, columns)
-        axes[2 * row, column].axis("off")
-        axes[2 * row + 1, column].axis("off")
-    values = found.params.items()
-    settings = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}~{value}" for key, value in values)
+    for place in range(rows * columns):
+        above, below = (axes[2 * (place // columns) + k, place % columns] for k in (0, 1))
+        if place < len(shown):
+            _draw(above, found, shown[place], COLOURS[place % len(COLOURS)], axis, ways)
+            _deviations(above, below, found, shown[place], axis)
+        elif place < panels:
+            _draw_laws(above, below, found)
+        else:
+            above.axis("off")
+            below.axis("off")
     verdict = f"{found.verdict}{', low power' if found.low_power else ''}"
-    figure.suptitle(f"{found.model}: {verdict} (d={found.d}, {found.seeds} seeds, {found.data})\n{settings}", fontsize=8)
+    head = f"{found.model}: {verdict} (d = {found.d}, {found.seeds} draws, {found.data})"
+    title = settings_title(head, found.params, _latex(found), 0.9 * figure.get_figwidth())
+    figure.suptitle(title, fontsize=TITLE_SIZE)
     return figure
+
+
+def _latex(found: Validation) -> dict[str, str]:
+    return {} if found.result is None else found.result.latex
+
+
+def _time(found: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
+    """Return the axis of time, the same for all panels: by the rule of curves, over the times compared too."""
+    if found.t is None or len(found.t) < 2:
+        return None
+    if found.result is not None and found.result.grid is not None:
+        grid = found.result.grid
+        times = spread_times(grid)
+        curves = found.result.at(times)
+        axis = time_axis(times, [curves[name].values for name in names], ways.logx)
+        last = float(found.t[-1]) * (1.15 if axis.log else 1.03)
+        first = float(found.t[found.t > 0].min()) if (found.t > 0).any() else axis.first
+        return TimeAxis(axis.log, min(axis.first, 0.7 * first) if axis.log else axis.first, last)
+    return time_axis(found.t, [found.observables[name].theory for name in names], ways.logx)
+
+
+def _together(found: Validation, names: list[str], axis: TimeAxis | None, ways: Ways) -> Any:
+    """Draw several observables on the axes given."""
+    axes, before = ways.ax, len(ways.ax.lines)
+    for place, name in enumerate(names):
+        _draw(axes, found, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
+    axes.set_ylabel(written(names[0], _latex(found)) if len(names) == 1 else "")
+    axes.set_xlabel(written("t", _latex(found)) if found.t is not None else "")
+    axes.legend(frameon=False)
+    return axes
+
+
+def _draw(
+    axes: Any, found: Validation, name: str, colour: str, axis: TimeAxis | None, ways: Ways, named: bool = False
+) -> None:
+    """Draw one observable: the theory, what could not have been told from it, and the draws."""
+    item, text = found.observables[name], written(name, _latex(found))
+    times = found.t if found.t is not None else np.zeros(1)
+    set_scales(axes, log_x=None if axis is None else axis.log, log_y=ways.logy)
+    line_t, line, band = times, item.theory, item.theory_error
+    if axis is not None and found.result is not None and found.result.grid is not None:
+        line_t = spread_times(found.result.grid)
+        curves = found.result.at(line_t)
+        line, band = curves[name].values, curves[f"{name}_error"].values
+    single = {"marker": "_", "ms": 20} if len(line_t) == 1 else {}
+    label = f"{text}: theory" if named else "theory"
+    draw_line(axes, line_t, line, band, {"color": colour, "label": label, **single, **ways.style})
+    if not named:
+        for draw in found.spread.get(name, ()):
+            axes.plot(times, draw, ".", color="0.6", ms=2.5, zorder=1)
+        unseen = np.where(np.isfinite(item.detectable), item.detectable, 0.0) * np.abs(item.theory)
+        label = "could not be told apart"
+        axes.errorbar(times, item.theory, unseen, fmt="none", ecolor="0.9", elinewidth=7, label=label, zorder=0)
+    label = f"{text}: d = {found.d}" if named else f"d = {found.d}, {found.seeds} draws"
+    axes.errorbar(times, item.simulation, item.standard_error, color=colour, label=label, **POINTS)
+    if axis is not None:
+        axes.set_xlim(axis.first, axis.last)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _deviations(above: Any, below: Any, found: Validation, name: str, axis: TimeAxis | None) -> None:
+    """Finish a panel: its verdict above, the z-scores below."""
+    item = found.observables[name]
+    times = found.t if found.t is not None else np.zeros(1)
+    seen = float(item.detectable[item.keenest])
+    power = f", could see {percent(seen)}" if np.isfinite(seen) else ""
+    above.set_title(f"{item.verdict}{power}", fontsize=8)
+    above.set_ylabel(written(name, _latex(found)))
+    above.legend(frameon=False, fontsize=7)
+    below.axhspan(-3, 3, color="0.93", lw=0)
+    below.axhline(0, color="0.6", lw=0.8)
+    below.plot(times, item.z, "o", color="black", ms=3.5)
+    largest = max(4.0, 1.2 * float(np.abs(item.z).max()))
+    below.set(ylabel="$z$", ylim=(-largest, largest))
+    if axis is not None:
+        below.set_xscale(axis.scale)
+    below.set_xlim(above.get_xlim())
+    above.tick_params(labelbottom=False)
+    if found.t is not None:
+        below.set_xlabel(written("t", _latex(found)))
+    else:
+        below.set_xticks([])
+        above.set_xticks([])
+    below.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_laws(axes: Any, below: Any, found: Validation) -> None:
     """Draw the theory's density over the histogram of finite size, and the probabilities of atoms beside."""
-    assert found.laws is not None
-    law, seen = found.laws
-    variable = law.names[0]
-    atoms = [(value, mass) for value, mass in law.atoms(variable) if mass > 1e-3]
-    values = seen[variable]
-    on_atom = np.isclose(values[:, None], [value for value, _ in atoms], rtol=0, atol=1e-12).any(axis=1)
-    low, high = (float(law.quantile(level, variable)) for level in (1e-3, 1 - 1e-3))
-    low, high = min(low, *np.quantile(values, [1e-3])), max(high, *np.quantile(values, [1 - 1e-3]))
-    edges = np.linspace(low, high, 61) if high > low else np.array([low - 0.5, low + 0.5])
-    counts = np.histogram(values[~on_atom], bins=edges)[0]
-    axes.stairs(counts / (len(values) * np.diff(edges)), edges, fill=True, color="0.75", label=f"finite size, d={found.d}")
-    where = np.linspace(low, high, 1201)
-    axes.plot(where, law.density(where, variable), color=_COLOURS[0], lw=1.5, label="theory")
-    if counts.max(initial=0) > 0:
+    law = found.law_picture
+    assert law is not None
+    heights = np.asarray(law["heights"])
+    axes.stairs(heights, law["edges"], fill=True, color="0.75", label=f"finite size, d = {found.d}")
+    axes.plot(law["where"], law["density"], color=COLOURS[0], lw=LINE, label="theory")
+    if heights.max(initial=0) > 0:
         axes.set_yscale("log")
-        axes.set_ylim(0.3 / (len(values) * float(np.diff(edges)[0])), None)
-    for place, (value, mass) in enumerate(atoms):
-        share = float(np.isclose(values, value, rtol=0, atol=1e-12).mean())
-        axes.axvline(value, color=_COLOURS[1], lw=1, ls=":", label=f"atom at {value:g}: {mass:.4f}, finite size {share:.4f}")
-        if place == 2:
-            break
-    axes.set_xlabel(variable)
-    axes.set_ylabel("density")
-    distance = "" if found.wasserstein is None else f", W₂ = {found.wasserstein['values'][-1][0]:.2g}"
-    axes.set_title(f"law of {variable}{distance}", fontsize=9)
+        axes.set_ylim(law["least"], None)
+    for value, mass, share in law["atoms"]:
+        text = f"atom at {value:g}: {mass:.4f}, finite size {share:.4f}"
+        axes.axvline(value, color=COLOURS[1], lw=1, ls=":", label=text)
+    variable = written(law["variable"], _latex(found))
+    axes.set(xlabel=variable, ylabel="density")
+    distance = "" if found.wasserstein is None else f", $W_2$ = {found.wasserstein['values'][-1][0]:.2g}"
+    axes.set_title(f"law of {variable}{distance}", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     below.axis("off")
     below.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=7, loc="upper left")
-
-
-def _draw(above: Any, below: Any, found: Validation, name: str, colour: str) -> None:
-    item = found.observables[name]
-    times = found.t if found.t is not None else np.zeros(1)
-    line_t, line, band = times, item.theory, item.theory_error
-    log = found.t is not None and len(times) > 1 and times[-1] / max(times[0], 1e-12) > 10
-    if found.t is not None and found.result is not None and found.result.grid is not None:
-        low = max(float(found.result.grid.edges[0]), 0.1 * float(times[times > 0].min()) if log else 0.0)
-        line_t = np.geomspace(low, times[-1], 200) if log else np.linspace(low, times[-1], 200)
-        curves = found.result.at(line_t)
-        line, band = curves[name].values, curves[f"{name}_error"].values
-    above.plot(line_t, line, color=colour, lw=1.5, label="theory", marker="_" if len(line_t) == 1 else None, ms=20)
-    above.fill_between(line_t, line - band, line + band, color=colour, alpha=0.25, lw=0)
-    if name in found.spread:
-        for draw in found.spread[name]:
-            above.plot(times, draw, ".", color="0.55", ms=3, zorder=1)
-    unseen = np.where(np.isfinite(item.detectable), item.detectable, 0.0) * np.abs(item.theory)
-    above.errorbar(
-        times, item.theory, unseen, fmt="none", ecolor="0.9", elinewidth=7, label="could not be told apart", zorder=0
-    )
-    above.errorbar(times, item.simulation, 3 * item.standard_error, fmt="o", color="black", ms=3.5, capsize=2, lw=1,
-                   label="finite size, 3 s.e.", zorder=3)  # fmt: skip
-    seen = float(item.detectable[item.keenest])
-    power = f" (could see {percent(seen)})" if np.isfinite(seen) else ""
-    above.set_title(f"{name}: {item.verdict}{power}", fontsize=9)
-    above.legend(frameon=False, fontsize=7)
-    below.axhspan(-3, 3, color="0.92", lw=0)
-    below.axhline(0, color="0.6", lw=0.8)
-    below.plot(times, item.z, "o", color="black", ms=3.5)
-    below.set_ylabel("z")
-    below.set_ylim(-max(4.0, 1.2 * float(np.abs(item.z).max())), max(4.0, 1.2 * float(np.abs(item.z).max())))
-    if log and times[0] > 0:
-        above.set_xscale("log")
-        below.set_xscale("log")
-    below.set_xlim(above.get_xlim())
-    above.tick_params(labelbottom=False)
-    if found.t is not None:
-        below.set_xlabel("t")
-    else:
-        below.set_xticks([])
-    for axes in (above, below):
-        axes.spines[["top", "right"]].set_visible(False)

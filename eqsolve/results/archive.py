@@ -22,13 +22,14 @@ from eqsolve.files.atomic import atomic_path
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.result import Result
+from eqsolve.verbs import later
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from eqsolve.language.model import Model
 
-__all__ = ["open", "save"]
+__all__ = ["open", "read_result", "save", "write_dataset"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -38,17 +39,30 @@ _FORMAT = 1  # of the files; a reader refuses files of a later one
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
 
-def save(result: Result, path: str | os.PathLike[str]) -> None:
-    """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
+def save(
+    result: Result, path: str | os.PathLike[str], *, beside: xr.Dataset | None = None, more: dict[str, Any] | None = None
+) -> None:
+    """Write a netCDF file that plain xarray opens too; the file appears whole or not at all.
+
+    ``beside`` are further values, ``more`` further entries of the record, of what holds the result.
+    """
     dataset = result.dataset.copy()
     record = {name: getattr(result, name) for name in _FIELDS}
     grid = None if result.grid is None else {"edges": result.grid.edges.tolist(), "order": result.grid.order}
     kernels = [name for name in result.names if result.dataset[name].dims == ("row", "column")]
-    record |= {"format": _FORMAT, "kernels": kernels, "grid": grid}
-    dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
+    record |= {"kernels": kernels, "grid": grid, "latex": result.latex, **(more or {})}
     if result.rows is not None:
         for key, values in result.rows.flatten().items():
             dataset[_ROWS + key] = (_ROWS + "of_" + key, values)
+    write_dataset(dataset if beside is None else dataset.merge(beside), record, path)
+
+
+def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write values and the record that says what they are."""
+    from eqsolve._version import __version__
+
+    record = {"provenance": {"version": __version__}, "format": _FORMAT, **record}
+    dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
     buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
     dataset.to_netcdf(buffer, engine="h5netcdf")
     with atomic_path(path) as temporary:
@@ -74,31 +88,49 @@ def _plain(value: Any) -> Any:
 
 
 @checked(path=read_path)
-def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> Result:
-    """Read a saved result.
+def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> Any:
+    """Read what was saved: a `Result` (of a solve or a sweep), a `Validation` or a `Simulation`.
 
     Parameters
     ----------
     path
-        A file written by ``Result.save`` or ``--out``. It is data only: reading it never runs code.
+        A file written by ``save`` or ``--out``. It is data only: reading it never runs code.
     model
         The model the result should be of; if its equations are others than those that were solved, that is an error.
+
+    Examples
+    --------
+    >>> import eqsolve
+    >>> eqsolve.solve("ridge").save("ridge.nc")
+    >>> eqsolve.open("ridge.nc").model
+    'ridge'
     """
     dataset, record = _read(path)
     _check_version(str(path), record)
-    if model is not None:
-        _check_model(str(path), record, model)
     try:
-        grid, kernels = record["grid"], record["kernels"]
-        panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
-        hidden = [key for key in dataset if str(key).startswith(_ROWS)]
-        rows = None
-        if kernels and panels is not None:
-            rows = RowStore.unflatten(panels.order, {str(k)[len(_ROWS) :]: dataset[k].values for k in hidden}, kernels)
-        fields = {name: record[name] for name in _FIELDS}
-        return Result(dataset.drop_vars(hidden), grid=panels, rows=rows, **fields)
+        if record["kind"] == "simulation":
+            if model is not None:
+                raise UsageError(f"{str(path)!r} holds a simulation, not a result of a model; leave model= out")
+            return later("read simulation")(dataset, record)
+        if model is not None:
+            _check_model(str(path), record, model)
+        if "validation" in record:
+            return later("read validation")(dataset, record, read_result)
+        return read_result(dataset, record)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise UsageError(f"{str(path)!r} is a damaged result file: {type(error).__name__} {error}") from None
+
+
+def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
+    """Return the result of a file's values and record."""
+    grid, kernels = record["grid"], record["kernels"]
+    panels = None if grid is None else PanelGrid(np.array(grid["edges"], dtype=float), int(grid["order"]))
+    hidden = [key for key in dataset if str(key).startswith(_ROWS)]
+    rows = None
+    if kernels and panels is not None:
+        rows = RowStore.unflatten(panels.order, {str(k)[len(_ROWS) :]: dataset[k].values for k in hidden}, kernels)
+    fields = {name: record[name] for name in _FIELDS}
+    return Result(dataset.drop_vars(hidden), grid=panels, rows=rows, latex=record.get("latex"), **fields)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:

@@ -176,9 +176,15 @@ class Distribution:
         gap = np.abs(self.quantile(levels, name) - other.quantile(levels, name))
         return float(np.mean(gap**order) ** (1 / order))
 
-    def plot(self, name: str | None = None, *, axes: Any = None, bins: Any = 80, label: str | None = None) -> Any:
-        """Draw the density (or a histogram) and the atoms as stems; return the matplotlib axes."""
-        return later("plot_law")(self, name, axes=axes, bins=bins, label=label)
+    def plot(
+        self, name: str | None = None, *, ax: Any = None, bins: Any = 80, label: str | None = None, logy: bool = False,
+        **style: Any,
+    ) -> Any:  # fmt: skip
+        """Draw the density (or a histogram) and the atoms as stems; return the matplotlib axes.
+
+        ``style`` is what matplotlib's ``plot`` takes: ``color``, ``linestyle``, ...
+        """
+        return later("plot_law")(self, name, ax=ax, bins=bins, label=label, logy=logy, **style)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of ({', '.join(self.names)}): {self.weights.size} points>"

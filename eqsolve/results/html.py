@@ -10,9 +10,15 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 
 if TYPE_CHECKING:
-    from eqsolve.results.result import Result
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["result_html"]
+    from eqsolve.microscopic.simulation import Simulation
+    from eqsolve.results.result import Result
+    from eqsolve.validation.comparison import Validation
+
+__all__ = ["result_html", "sections_html", "simulation_html", "validation_html"]
+
+_BAD = "#D55E00"
 
 
 def result_html(result: Result) -> str:
@@ -20,18 +26,91 @@ def result_html(result: Result) -> str:
     head = f"<b>{_text(result.model)}</b> ({_text(result.kind)})"
     state = _text(result.status)
     if result.status != "ok":
-        state = f"<span style='color:#D55E00'>{state}: {_text(result.message)}</span>"
+        state = f"<span style='color:{_BAD}'>{state}: {_text(result.message)}</span>"
     seconds = result.stats.get("seconds")
     took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
-    settings = ", ".join(f"{_text(name)} = {_value(value)}" for name, value in result.params.items())
-    rows = "".join(
-        f"<tr><td style='text-align:left'><code>{_text(name)}</code></td><td>{_text(_shape(result, name))}</td>"
-        f"<td>{_range(result.dataset[name].values)}</td><td>{_largest_error(result, name)}</td></tr>"
+    rows = [
+        (
+            _named(name, result.latex), _text(_shape(result, name)), _range(result.dataset[name].values),
+            _largest_error(result, name),
+        )
         for name in result.names
-    )
-    table = f"<table><tr><th>name</th><th>over</th><th>values</th><th>largest error</th></tr>{rows}</table>"
+    ]  # fmt: skip
+    table = _table(("", "name", "over", "values", "largest error"), rows)
     inside = f"<details><summary>dataset</summary>{result.dataset._repr_html_()}</details>"
-    return f"<div>{head}: {state}{took}<br><small>{settings}</small>{table}{inside}</div>"
+    return f"<div>{head}: {state}{took}<br><small>{_settings(result.params, result.latex)}</small>{table}{inside}</div>"
+
+
+def simulation_html(found: Simulation) -> str:
+    """Return what was run, the last mean of every observable with its standard error, the arrays folded below."""
+    rows = []
+    for name in found.names:
+        error = float(found.error[name][-1])
+        shown = f" ± {error:.2g}" if np.isfinite(error) else ""
+        rows.append((_named(name, found.latex), _range(found.values[name]), f"{float(found.mean[name][-1]):.5g}{shown}"))
+    table = _table(("", "name", "values", f"mean at t = {float(found.t[-1]):g}"), rows)
+    notes = "".join(f"<br><span style='color:{_BAD}'>{_text(note)}</span>" for note in found.notes)
+    inside = f"<details><summary>dataset</summary>{found.dataset._repr_html_()}</details>"
+    head = f"<b>{_text(found.model)}</b> (simulation): {_text(found._how)}{notes}"
+    return f"<div>{head}<br><small>{_settings(found.params, found.latex)}</small>{table}{inside}</div>"
+
+
+def validation_html(found: Validation) -> str:
+    """Return the verdict and, for every observable, how far both sides are apart and what could have been seen."""
+    latex = {} if found.result is None else found.result.latex
+    colour = {"agrees": "#009E73", "disagrees": _BAD}.get(found.verdict, "#8a5a00")
+    rows = []
+    for name, item in found.observables.items():
+        place = int(np.abs(item.z).argmax())
+        when = "" if found.t is None else f" at t = {float(found.t[place]):g}"
+        seen = float(item.detectable[item.keenest])
+        rows.append((
+            _named(name, latex), _text(item.verdict), f"{float(item.z[place]):+.2f}{when}",
+            f"{float(item.theory[place]):.5g} ± {float(item.theory_error[place]):.1g}",
+            f"{float(item.simulation[place]):.5g} ± {float(item.standard_error[place]):.1g}",
+            f"{seen:.2%}" if np.isfinite(seen) else "",
+        ))  # fmt: skip
+    heads = ("", "name", "verdict", "largest z", "theory there", "finite size there", "could see")
+    notes = "".join(f"<br><small>{_text(note)}</small>" for note in (*found.notes, *found.warnings))
+    head = f"<b>{_text(found.model)}</b> (validation): <b style='color:{colour}'>{_text(found.verdict)}</b>"
+    how = f"d = {found.d}, n = {found.n}, {found.seeds} draws, {_text(found.data)}"
+    return f"<div>{head}, {how}{notes}<br><small>{_settings(found.params, latex)}</small>{_table(heads, rows)}</div>"
+
+
+def sections_html(head: str, sections: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Return titled lists of lines, the first open, the others folded."""
+    parts = []
+    for place, (title, lines) in enumerate(sections):
+        body = html.escape("\n".join(lines))
+        parts.append(
+            f"<details{' open' if place == 0 or title == 'solver' else ''}><summary><b>{_text(title)}</b></summary>"
+            f"<pre style='margin:0.2em 0 0.6em 1em'>{body}</pre></details>"
+        )
+    return f"<div><b>{_text(head)}</b>{''.join(parts)}</div>"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table whose first two cells, a name as LaTeX and as code, are left-aligned."""
+    top = "".join(f"<th>{head}</th>" for head in heads)
+    body = "".join(
+        "<tr>" + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{top}</tr>{body}</table>"
+
+
+def _named(name: str, latex: Mapping[str, str]) -> str:
+    left = "<td style='text-align:left'>"
+    math = f"${html.escape(latex[name])}$" if name in latex else ""
+    return f"{left}{math}</td>{left}<code>{_text(name)}</code></td>"
+
+
+def _settings(params: Mapping[str, object], latex: Mapping[str, str]) -> str:
+    made = []
+    for name, value in params.items():
+        relation = "=" if isinstance(value, int | float) else "∼"
+        shown = f"${html.escape(latex[name])}$" if name in latex else _text(name)
+        made.append(f"{shown} {relation} {_value(value)}")
+    return ", ".join(made)
 
 
 def _shape(result: Result, name: str) -> str:

@@ -15,6 +15,7 @@ from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
+from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
 from eqsolve.verbs import later
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Result:
         ``"ok"``, or what was not reached and why.
     params, stats, provenance
         What was set; how much work it took; version, signature, seed and machine.
+    latex
+        How names are written in pictures and notebooks.
     """
 
     def __init__(
@@ -79,12 +82,12 @@ class Result:
         grid: PanelGrid | None = None,
         rows: RowStore | None = None,
         source: Any = None,
+        latex: Mapping[str, str] | None = None,
     ) -> None:
         values = {
             "dataset": dataset, "model": model, "kind": kind, "status": status, "message": message,
-            "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}), "grid":
-            grid,
-            "rows": rows, "source": source,
+            "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}),
+            "grid": grid, "rows": rows, "source": source, "latex": dict(latex or {}),
         }  # fmt: skip
         self.__dict__.update(values)
 
@@ -98,14 +101,18 @@ class Result:
     provenance: dict[str, Any]
     grid: PanelGrid | None
     rows: RowStore | None
+    latex: dict[str, str]
     source: Any  # what the solver kept for later: answers to further questions, a start for neighbours; not saved
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a result is immutable")
 
-    def with_provenance(self, stats: Mapping[str, Any], provenance: Mapping[str, Any]) -> Result:
-        """Return the same result with more said about how it came about."""
+    def with_provenance(
+        self, stats: Mapping[str, Any], provenance: Mapping[str, Any], latex: Mapping[str, str] | None = None
+    ) -> Result:
+        """Return the same result with more said about how it came about, and how its names are written."""
         fields = {**self.__dict__, "stats": {**self.stats, **stats}, "provenance": dict(provenance)}
+        fields["latex"] = dict(latex or self.latex)
         return Result(fields.pop("dataset"), **fields)
 
     def renamed(self, model: str, message: str, case: str) -> Result:
@@ -127,7 +134,8 @@ class Result:
     @property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
-        return tuple(str(key) for key in self.dataset.data_vars if not _is_auxiliary(str(key)))
+        data = self.dataset.data_vars
+        return tuple(str(key) for key, entry in data.items() if not _is_auxiliary(str(key)) and ALONG not in entry.attrs)
 
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
@@ -184,15 +192,25 @@ class Result:
         return found
 
     @checked(parameter=text)
-    def derivative(self, what: Any, parameter: str, **values: float) -> float:
-        """Return the total derivative of a value, or of an expectation, of a fixed point along a parameter."""
+    def derivative(self, what: Any, parameter: str, **values: float) -> Any:
+        """Return the total derivative of a value along a parameter.
+
+        Of a dynamics solved with ``derivatives=[parameter]``: a labelled curve (or kernel), its error the coordinate
+        ``error``. Of a fixed point or a rate: a number, also of an expectation, and also when it was not asked for before.
+        """
+        if self.grid is not None or self.source is None:
+            found = read_derivative(self, what, parameter)
+            if found is not None:
+                return found
         return float(self._asked("derivative")(what, parameter, **values))
 
     def _asked(self, question: str) -> Any:
         answer = getattr(self.source, question, None)
         if answer is None:
             why = "it is a question to a fixed point or a rate"
-            if self.source is None and self.grid is None:
+            if question == "derivative" and self.grid is not None:
+                why = "solve with derivatives=[...], naming the parameters"
+            elif self.source is None and self.grid is None:
                 why = "a result read from a file keeps numbers only; solve again"
             elif question == "law" and self.grid is not None:
                 why = "name a random process and a time, such as law('w', 1.0)"
@@ -209,9 +227,11 @@ class Result:
         moments = self._inside(np.asarray(times, dtype=float))
         data: dict[str, Any] = {}
         around = grid.stencil(moments)[0]
-        for name in (*self._of_dims("t"), *self._of_dims("path", "t")):
+        keys = derivative_keys(self.dataset).values()
+        curves = [key for key in keys if self.dataset[key].dims in (("t",), ("path", "t"))]
+        for name in (*self._of_dims("t"), *self._of_dims("path", "t"), *curves):
             dims = self.dataset[name].dims
-            data[name] = (dims, grid.interpolate(self.dataset[name].values, moments))
+            data[name] = (dims, grid.interpolate(self.dataset[name].values, moments), self.dataset[name].attrs)
             if name + _ERROR in self.dataset:  # the largest on the panel, since the interpolant uses all of it
                 errors = self.dataset[name + _ERROR].values
                 around_here = errors[..., around].max(axis=-1)
@@ -284,6 +304,7 @@ class Result:
             names = self._of_dims("t")
             made["values"] = {name: _plain(sampled[name].values) for name in names}
             made["errors"] = {name: _plain(sampled[name + _ERROR].values) for name in names}
+            made |= self._derivative_object(sampled)
             if at2 is not None and self._of_dims("row", "column"):
                 pairs = [pair for pair in at2 if max(pair) <= self.grid.edges[-1] * (1 + 1e-12)]
                 kernels = self.at2(pairs)
@@ -297,9 +318,16 @@ class Result:
             names = list(self._of_dims())
             made["values"] = {name: _plain(self.dataset[name].values) for name in names}
             made["errors"] = {name: _plain(self.error[name].values) for name in names if name in self.error}
+            made |= self._derivative_object(self.dataset)
         made["stats"] = self.stats
         made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
+
+    def _derivative_object(self, data: xr.Dataset) -> dict[str, Any]:
+        """Return the derivatives of the values of one time, or of scalars."""
+        keys = derivative_keys(self.dataset)
+        shown = {pair: key for pair, key in keys.items() if self.dataset[key].dims in ((), ("t",))}
+        return derivative_table(data, shown) if shown else {}
 
     def _sweep_object(self) -> dict[str, Any]:
         dims = self.dataset["status"].dims
@@ -332,14 +360,38 @@ class Result:
             return self.dataset[[key for key in kept if self.dataset[key].dims == ("t",)]].to_dataframe()
         return pd.DataFrame([{str(key): self.dataset[key].item() for key in kept if not self.dataset[key].dims}])
 
-    def plot(self, *names: str, axes: Any = None, label: str | None = None) -> Any:
+    def plot(
+        self,
+        *names: str,
+        ax: Any = None,
+        logx: bool | None = None,
+        logy: bool | None = None,
+        label: str | None = None,
+        **style: Any,
+    ) -> Any:
         """Draw the result as its kind asks for: curves, a heat map, a law over time, lines or a map of a sweep.
 
-        Curves of several results can share ``axes``; ``label`` tells them apart.
+        Parameters
+        ----------
+        *names
+            What to draw; by default every function of time, every value of a sweep.
+        ax
+            The matplotlib axes to draw on, also those of another result; by default new ones.
+        logx, logy
+            Whether the axes are logarithmic. By default axes that hold something stay as they are; on new ones time is
+            logarithmic if half of all change happens in its first quarter.
+        label
+            What the legend says; tells several results on the same axes apart.
+        **style
+            What matplotlib's ``plot`` takes: ``color``, ``linestyle``, ``linewidth``, ``marker``, ``alpha``, ...
+
+        Returns
+        -------
+        The axes; an array of them where a sweep takes several.
         """
         for name in names:
             text(name, "plot")
-        return later("plot_result")(self, names, axes, label)
+        return later("plot_result")(self, names, ax=ax, logx=logx, logy=logy, label=label, **style)
 
     @checked(name=text, path=read_path, frames=whole(2))
     def animate(self, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60) -> Any:

@@ -44,6 +44,13 @@ class Solver(ABC):
     """Whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's ``source`` is then
     what the next solve finds in ``options.neighbour``."""
 
+    on_card: ClassVar[bool] = False
+    """Whether it can have its arrays on a graphics card: ``choose_backend(options.device, work)`` says where they are."""
+
+    linearises: ClassVar[bool] = False
+    """Whether it finds derivatives along parameters at the solution: ``options.beside`` is then the plan of the system
+    enlarged by its derivatives, with its values. Other solvers are given that plan itself."""
+
     @abstractmethod
     def why_not(self, plan: Plan) -> str:
         """Return why a model cannot be solved, in words that follow "cannot solve model M:"; nothing when it can."""

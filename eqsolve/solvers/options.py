@@ -10,6 +10,7 @@ from typing import Any
 from eqsolve.arguments import whole
 from eqsolve.errors import UsageError
 from eqsolve.files.checkpoint import Checkpoint
+from eqsolve.numerics.backend import read_device
 
 __all__ = ["Options", "read_region"]
 
@@ -21,7 +22,9 @@ class Options:
     """Times, tolerances and the rest; every solver reads them from here.
 
     ``start`` are values of unknowns to begin with, ``neighbour`` what the solution at neighbouring parameters handed on;
-    without ``paths`` no sample of them is kept.
+    without ``paths`` no sample of them is kept. ``device`` is where arrays live, see ``eqsolve.numerics.backend``; ``threads``
+    is how many may be used, all cores where that pays by default; ``beside`` is the plan of the system with its derivatives,
+    and its values.
     """
 
     t_max: float
@@ -40,6 +43,9 @@ class Options:
     region: tuple[float, float] | None = None
     neighbour: Any = None
     paths: bool = True
+    device: str = "cpu"
+    threads: int | None = None
+    beside: Any = None
 
     @classmethod
     def make(
@@ -61,6 +67,8 @@ class Options:
         region: Any = None,
         neighbour: Any = None,
         paths: bool = True,
+        device: Any = "cpu",
+        threads: Any = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
@@ -85,7 +93,8 @@ class Options:
         precision = None if precision is None else whole(16, 1000)(precision, "precision")
         return cls(
             last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint,
-            read_region(region), neighbour, paths,
+            read_region(region), neighbour, paths, read_device(device),
+            None if threads is None else whole(1)(threads, "threads"),
         )  # fmt: skip
 
     def demand_after(self, begin: float) -> None:
@@ -97,6 +106,10 @@ class Options:
         """Tell the progress callback how far in time the solve is."""
         if self.progress is not None:
             self.progress(done, self.t_max, text)
+
+    def report_share(self, share: float, text: str) -> None:
+        """Tell the progress callback which share of the work is done, of all that is predicted by now."""
+        self.report(share * self.t_max, text)
 
 
 def read_region(value: Any) -> tuple[float, float] | None:

@@ -15,8 +15,11 @@ __all__ = ["SOLVERS", "Choice", "choose_solver", "find_solver"]
 _HOMES = {
     "ode": "eqsolve.solvers.ode.solve:OdeSolver",
     "two_time": "eqsolve.solvers.two_time.solve:TwoTimeSolver",
+    "convolution": "eqsolve.solvers.convolution.solve:ConvolutionSolver",
     "operators": "eqsolve.solvers.operators.solve:OperatorsSolver",
+    "gaussian": "eqsolve.solvers.gaussian.solve:GaussianSolver",
     "stochastic": "eqsolve.solvers.stochastic.solve:StochasticSolver",
+    "sampled": "eqsolve.solvers.sampled.solve:SampledSolver",
     "fixed_point": "eqsolve.solvers.fixed_point.solve:FixedPointSolver",
     "singularity": "eqsolve.solvers.singularity.solve:SingularitySolver",
 }
@@ -75,10 +78,13 @@ def choose_solver(
 def _own(plan: Plan, kernels: bool | None, discrete: bool) -> Solver | None:
     """Return the first solver, in the order of preference, that has no objection.
 
-    Compositions are cheaper as operators where kernels are not wanted, and exact where time goes in steps; an unknown in its
-    own definition is left to the collocation of two times.
+    Where the law of the paths is Gaussian none is followed, in continuous time. Compositions are cheaper as operators where
+    kernels are not wanted, and exact where time goes in steps; an unknown in its own definition is left to the collocation of
+    two times. Functions at shifted times are convolutions or delays, which no other solver reads.
     """
-    order = ["fixed_point", "singularity", "stochastic"]
+    order = ["fixed_point", "singularity"] + ([] if discrete else ["gaussian"])
+    order += ["sampled" if plan.facts.whites else "stochastic"]
+    order += ["convolution"] if plan.facts.shifted else []
     order += [] if plan.facts.implicit and not plan.facts.processes else ["ode"]
     order += ["operators"] if kernels is False or discrete else []
     order += ["two_time"]

@@ -7,7 +7,7 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 from eqsolve.solvers.options import Options
 
-__all__ = ["allowance", "excess"]
+__all__ = ["allowance", "excess", "nodes_per_panel"]
 
 
 def allowance(values: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0) -> Array:
@@ -27,3 +27,8 @@ def excess(values: Array, errors: Array, options: Options, floor: float = 1e-3, 
     if not np.any(values):
         return 0.0
     return float(np.max(errors / allowance(values, options, floor, scale=scale)))
+
+
+def nodes_per_panel(rtol: float) -> int:
+    """Return the number of collocation nodes that suits a tolerance."""
+    return 8 if rtol > 1e-4 else 10 if rtol > 1e-7 else 12

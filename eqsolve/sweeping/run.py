@@ -17,10 +17,12 @@ import numpy as np
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.latex import latex_names
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.passes.routing import bind_routed, models_behind, settable
+from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
@@ -58,6 +60,7 @@ def sweep(
     solver: str | None = None,
     observables: Iterable[str] | None = None,
     region: tuple[float, float] | None = None,
+    device: str = "cpu",
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -76,13 +79,13 @@ def sweep(
         Where no executor is given: the number of worker processes on this machine; 1 stays in this process.
     out
         A netCDF file for the result. Finished points are kept beside it meanwhile, so that the same call goes on after
-        a crash without solving anything twice.
+        a crash without solving anything twice; when the file holds this very sweep already, it is returned.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
-    rtol, atol, order, step, seed, solver, observables, region
+    rtol, atol, order, step, seed, solver, observables, region, device
         As in ``solve``, at every point.
     progress
-        Called with (done, total, text) after each point.
+        Called with (done, total, text) after each point; as in ``solve``, a bar by default, and False keeps silent.
     params, **parameters
         Values and laws that are the same everywhere.
 
@@ -109,6 +112,7 @@ def sweep(
     check_settings(model, grid, fixed)
     options: dict[str, Any] = {
         "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver, "region": region,
+        "device": device,
     }  # fmt: skip
     if region is not None and not any(isinstance(item, Singularity) for item in (model, *models_behind(model))):
         kind = f"model `{model.name}` is a {model.kind}"
@@ -127,11 +131,15 @@ def sweep(
     settled, first = _settings(model, fixed, points, grid)
     points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
     run = _Run(model, grid, fixed, options, progress)
-    journal = _journal(run, out)
+    identity = "" if out is None else _identity(run)
+    if out is not None and (there := _finished(out, identity)) is not None:
+        return there
+    journal = None if out is None else _journal(out, identity)
     finished = False
     try:
-        run.go(points, journal, executor, workers)
-        result = _package(run, settled, time.perf_counter() - began)
+        with watching(progress, count=True) as run.progress:
+            run.go(points, journal, executor, workers)
+        result = _package(run, settled, time.perf_counter() - began, identity)
         if out is not None:
             result.save(out)
         finished = True
@@ -175,11 +183,10 @@ def _settings(
     raise problem
 
 
-def _journal(run: _Run, out: str | os.PathLike[str] | None) -> Journal | None:
+def _identity(run: _Run) -> str:
+    """Return a hash of everything that decides the numbers of a sweep."""
     from eqsolve.results.provenance import describe
 
-    if out is None:
-        return None
     known = describe(run.model, run.options["seed"])
     described = {
         "signature": known["signature"],
@@ -188,7 +195,27 @@ def _journal(run: _Run, out: str | os.PathLike[str] | None) -> Journal | None:
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
     }
-    journal = Journal(Path(out), fingerprint(described))
+    return fingerprint(described)
+
+
+def _finished(out: str | os.PathLike[str], identity: str) -> Result | None:
+    """Return the sweep that a file holds, if it is the one asked for."""
+    from eqsolve.results.archive import open as open_result
+
+    if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():
+        return None
+    try:
+        found = open_result(out)
+    except UsageError:  # no result, or a damaged one: it is written anew
+        return None
+    if not isinstance(found, Result) or found.kind != "sweep" or found.provenance.get("sweep") != identity:
+        return None
+    logger.warning("%s holds this sweep already, nothing is solved; remove it to solve again", out)
+    return found
+
+
+def _journal(out: str | os.PathLike[str], identity: str) -> Journal:
+    journal = Journal(Path(out), identity)
     if journal.done:
         logger.warning("%d finished points found in %s; going on from there", len(journal.done), journal.path)
     return journal
@@ -312,7 +339,7 @@ def _answer(future: Future[Answer], tries: int) -> Answer | None:
         return {"status": "failed", "message": reason, "seconds": float("nan"), "values": {}, "errors": {}}, None
 
 
-def _package(run: _Run, settled: dict[str, float | str], seconds: float) -> Result:
+def _package(run: _Run, settled: dict[str, float | str], seconds: float, identity: str) -> Result:
     """Lay the points out over the axes."""
     import xarray as xr
 
@@ -340,7 +367,9 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float) -> Resu
     status = "ok" if not bad else f"{len(bad)} of {run.total} points were not solved as asked"
     message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
     stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
+    provenance = describe(run.model, run.options["seed"]) | ({"sweep": identity} if identity else {})
     return Result(
         xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep", status=status, message=message,
-        params=settled, stats=stats, provenance=describe(run.model, run.options["seed"]),
+        params=settled, stats=stats, provenance=provenance,
+        latex=latex_names((run.model, *models_behind(run.model))),
     )  # fmt: skip

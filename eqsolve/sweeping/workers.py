@@ -20,6 +20,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
+from eqsolve.solvers.threads import LIMIT
+
 __all__ = ["THREAD_LIMITS", "WorkerLostError", "Workers"]
 
 THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -64,6 +66,7 @@ class Workers(Executor):
         env = dict(os.environ)
         for name in THREAD_LIMITS:
             env.setdefault(name, "1")  # more are slower: the workers share the cores
+        env.setdefault(LIMIT, "1")
         env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_ROOT, *filter(None, sys.path)]))  # what this process sees
         command = [sys.executable, "-c", "from eqsolve.sweeping.workers import serve; serve()"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)

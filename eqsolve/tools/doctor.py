@@ -6,14 +6,13 @@ solves equations, and asks that every value lie within its own error estimate.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,17 @@ from typing import Any
 __all__ = ["Finding", "Trial", "examine", "run_trials"]
 
 _NEEDED = ("sympy", "mpmath", "numpy", "scipy", "networkx", "matplotlib", "xarray", "h5netcdf", "h5py")
-_EXTRAS = ("distributed", "dask", "pandas", "pytest", "hypothesis")
-_GPU = ("cupy", "torch", "jax")
+_EXTRAS = ("cupy-cuda12x", "cupy-cuda13x", "distributed", "dask", "pandas", "pytest", "hypothesis")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; ``advice`` says what could be better."""
+    """One line of the report; ``advice`` says what could be better, ``part`` the heading it stands under."""
 
     name: str
     value: str
     advice: str = ""
+    part: str = "installation"
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,9 @@ class Trial:
 
 def examine() -> list[Finding]:
     """Return versions, machine, linear algebra, threads, GPU and where models and caches are."""
-    return [*_versions(), *_machine(), *_linear_algebra(), *_graphics(), *_places()]
+    packages = [replace(item, part="packages") for item in _packages()]
+    machine = [replace(item, part="machine") for item in (*_machine(), *_linear_algebra(), *_graphics())]
+    return [*_versions(), *_places(), *packages, *machine]
 
 
 def _versions() -> Iterator[Finding]:
@@ -54,6 +55,9 @@ def _versions() -> Iterator[Finding]:
 
     yield Finding("eqsolve", f"{__version__} in {Path(__file__).resolve().parents[1]}")
     yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
+
+
+def _packages() -> Iterator[Finding]:
     for name in _NEEDED:
         version = _version(name)
         yield Finding(name, version or "missing", "" if version else f"needed: pip install {name}")
@@ -90,9 +94,14 @@ def _linear_algebra() -> Iterator[Finding]:
 
 
 def _graphics() -> Iterator[Finding]:
-    libraries = [name for name in _GPU if importlib.util.find_spec(name) is not None]
-    card = "a driver is installed" if shutil.which("nvidia-smi") else "no driver found"
-    yield Finding("GPU", f"{card}; array libraries: {', '.join(libraries) or 'none'} (eqsolve runs on the CPU)")
+    from eqsolve.numerics.backend import card_problem, choose_backend
+
+    driver = "a driver is installed" if shutil.which("nvidia-smi") else "no driver found"
+    if problem := card_problem():
+        yield Finding("GPU", f"not used: {driver}, {problem}")
+        return
+    card = choose_backend("gpu")
+    yield Finding("GPU", f"{card.label}, {card.memory() / 1e9:.3g} GB free; taken with device='gpu' or 'auto'")
 
 
 def _places() -> Iterator[Finding]:
@@ -109,8 +118,10 @@ def _places() -> Iterator[Finding]:
 
 # --- self-test ------------------------------------------------------------------------------------------------------
 def run_trials() -> Iterator[Trial]:
-    """Solve each small system and compare it with its closed form."""
-    for name, build in _TRIALS.items():
+    """Solve each small system and compare it with its closed form; one of them on the graphics card, if there is one."""
+    from eqsolve.numerics.backend import card_problem
+
+    for name, build in (_TRIALS if card_problem() else {**_TRIALS, "graphics card": _on_card}).items():
         began = time.perf_counter()
         try:
             gap, error = build()
@@ -153,6 +164,11 @@ def _average() -> tuple[float, float]:
     return _compare(model, "m", lambda moment: -math.expm1(-moment) / moment)
 
 
+def _on_card() -> tuple[float, float]:
+    """The Gaussian noise below, its paths and their tangents on the card."""
+    return _noise(device="gpu", solver="stochastic")
+
+
 def _memory() -> tuple[float, float]:
     """y' = −∫y, solved by the cosine."""
     from eqsolve.language.declare import function, times
@@ -166,7 +182,7 @@ def _memory() -> tuple[float, float]:
     return _compare(model, "y", math.cos)
 
 
-def _noise() -> tuple[float, float]:
+def _noise(**options: Any) -> tuple[float, float]:
     """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
     import numpy as np
 
@@ -185,7 +201,7 @@ def _noise() -> tuple[float, float]:
         laws={z: GP(C(t, other))},
         observables={"m": C(t, t)},
     )
-    return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4)
+    return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4, **options)
 
 
 def _fixed_point() -> tuple[float, float]:

@@ -13,15 +13,19 @@ large. The power of the comparison stands beside the verdict: the smallest devia
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, text
+from eqsolve.arguments import path as read_path
 from eqsolve.numerics.arrays import Array
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.results.words import percent
+from eqsolve.verbs import later
 
 __all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare", "percent"]
 
@@ -72,7 +76,7 @@ class Comparison:
         return np.asarray(~(self.detectable <= _TELLING) & (size >= 0.01 * size.max(initial=0.0)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Validation:
     """What ``validate`` found.
 
@@ -86,7 +90,8 @@ class Validation:
         Where both sides have a law: the variables compared, the sizes, and the 2-Wasserstein distance per size and time;
         for a fixed point also that of as many independent draws of the theory's law.
     laws
-        For a fixed point: the theory's law, and the empirical one of the largest size, all draws together.
+        For a fixed point: the theory's law, and the empirical one of the largest size, all draws together; a file keeps only
+        ``law_picture``, what a drawing shows of them.
     result
         The theory's result.
 
@@ -110,6 +115,7 @@ class Validation:
     result: Result | None = None
     spread: dict[str, Array] = field(default_factory=dict)
     laws: tuple[Distribution, Distribution] | None = None
+    law_picture: dict[str, Any] | None = None
 
     @property
     def power(self) -> dict[str, float]:
@@ -163,16 +169,41 @@ class Validation:
         plain = [value if np.isfinite(value) else None for value in values.tolist()]
         return plain if self.t is not None else plain[0]
 
-    def plot(self, *names: str) -> Any:
-        """Draw theory and simulation; return the matplotlib figure."""
-        from eqsolve.plotting.validation import plot_validation
+    def to_dataframe(self) -> Any:
+        """Return both sides as a pandas table, one row per observable and time."""
+        import pandas as pd
 
-        return plot_validation(self, names)
+        parts = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
+        rows = []
+        for name, item in self.observables.items():
+            for place in range(len(item.z)):
+                when = {} if self.t is None else {"t": float(self.t[place])}
+                rows.append({"observable": name, **when, **{part: float(getattr(item, part)[place]) for part in parts}})
+        return pd.DataFrame(rows).set_index(["observable"] if self.t is None else ["observable", "t"])
+
+    @checked(path=read_path)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file, theory and finite sizes together, which ``eqsolve.open`` reads back."""
+        later("save_validation")(self, path)
+
+    def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
+        """Draw theory as lines with error bands, finite sizes as points, z-scores below; return the matplotlib figure.
+
+        With ``ax`` the names share these axes, without z-scores, and the axes are returned. ``style`` is that of the lines.
+        """
+        for name in names:
+            text(name, "plot")
+        return later("plot_validation")(self, names, ax=ax, logx=logx, logy=logy, **style)
 
     def __repr__(self) -> str:
         worst = max((float(np.abs(item.z).max()) for item in self.observables.values()), default=0.0)
         words = f"{self.verdict}{' (low power)' if self.low_power else ''}, d={self.d}, {self.seeds} seeds"
         return f"<Validation of {self.model!r}: {words}, largest |z| = {worst:.2g}>"
+
+    def _repr_html_(self) -> str:
+        from eqsolve.results.html import validation_html
+
+        return validation_html(self)
 
 
 def compare(

@@ -20,11 +20,14 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.draws import HOW
 from eqsolve.passes.routing import bind_routed, check_routed, settable
+from eqsolve.progress import part_of, watching
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
+from eqsolve.validation.law_picture import picture_laws
 from eqsolve.validation.wasserstein import distances, distances_at_rest
 
 __all__ = ["Comparison", "Validation", "validate"]
@@ -34,7 +37,7 @@ logger = logging.getLogger("eqsolve")
 
 @checked(
     model=read_model, d=whole(2), seeds=whole(1), seed=whole(0), at=numbers, t_max=number, constants=one_of(*HOW), step=number,
-    observables=names, workers=whole(1), progress=callback, params=table,
+    observables=names, device=read_device, workers=whole(1), progress=callback, params=table,
 )  # fmt: skip
 def validate(
     model: Model | str,
@@ -51,6 +54,7 @@ def validate(
     flow: Flow | str | None = None,
     region: tuple[float, float] | None = None,
     observables: Iterable[str] | None = None,
+    device: str = "cpu",
     workers: int | None = None,
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
@@ -69,7 +73,7 @@ def validate(
         Times to compare at; for a fixed point, ``t_max`` is the length of the runs.
     rtol
         Tolerance of the theory's solve.
-    data, step, workers
+    data, step, device, workers
         As in ``simulate``.
     constants
         ``"balanced"`` (for Gaussian features, by default), ``"exact"`` (for others) or ``"sampled"``, as in ``simulate``: the
@@ -80,6 +84,8 @@ def validate(
         Where the transform of a ``Singularity`` is searched, as in ``solve``.
     observables
         Compare these only; all that both sides have by default.
+    progress
+        As in ``solve``: a function of (done, total, text), False for silence, a bar by default.
     params, **parameters
         Values of parameters and laws of random constants, by name.
     """
@@ -110,13 +116,17 @@ def validate(
 
         constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
-    task = _Task(model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted, region)
-    if isinstance(model, System | Flow):
-        made = task.dynamics(at, t_max)
-    elif isinstance(model, FixedPoint):
-        made = task.estimator() if estimator else task.fixed_point(t_max)
-    else:
-        made = task.rate()
+    task = _Task(
+        model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, progress, wanted, region, device
+    )
+    with watching(progress) as report:
+        task = replace(task, progress=report)
+        if isinstance(model, System | Flow):
+            made = task.dynamics(at, t_max)
+        elif isinstance(model, FixedPoint):
+            made = task.estimator() if estimator else task.fixed_point(t_max)
+        else:
+            made = task.rate()
     made.stats["seconds"] = time.perf_counter() - started
     for warning in made.warnings:
         logger.warning("%s: %s", model.name, warning)
@@ -160,6 +170,7 @@ class _Task:
     progress: Any
     wanted: tuple[str, ...] | None
     region: tuple[float, float] | None = None
+    device: str = "cpu"
 
     def _shared(self) -> dict[str, Any]:
         """Return the settings of the flow: what the theory is solved with, so that defaults cannot differ."""
@@ -202,14 +213,11 @@ class _Task:
     def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
         from eqsolve.microscopic.simulate import simulate
 
-        def report(done: float, total: float, text: str) -> None:
-            if self.progress is not None:
-                low, high = share
-                self.progress(low + (high - low) * done / max(total, 1e-300), 1.0, f"finite size, d = {d}")
-
+        inner = part_of(self.progress, *share)
+        report = False if inner is None else lambda done, total, _: inner(done, total, f"finite size, d = {d}")
         return simulate(
             self.flow, d=d, seeds=seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
-            workers=self.workers, keep=keep, progress=report, params=self._shared(),
+            device=self.device, workers=self.workers, keep=keep, progress=report, params=self._shared(),
         )  # fmt: skip
 
     def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
@@ -218,7 +226,7 @@ class _Task:
 
         fixed = read_data(self.data).shape
         size = self.d or (None if fixed else 2000)
-        large = self._simulate(size, self.seeds, at, (0.1, 0.7), keep)
+        large = self._simulate(size, self.seeds, at, (0.2, 0.7), keep)
         half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
         return large, half
 
@@ -226,7 +234,8 @@ class _Task:
         from eqsolve.solving import solve
 
         times = _times(at, t_max, self.step)
-        theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own())
+        told = part_of(self.progress, 0.0, 0.2) or False
+        theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own(), progress=told)
         keep = bool(_lawful(theory, self.flow))
         large, half = self._two_sizes(times, keep, more=2)
         sampled = theory.at(large.t)
@@ -269,7 +278,8 @@ class _Task:
     def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
         """Return a validation with the law of a variable on both sides; the largest size comes last."""
         law: Any = theory.law(runs[0].names[0])
-        return replace(made, wasserstein=distances_at_rest(law, runs, self.seeds), laws=(law, runs[-1]))
+        distance = distances_at_rest(law, runs, self.seeds)
+        return replace(made, wasserstein=distance, laws=(law, runs[-1]), law_picture=picture_laws(law, runs[-1]))
 
     def estimator(self) -> Validation:
         """Hold a fixed point against the estimator it describes, which it declares by ``minimises=``."""

@@ -199,7 +199,7 @@ def test_an_interrupted_solve_says_how_to_go_on(folder, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("eqsolve.cli.progress.Line.__call__", interrupt)
+        patched.setattr("eqsolve.progress.Bar.__call__", interrupt)
         assert main(arguments) == 130
     assert "kept in f; the same command with --resume goes on from there" in capsys.readouterr().err
     assert main(arguments) == 2

@@ -107,7 +107,7 @@ def test_a_terminal_sees_a_bar_and_can_interrupt(folder):
         if before < 2 <= seen.count(b" left "):
             os.write(terminal, b"\x03")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
-    assert b"/400, " in seen
+    assert b" of 400" in seen
     assert b"the same command goes on from there" in seen
     assert b"Traceback" not in seen
     kept = (folder / "s.nc.journal").read_bytes().count(b'"status": "ok"')

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from eqsolve.errors import ModelError, UsageError
+from eqsolve.figures.captions import latex_caption
 from eqsolve.figures.make import Run, find_analysis, list_analyses, load_module, make
 from eqsolve.figures.page import write_page
 
@@ -53,7 +54,7 @@ def test_make_writes_everything_and_caches(folder: Path) -> None:
     assert made.agreements[0].ok
     assert not made.agreements[1].ok
     assert made.agreements[1].explained
-    for suffix in (".png", ".pdf", ".nc", ".txt"):
+    for suffix in (".png", ".pdf", ".nc", ".txt", ".tex"):
         assert os.path.getsize(folder / f"parabola{suffix}") > 100
     assert make(analysis, folder).cached
     assert not make(analysis, folder, quick=True).cached
@@ -64,7 +65,7 @@ def test_make_writes_everything_and_caches(folder: Path) -> None:
 
 
 def test_page_is_self_contained(folder: Path) -> None:
-    page = write_page([make(find_analysis("parabola"), folder)], folder, quick=True).read_text()
+    page = write_page([make(find_analysis("parabola"), folder, quick=True)], folder).read_text()
     assert "data:image/png;base64," in page
     assert "http" not in page
     assert "explained: It is shifted on purpose." in page
@@ -101,3 +102,28 @@ def test_every_packaged_analysis_loads() -> None:
         load_module(analysis)
         assert analysis.title
     assert Run(quick=True).pick(1, 2) == 1
+
+
+def test_the_page_keeps_all_figures_of_its_folder(folder: Path) -> None:
+    other = SOURCE.replace("A parabola", "Another").replace("ORDER = 1", 'ORDER = 0\nPAPER = "Figure 7(b)"')
+    (folder / "analyses" / "second.py").write_text(other)
+    first, second = (make(find_analysis(name), folder, quick=True) for name in ("parabola", "second"))
+    write_page([first], folder)
+    page = write_page([second], folder).read_text()
+    assert page.count("<figure") == 2
+    assert page.index('id="second"') < page.index('id="parabola"')
+    assert page.count("Figure 7(b) of the paper") == 3  # in the contents, over the figure, in its caption
+    assert "Quick settings" in page
+    (folder / "parabola.nc").write_bytes(b"damaged")
+    assert write_page([second], folder).read_text().count("<figure") == 1
+
+
+def test_captions_are_latex_too(folder: Path) -> None:
+    made = make(find_analysis("parabola"), folder, quick=True)
+    text = (folder / "parabola.tex").read_text()
+    assert text.startswith(r"\caption{A parabola. With draws around it.")
+    assert text.endswith("\\label{fig:parabola}\n")
+    assert "|z|" in made.caption
+    found = latex_caption("E_test at δ = 0.5, σ² = 0, t^(−3/2) & 95% of w*, P_* ~ α⁴, 2λ_min", "x")
+    inside = r"$E_{\mathrm{test}}$ at $\delta$ = 0.5, $\sigma^{2}$ = 0, t$^{-3/2}$ \& 95\% of w*, $P_{*}$ \textasciitilde{} "
+    assert found == rf"\caption{{{inside}$\alpha^{{4}}$, 2$\lambda _{{\mathrm{{min}}}}$}}" + "\n\\label{fig:x}\n"

@@ -107,7 +107,7 @@ MODELS = {
     "one parameter declared in two ways": (lambda: system(eqs=[Eq(w(t), alpha + param("alpha"))]),
         "`alpha` is declared twice in different ways"),
     "law of a parameter": (lambda: system(laws={alpha: GP(1)}),
-        "laws= maps processes to GP(...), got the key `alpha`"),
+        "laws= maps processes to GP(...) or White(...), got the key `alpha`"),
     "number as law of a process": (lambda: system(laws={z: 1}),
         "the law of the process `z` must be GP(covariance)"),
     "two laws for one process": (lambda: system(laws={z: GP(1), (z,): GP(1)}), "`z` is given two laws"),

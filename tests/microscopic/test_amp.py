@@ -105,7 +105,6 @@ def test_iteration_follows_state_evolution() -> None:
 
 
 def test_limit_is_the_minimiser() -> None:
-    pytest.importorskip("sklearn")
     binding = bind(eqsolve.load("state_evolution"), {})
     X, y, _ = draw(binding, 1000, 1)
     run = pass_messages(binding, X, y, steps=500, tolerance=1e-12)

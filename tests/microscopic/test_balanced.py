@@ -57,7 +57,7 @@ def test_the_scatter_between_draws_falls_and_the_mean_stays() -> None:
     plain = flow.simulate(200, seeds=12, at=at, constants="exact")
     balanced = flow.simulate(200, seeds=12, at=at, constants="balanced")
     for name in ("E_train", "E_test"):
-        assert np.all(balanced.standard_error[name] < 0.2 * plain.standard_error[name])
+        assert np.all(balanced.error[name] < 0.2 * plain.error[name])
         # a bias of order 1/d stays: below 1%, where plain runs of this size scatter by 10% each
         np.testing.assert_allclose(balanced.mean[name], exact[name].values, rtol=0.01)
 
@@ -67,7 +67,7 @@ def test_descent_is_balanced_too() -> None:
     plain = flow.simulate(200, seeds=8, at=[1.0], step=0.1, constants="exact")
     balanced = flow.simulate(200, seeds=8, at=[1.0], step=0.1, constants="balanced")
     theory = eqsolve.solve(flow.gradient_descent(0.1), at=[1.0], rtol=1e-2).at([1.0])["E_train"].item()
-    assert balanced.standard_error["E_train"][0] < 0.2 * plain.standard_error["E_train"][0]
+    assert balanced.error["E_train"][0] < 0.2 * plain.error["E_train"][0]
     assert balanced.mean["E_train"][0] == pytest.approx(theory, rel=0.02)
 
 

@@ -9,17 +9,31 @@ from eqsolve import FixedPoint, Minimiser, param, random, symbol
 from eqsolve.errors import ModelError, UsageError
 from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli
-from eqsolve.microscopic.minimisers import draw, finite_size, minimise
+from eqsolve.microscopic.minimisers import _elastic, draw, finite_size, minimise
 
 
 def test_lasso_satisfies_its_optimality_conditions() -> None:
-    pytest.importorskip("sklearn")
     binding = bind(eqsolve.load("lasso"), {"sigma2": 0.05})
     X, y, _ = draw(binding, 300, 0)
     w = minimise(binding, X, y, tolerance=1e-13)
     gradient = X.T @ (y - X @ w) / 0.5
     assert gradient[w != 0] == pytest.approx(0.1 * np.sign(w[w != 0]), abs=1e-6)
     assert np.abs(gradient).max() < 0.1 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "absolute", "square"), [(60, 120, 0.01, 0), (60, 120, 1e-4, 0), (150, 90, 0.02, 0.5), (20, 20, 9, 1)]
+)
+def test_the_lasso_is_that_of_others(n: int, d: int, absolute: float, square: float) -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, d)) / d**0.5
+    y = X @ (rng.random(d) < 0.2) + 0.1 * rng.standard_normal(n)
+    whole = absolute + square
+    other = linear_model.ElasticNet(
+        alpha=whole, l1_ratio=absolute / whole, fit_intercept=False, tol=1e-14, max_iter=1_000_000
+    ).fit(X, y)
+    assert _elastic(X, y, absolute, square, 1e-10) == pytest.approx(other.coef_, abs=1e-6)
 
 
 @pytest.mark.parametrize(("alpha", "depth"), [(1.0, 2), (0.1, 2), (1e-3, 2), (1.0, 3), (0.5, 4)])
@@ -58,7 +72,6 @@ def test_fixed_points_describe_their_estimators(name: str, settings: dict[str, f
 
     The fraction of ones in w* fluctuates by √(0.09/8d); moving three times that mass by 1 gives the Wasserstein-2 bound.
     """
-    pytest.importorskip("sklearn")
     found = finite_size(bind(eqsolve.load(name), settings), d=d, seeds=8)
     result = eqsolve.solve(name, params=settings)
     for quantity in found.values:
@@ -68,7 +81,6 @@ def test_fixed_points_describe_their_estimators(name: str, settings: dict[str, f
 
 
 def test_validate_uses_the_estimator_a_model_names() -> None:
-    pytest.importorskip("sklearn")
     found = eqsolve.validate("lasso", lam=0.3, sigma2=0.1, delta=1.5, d=1000, seeds=10)
     assert found.verdict == "agrees"
     assert set(found.observables) == {"C_w", "E_train", "E_test", "P_w_zero"}

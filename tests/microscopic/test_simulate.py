@@ -1,8 +1,11 @@
 """Finite-size runs against plain numpy loops written by hand."""
 
+import inspect
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -98,8 +101,8 @@ def test_draws_are_independent_and_repeat() -> None:
     other = tanh_flow.simulate(30, seeds=3, at=[1.0], seed=8)
     assert not np.any(other.values["q"] == whole.values["q"])
     assert whole.seeds == 3
-    assert whole.standard_error["q"].shape == (1,)
-    assert np.isinf(first.standard_error["q"]).all()
+    assert whole.error["q"].shape == (1,)
+    assert np.isinf(first.error["q"]).all()
 
 
 @pytest.mark.slow
@@ -168,7 +171,7 @@ def test_keeps_coordinates_when_asked() -> None:
 
 def test_a_run_pickles_and_names_its_observables() -> None:
     run = pickle.loads(pickle.dumps(tanh_flow.simulate(20, at=[1.0])))
-    assert run["q"].dims == ("seed", "t")
+    assert run["q"].dims == ("draw", "t")
     with pytest.raises(KeyError, match="train_loss"):
         run["train_los"]
 
@@ -230,3 +233,58 @@ def test_a_change_of_variables_that_does_not_fit_is_refused() -> None:
     u, y_u = state("u y_u")
     with pytest.raises(eqsolve.ModelError, match=r"substitution for `u`.*does not reach the initial value"):
         eqsolve.check(plain.replace("wrong", substitute={u: -exp(y_u)}))
+
+
+def test_settings_do_not_share_a_teacher_unless_a_seed_is_given() -> None:
+    flow = two_layers()
+
+    def teacher(alpha: float, *seed: int) -> np.ndarray:
+        return flow.simulate(50, 0.5, *seed, alpha=alpha, at=[0.0], keep=True).coordinates("w_star", 0.0)
+
+    teachers = [teacher(alpha) for alpha in (0.3, 0.3, 0.5)]
+    assert np.array_equal(teachers[0], teachers[1])  # the same in every session
+    assert not np.array_equal(teachers[0], teachers[2])
+    assert np.array_equal(teacher(0.3, 4), teacher(0.5, 4))
+    run = flow.simulate(50, 0.5, alpha=0.3, at=[1.0])
+    again = flow.simulate(50, 0.5, run.seed, alpha=0.3, at=[1.0])
+    assert np.array_equal(run.values["E_test"], again.values["E_test"])
+
+
+def test_a_simulation_is_labelled(tmp_path: Path) -> None:
+    run = two_layers().simulate(40, 0.5, seeds=3, at=[0.5, 2.0], keep=True, alpha=0.5)
+    assert run.dataset["E_test"].dims == ("draw", "t")
+    draws = run.values["E_test"]
+    assert np.allclose(run.mean["E_test"].sel(t=2.0), draws[:, 1].mean())
+    assert np.allclose(run.error["E_test"].sel(t=2.0), draws[:, 1].std(ddof=1) / 3**0.5)
+    assert run.to_dataframe().loc[(2, 0.5), "E_test"] == draws[2, 0]
+    assert "<code>E_test</code>" in run._repr_html_()
+    run.save(tmp_path / "run.nc")
+    again = eqsolve.open(tmp_path / "run.nc")
+    assert repr(again) == repr(run)
+    assert again.dataset.identical(run.dataset)
+    assert np.array_equal(again.coordinates("w_star", 2.0), run.coordinates("w_star", 2.0))
+    with pytest.raises(eqsolve.UsageError, match="holds a simulation"):
+        eqsolve.open(tmp_path / "run.nc", model="dln")
+
+
+def test_points_lie_over_curves() -> None:
+    run = eqsolve.load("linear_flow").simulate(40, seeds=3, at=[0.5, 2.0])
+    axes = eqsolve.solve("linear_regression", t_max=2).plot("E_train", "E_test")
+    colour = axes.lines[1].get_color()
+    assert run.plot("E_test", ax=axes) is axes
+    points = axes.lines[2]
+    assert np.array_equal(points.get_ydata(), run.mean["E_test"])
+    assert points.get_color() == colour
+    assert axes.get_xlim()[1] > 2
+    alone = run.plot("E_test", logy=True, color="black")
+    assert (alone.get_ylabel(), alone.get_yscale()) == (r"$E_{\mathrm{test}}$", "log")
+    plt.close("all")
+
+
+def test_help_tells_the_arguments() -> None:
+    arguments = inspect.signature(Flow.simulate).parameters
+    inner = inspect.signature(simulate).parameters
+    assert set(inner) - {"flow"} <= set(arguments)
+    assert all(arguments[name].default == inner[name].default for name in inner if name not in ("flow", "parameters"))
+    told = str(Flow.simulate.__doc__)
+    assert all(name in told for name in arguments if name != "self")

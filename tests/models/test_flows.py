@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eqsolve
+from eqsolve import times
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,7 +73,7 @@ def test_three_layers_end_where_the_potential_of_depth_three_says() -> None:
     # case (iii) with Q'(w) = 2 h_3^{-1}(3w/α³)/α; at t = 40 the training error is below 1e-11
     assert res.at([40.0])["E_test"].item() == pytest.approx(0.0450090880764, abs=1e-4)
     runs = eqsolve.load("dln_flow").simulate(1000, 0.5, 0, seeds=6, at=[40.0], constants="exact", L=3, alpha=1)
-    spread = runs.standard_error["E_test"][0]
+    spread = runs.error["E_test"][0]
     assert abs(runs.mean["E_test"][0] - 0.0450090880764) < 3 * spread
 
 
@@ -107,7 +108,7 @@ def test_gradient_descent_differs_from_the_flow_as_its_finite_size_does() -> Non
     theory = eqsolve.solve(flow.gradient_descent(0.1), at=at, params=settings).at(at)["E_train"].values
     continuous = eqsolve.solve("dln", at=at, params=settings).at(at)["E_train"].values
     runs = flow.simulate(2000, 0.5, 0, seeds=8, at=at, step=0.1, constants="exact", alpha=1)
-    spread = runs.standard_error["E_train"]
+    spread = runs.error["E_train"]
     assert np.all(np.abs(theory - runs.mean["E_train"]) < 3 * spread)
     assert np.abs(continuous - runs.mean["E_train"])[0] > 5 * spread[0]
 
@@ -147,3 +148,19 @@ def test_a_tanh_unit_agrees_with_its_finite_size(delta: float, lam: float) -> No
         theory = found[name].values
         assert np.all(np.abs(theory - mean) <= 3 * np.array(spread))
         assert np.all(np.abs(theory - mean) <= 0.01 * np.array(mean))
+
+
+def test_the_time_may_stand_in_a_drift() -> None:
+    """u' = −g/(1 + t) is u' = −g in the time log(1 + t)."""
+    flow = eqsolve.load("linear_flow")
+    t = times("t")
+    slowed = flow.replace("slowed", drift={item: drift / (1 + t) for item, drift in flow.drift.items()})
+    moments = np.array([0.5, 2.0])
+    settings = {"d": 60, "seed": 3, "rtol": 1e-9}
+    late = slowed.simulate(at=moments, **settings).values
+    plain = flow.simulate(at=np.log1p(moments), **settings).values
+    theory = eqsolve.solve(slowed, at=moments, rtol=1e-4).at(moments)
+    limit = eqsolve.solve(flow, at=np.log1p(moments), rtol=1e-4).at(np.log1p(moments))
+    for name in flow.observables:
+        np.testing.assert_allclose(late[name], plain[name], rtol=1e-6)
+        np.testing.assert_allclose(theory[name], limit[name], rtol=2e-4)

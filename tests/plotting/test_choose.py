@@ -30,7 +30,7 @@ def paths() -> eqsolve.Result:
 
 def test_curves(lazy: eqsolve.Result) -> None:
     axes = lazy.plot()
-    assert [line.get_label() for line in axes.lines] == ["E_train", "E_test"]
+    assert [line.get_label() for line in axes.lines] == [r"$E_{\mathrm{train}}$", r"$E_{\mathrm{test}}$"]
     assert axes.get_xscale() == "log"
     times, values = axes.lines[1].get_data()
     assert np.allclose(values, lazy.at(times)["E_test"])
@@ -75,14 +75,23 @@ def sweep_result(sizes: dict[str, list], *, failed: bool = False) -> eqsolve.Res
 
 
 def test_sweeps() -> None:
-    one = sweep_result({"x": [0.1, 1.0, 10.0, 100.0]}).plot()
-    assert [line.get_label() for line in one.lines] == ["a", "b"]
+    one, other = sweep_result({"x": [0.1, 1.0, 10.0, 100.0]}).plot()
+    assert [axes.get_ylabel() for axes in (one, other)] == ["$a$", "$b$"]
+    assert np.array_equal(other.lines[0].get_ydata(), [0, -1, -2, -3])
     assert one.get_xscale() == "log"
+    _, axes = plt.subplots()
+    together = sweep_result({"x": [0.1, 1.0, 10.0, 100.0]}).plot(ax=axes, logx=False)
+    assert [line.get_label() for line in together.lines] == ["$a$", "$b$"]
+    assert together.get_xscale() == "linear"
     family = sweep_result({"x": list(np.linspace(0, 1, 9)), "law": ["Point(1)", "Point(2)"]}).plot("a")
-    assert [line.get_label() for line in family.lines] == ["law=Point(1)", "law=Point(2)"]
-    assert (family.get_xlabel(), family.get_xscale()) == ("x", "linear")
-    table = sweep_result({"x": list(np.geomspace(0.1, 10, 9)), "y": list(range(8))}, failed=True).plot()
-    assert (table.get_xlabel(), table.get_ylabel(), table.get_xscale()) == ("x", "y", "log")
+    assert [line.get_label() for line in family.lines] == [
+        r"$\mathrm{law} \sim$ Point(1)",
+        r"$\mathrm{law} \sim$ Point(2)",
+    ]
+    assert (family.get_xlabel(), family.get_xscale()) == ("$x$", "linear")
+    table, beside = sweep_result({"x": list(np.geomspace(0.1, 10, 9)), "y": list(range(8))}, failed=True).plot()
+    assert (table.get_xlabel(), table.get_ylabel(), table.get_xscale()) == ("$x$", "$y$", "log")
+    assert np.array_equal(beside.collections[0].get_array().ravel()[1:], -table.collections[0].get_array().ravel()[1:])
     assert table.collections[0].get_array().shape == (8, 9)
     assert table.lines[0].get_label() == "not solved as asked"
     texts = sweep_result({"law": ["Point(1)", "Point(2)", "Point(3)"]}).plot("a")
@@ -90,13 +99,13 @@ def test_sweeps() -> None:
     with pytest.raises(eqsolve.UsageError, match="the sweep has 3 axes, two can be drawn"):
         sweep_result({"x": [1, 2], "y": [1, 2], "z": [1, 2]}).plot()
     with pytest.raises(eqsolve.UsageError, match="one name at a time"):
-        sweep_result({"x": [1, 2], "y": [1, 2]}).plot("a", "b")
+        sweep_result({"x": [1, 2], "y": [1, 2]}).plot("a", "b", ax=axes)
 
 
 def test_numbers() -> None:
     data = xr.Dataset({"q": 1.5, "q_error": 0.1, "r": -2.0})
     axes = eqsolve.Result(data, model="m", kind="fixed point").plot()
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["q", "r"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["$q$", "$r$"]
 
 
 def test_the_law_of_a_fixed_point() -> None:
@@ -119,8 +128,8 @@ def test_what_cannot_be_drawn_is_explained(lazy: eqsolve.Result) -> None:
 
 def test_axes_given_are_used_and_shared(lazy: eqsolve.Result) -> None:
     _, axes = plt.subplots()
-    assert lazy.plot("E_test", axes=axes, label="one") is axes
-    lazy.plot("E_test", axes=axes, label="two")
+    assert lazy.plot("E_test", ax=axes, label="one") is axes
+    lazy.plot("E_test", ax=axes, label="two")
     assert [line.get_label() for line in axes.lines] == ["one", "two"]
     assert len({line.get_color() for line in axes.lines}) == 2
     assert axes.get_title() == "dln_lazy"  # not the settings of the last

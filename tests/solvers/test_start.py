@@ -13,7 +13,7 @@ NAMES = {"dln": ["E_test", "E_train"], "rnn": None, "lotka_volterra": None, "tea
 MOVES = [
     ("dln", {"alpha": 0.3}, {"alpha": 0.4}, 5),
     ("dln", {"delta": 0.5}, {"delta": 0.8}, 5),
-    ("rnn", {"gain": 0.8}, {"gain": 0.9}, 4),
+    ("rnn", {"gain": 0.8, "solver": "stochastic"}, {"gain": 0.9, "solver": "stochastic"}, 4),
     ("lotka_volterra", {"sigma": 0.4}, {"sigma": 0.5}, 3),
 ]
 

@@ -188,7 +188,7 @@ def test_the_law_of_a_fixed_point_is_that_of_its_estimator(tmp_path: Path) -> No
     assert json.loads(json.dumps(found.json_object()))["wasserstein"] == law
     assert found.laws[1].mean("w") == pytest.approx(found.laws[0].mean("w"), abs=0.02)
     figure = found.plot()
-    assert any("law of w" in axes.get_title() for axes in figure.axes)
+    assert any("law of $w$" in axes.get_title() for axes in figure.axes)
     figure.savefig(tmp_path / "law.png")
     wrong = eqsolve.solve("dln_fixed_point_min_norm", alpha=0.3, delta=0.5, sigma2=0.5).law("w")
     assert distances_at_rest(wrong, [found.laws[1]], 6)["values"][0][0] > 3 * law["values"][1][0]

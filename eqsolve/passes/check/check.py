@@ -24,8 +24,8 @@ __all__ = ["RESERVED", "check"]
 
 RESERVED = (
     "model", "params", "t_max", "rtol", "atol", "at", "at2", "kernels", "order", "seed", "solver", "progress", "step",
-    "precision", "start", "checkpoint", "region", "observables",
-    "out", "plot", "json", "resume", "d", "seeds", "executor",
+    "precision", "start", "checkpoint", "region", "observables", "threads", "derivatives",
+    "out", "plot", "json", "resume", "d", "seeds", "executor", "device",
 )  # fmt: skip
 """Options of solve, validate and sweep: a parameter of the same name could not be set."""
 

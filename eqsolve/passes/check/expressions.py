@@ -14,6 +14,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Field, Gradient, Head, Named, Plain, Process, Random, Response, State, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.check.shifted import derivative_problem, shift_problem
 
 __all__ = ["ExpressionCheck", "Scope"]
 
@@ -38,6 +39,8 @@ class Scope:
         Variables bound by an inverse function or a sum around.
     any_time
         Whether every time may stand here, because what would say which is wrong itself.
+    integrals
+        The integrals around, outermost first.
     """
 
     label: str
@@ -48,6 +51,7 @@ class Scope:
     responding: bool = False
     bound: frozenset[Basic] = frozenset()
     any_time: bool = False
+    integrals: tuple[Int, ...] = ()
 
     def precedes(self, first: Expr, second: Expr) -> bool:
         """Whether ``first`` is known not to be later than ``second``."""
@@ -62,7 +66,8 @@ class Scope:
     def inside(self, node: Int) -> Scope:
         """Return the scope of an integrand."""
         pairs = {(node.low, node.variable), (node.variable, node.high)}
-        return replace(self, times=(*self.times, node.variable), order=self.order | pairs)
+        around = (*self.integrals, node)
+        return replace(self, times=(*self.times, node.variable), order=self.order | pairs, integrals=around)
 
 
 class ExpressionCheck:
@@ -120,11 +125,7 @@ class ExpressionCheck:
                 for part in (expr.argument, *expr.domain):
                     self.visit(part, scope)
             case Derivative():
-                self.report(
-                    scope,
-                    f"has the derivative `{expr}` outside its left-hand side; write the right-hand side "
-                    "of that derivative's own equation instead",
-                )
+                self._derivative(expr, scope)
             case AppliedUndef():
                 self.report(
                     scope,
@@ -179,6 +180,18 @@ class ExpressionCheck:
     def _expected(self) -> str:
         names = [kind.kind_name for kind in self.kinds]
         return " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)
+
+    def _derivative(self, expr: Derivative, scope: Scope) -> None:
+        found = derivative_problem(expr, self.model, scope.integrals)
+        if found is None:
+            found = (
+                f"has the derivative `{expr}` outside its left-hand side; write the right-hand side "
+                "of that derivative's own equation instead"
+            )
+        if found:
+            self.report(scope, found)
+        elif isinstance(expr.expr, Value) and expr.expr.head.name not in self.defined:
+            self._undefined(expr.expr, scope)
 
     # --- values and their times -----------------------------------------------------------------------------
     def _value(self, value: Value, scope: Scope) -> None:
@@ -236,7 +249,11 @@ class ExpressionCheck:
             return
         if moment == self.start:
             return
-        if moment == 0:
+        found = shift_problem(value, self.model, scope.times, scope.integrals)
+        if found is not None:
+            if found:
+                self.report(scope, found)
+        elif moment == 0:
             self.report(scope, f"reads `{value}` at time 0, but the system starts at `{self.start}`")
         elif any((moment - now).is_positive for now in scope.times):
             self.report(

@@ -13,6 +13,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Random, State, Time
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.flow.substitution import change_states, new_states
+from eqsolve.passes.forms.jumps import jumps
 
 __all__ = ["flow_problems"]
 
@@ -41,6 +42,7 @@ def flow_problems(model: Flow) -> list[str]:
                 check.report(scope, f"depends on the {item.kind_name} `{item}`; {reason}")
         for node in sorted(expr.atoms(E), key=str):
             check.report(scope, f"contains the expectation `{node}`; expected an expression of one coordinate or sample")
+    _jumps(check, model, times)
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", times=times, random=True))
     for name, expr in model.observables.items():
@@ -74,6 +76,22 @@ def _parts(model: Flow) -> Iterator[tuple[str, str, Expr]]:
     for state, start in model.state.items():
         if not isinstance(start, Law):
             yield "initial value", state.name, start
+
+
+def _jumps(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> None:
+    """Refuse jumps that respond: their mean response is a density of paths, and paths may get stuck on them."""
+    moving = [f for f, weight in zip(model.fields, model.weights, strict=True) if weight.free_symbols & set(model.state)]
+    roles = {"weight": tuple(model.state), "loss gradient": moving, "drift": (*model.state, *model.gradients)}
+    for role, name, expr in _parts(model):
+        switch = jumps(expr, roles.get(role, ()))
+        if switch is not None:
+            scope = Scope(f"the {role} of `{name}` ({model.location})", times=times, random=True)
+            crossed = sorted((x for x in roles[role] if switch.has(x)), key=str)[0]
+            check.report(
+                scope,
+                f"jumps where `{switch}` = 0, so that it has no derivative in `{crossed}` that is a function, but the "
+                "mean-field equations need one; make it smooth, for instance by tanh(k*x) in place of sign(x)",
+            )
 
 
 def _undeclared(model: Flow) -> Iterator[str]:

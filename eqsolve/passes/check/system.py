@@ -10,13 +10,17 @@ from sympy import Basic, Derivative, Expr, ImmutableMatrix, Tuple
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
-from eqsolve.language.nodes import GP
+from eqsolve.language.nodes import GP, Int, Resp, White
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.check.symmetry import is_asymmetric
+from eqsolve.passes.check.white import white_problems
 from eqsolve.passes.forms.causality import analyse_causality
+from eqsolve.passes.forms.convolution_form import why_not_convolution
+from eqsolve.passes.forms.jumps import jumps
 from eqsolve.passes.forms.reads import free_times
+from eqsolve.passes.forms.shifts import delayed_heads, has_shifts
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
@@ -35,13 +39,18 @@ def system_problems(system: System) -> list[str]:
             check.visit(equation.rhs, replace(_scope(equation), any_time=bool(wrong[equation])))
             if not wrong[equation]:
                 _symmetry(check, equation)
+    rough = white_problems(system)
+    check.problems.update(dict.fromkeys(rough))
     _laws(check, system)
     _observables(check, system)
     _starts(check, system)
     for problem in (*_running_times(system), *_start_time(system)):
         check.problems[problem] = None
     _constraints(check, system)
-    if not lefts:
+    if not check.problems and has_shifts(system) and (unfit := why_not_convolution(system)):
+        check.problems[unfit] = None
+    if not lefts and not rough:
+        _jumps(check, system)
         for problem in (*_cycles(system), *_substitutions(check, system), *_multipliers(check, system)):
             check.problems[problem] = None
     return check.gathered()
@@ -152,6 +161,55 @@ def _cycles(system: System) -> Iterator[str]:
         )
 
 
+def _jumps(check: ExpressionCheck, system: System) -> None:
+    """Refuse jumps that paths cross, or that respond: a path may get stuck on one, and its mean response is a density.
+
+    A jump in what is only averaged is an ordinary function. So it is in time, in constants, and without noise.
+    """
+    if not system.noises:
+        return
+    equations = {eq.head: eq for eq in system.equations if isinstance(eq.head, Process)}
+    moving: set[Head] = {*system.noises, *(head for head, eq in equations.items() if eq.is_differential)}
+    for _ in equations:  # what is defined by constants alone does not move
+        moving |= {head for head, eq in equations.items() if any(value.head in moving for value in eq.rhs.atoms(Value))}
+
+    def crossed(expr: Expr) -> Expr | None:
+        """Return a jump of an expression, or of what it integrates, that a path may cross."""
+        pieces = [expr, *(node.integrand for node in sorted(expr.atoms(Int), key=str))]
+        made = (jumps(piece, [value for value in piece.atoms(Value) if value.head in moving]) for piece in pieces)
+        return next((switch for switch in made if switch is not None), None)
+
+    found = {head: crossed(eq.rhs) for head, eq in equations.items()}
+
+    def first(head: Head, seen: frozenset[Head]) -> Expr | None:
+        """Return the jump of a process, its own or that of what it is defined by."""
+        if found[head] is not None:
+            return found[head]
+        reads = [value.head for value in equations[head].rhs.atoms(Value) if value.head in equations]
+        further = [other for other in reads if other not in seen and not equations[other].is_differential]
+        return next((made for other in further if (made := first(other, seen | {other})) is not None), None)
+
+    told = "make it smooth, for instance by tanh(k*x) in place of sign(x)"
+    for head, equation in equations.items():
+        own = {value.head for value in equation.rhs.atoms(Value)}
+        if not equation.is_differential and head not in own:
+            continue
+        switch = first(head, frozenset({head}))
+        if switch is not None:
+            check.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {told}")
+    for equation in system.equations:
+        for node in sorted(equation.rhs.atoms(Resp), key=str):
+            reads = [value.head for value in node.output.atoms(Value) if value.head in equations]
+            switches = [crossed(node.output)]
+            switches += [first(head, frozenset({head})) for head in reads if not equations[head].is_differential]
+            for switch in [made for made in switches if made is not None][:1]:
+                check.report(
+                    _scope(equation),
+                    f"takes the response `{node}` of what jumps where `{switch}` = 0; its mean is a density of paths, which "
+                    f"is not derived; {told}",
+                )
+
+
 def _substitutions(check: ExpressionCheck, system: System) -> Iterator[str]:
     """Prove the changes of variable, unless an equation or a start they rest on is wrong already."""
     labels = [equation.label for equation in system.equations if equation.head in system.substitute]
@@ -185,6 +243,9 @@ def _start_time(system: System) -> Iterator[str]:
 # --- laws ---------------------------------------------------------------------------------------------------
 def _laws(check: ExpressionCheck, system: System) -> None:
     for key, law in system.laws.items():
+        if isinstance(law, White):
+            label = f"the law of `{key.name}` ({system.location})"
+            check.visit(law.strength, Scope(label, tuple(sorted(free_times(law.strength), key=str))))
         if not isinstance(law, GP):
             continue
         members = list(key) if isinstance(key, Tuple) else [key]
@@ -246,6 +307,7 @@ def _starts(check: ExpressionCheck, system: System) -> None:
     equations = {equation.key: equation for equation in system.equations if equation.head is not None}
     fresh = {value.head.name for expr in system.substitute.values() for value in expr.atoms(Value)}
     given: dict[str, list[Basic]] = {}
+    delayed = delayed_heads(system)
     for key, value in system.init.items():
         head = key.head if isinstance(key, Value) else key
         scope = Scope(f"the initial value of `{key}` ({system.location})", random=isinstance(head, Process))
@@ -255,7 +317,7 @@ def _starts(check: ExpressionCheck, system: System) -> None:
             continue
         if equation is None and head.name not in fresh and head not in system.constraints:
             check.report(scope, f"belongs to no equation{did_you_mean(head.name, equations)}")
-        elif equation is not None and not equation.is_differential:
+        elif equation is not None and not equation.is_differential and head not in delayed:
             check.report(
                 scope,
                 f"has no use: the {equation.label} gives `{head.name}` at every time; only a differential "
@@ -263,11 +325,29 @@ def _starts(check: ExpressionCheck, system: System) -> None:
             )
         if isinstance(key, Value):
             scope = _diagonal(check, key, system, scope)
+        elif head in delayed and isinstance(value, Expr):
+            scope = _past(check, value, scope)
         if not isinstance(value, Law):
             check.visit(value, scope)
     for name, equation in equations.items():
         if equation.is_differential and name not in check.meant:
             _missing_start(check, equation, given.get(name, []), system)
+        elif equation.head in delayed and name not in given and name not in check.meant:
+            fix = f"give it by init={{{name}: ...}}, an expression in t"
+            check.report(
+                Scope(equation.label), f"defines `{name}`, which is read at a delay, but its past is not known; {fix}"
+            )
+
+
+def _past(check: ExpressionCheck, value: Expr, scope: Scope) -> Scope:
+    """Check the past of a function that is read at a delay: an expression in one time."""
+    times = sorted(free_times(value), key=str)
+    if len(times) > 1:
+        shown = ", ".join(f"`{item}`" for item in times)
+        check.report(scope, f"depends on the times {shown}; expected a past in one time, the one before the start")
+    if value.has(Value):
+        check.report(scope, f"is `{value}`; expected an expression in time and parameters")
+    return replace(scope, times=tuple(times), any_time=True)
 
 
 def _diagonal(check: ExpressionCheck, key: Value, system: System, scope: Scope) -> Scope:

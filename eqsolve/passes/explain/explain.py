@@ -15,6 +15,7 @@ from eqsolve.language.printing import equation_text, expression_text
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.explain.fixed_point import describe_reduction
+from eqsolve.passes.explain.shifts import describe_shifts
 from eqsolve.passes.explain.tangents import write_memories, write_tangents
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.derivation import Derivation
@@ -22,6 +23,7 @@ from eqsolve.passes.forms.operator_form import OperatorForm, write_operators
 from eqsolve.passes.forms.path_form import PathForm
 from eqsolve.passes.forms.signature import sign
 from eqsolve.passes.rewrite.constraints import Reduction
+from eqsolve.verbs import later
 
 __all__ = ["Chosen", "Explanation", "Reads", "explain"]
 
@@ -183,6 +185,9 @@ class Explanation:
     def __repr__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        return str(later("sections_html")(f"{self.name} ({self.kind})", self.sections()))
+
 
 def explain(model: Model, derivation: Derivation | None = None, mean_field: Explanation | None = None) -> Explanation:
     """Return what the engine makes of a model; nothing is solved.
@@ -196,6 +201,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
     if system is not None:
         causality = analyse_causality(system if derivation is None else derivation.reduction.system)
     form = None if derivation is None else derivation.form
+    shifts = describe_shifts(system) if system is not None else ()
     told = ("defaults", *(("exact change of variables",) if derivation is not None else ()))  # elsewhere, with more detail
     return Explanation(
         name=model.name,
@@ -209,7 +215,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
         reads=_reads(causality) if causality is not None else (),
         blocks=causality.blocks if causality is not None else (),
         multipliers=_multipliers(derivation.reduction) if derivation is not None else (),
-        operators=write_operators(derivation.closed) if derivation is not None else (),
+        operators=write_operators(derivation.closed) if derivation is not None and not shifts else (),
         substitutions=_substitutions(derivation) if derivation is not None else (),
         memories=tuple(" = ".join(equation_text(item)) for item in write_memories(form)) if form is not None else (),
         tangents=_tangents(form) if form is not None else (),
@@ -219,7 +225,8 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
             for title, lines in others
             if title not in told
         )
-        + (describe_reduction(model) if isinstance(model, FixedPoint) else ()),
+        + (describe_reduction(model) if isinstance(model, FixedPoint) else ())
+        + shifts,
         signature=sign(model),
         mean_field=mean_field,
     )
@@ -229,7 +236,8 @@ def _unknowns(model: Model) -> tuple[tuple[str, tuple[str, ...]], ...]:
     kinds: dict[str, list[str]] = {}
     if isinstance(model, System):
         for head in model.unknowns:
-            kind = "driving process" if head in model.noises else head.kind_name
+            noise = "white noise" if head in model.whites else "driving process"
+            kind = noise if head in model.noises else head.kind_name
             kinds.setdefault(kind, []).append(head.name)
     elif isinstance(model, FixedPoint):
         kinds["number"] = [item.name for item in model.unknowns]

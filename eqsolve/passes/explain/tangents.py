@@ -59,18 +59,20 @@ def _shown(ensemble: Ensemble) -> dict[Basic, Basic]:
 
 
 def _for_noise(ensemble: Ensemble, noise: Process) -> list[TangentEquation]:
-    place, count = ensemble.noises.index(noise), range(len(ensemble.unknowns))
+    count = range(len(ensemble.unknowns))
+    place = ensemble.noises.index(noise) if noise in ensemble.noises else None  # white noise is in no signal
     rank = {signal: index for index, signal in enumerate(ensemble.signals)}
     weights: list[Expr] = [S.Zero] * len(ensemble.unknowns)
 
     def jump(link: Link) -> Expr:
         """What an impulse adds at once to a signal."""
         index = rank[link.signal]
-        return sum((ensemble.slopes[index][b] * weights[b] for b in count), ensemble.noise_slopes[index][place])
+        own = S.Zero if place is None else ensemble.noise_slopes[index][place]
+        return sum((ensemble.slopes[index][b] * weights[b] for b in count), own)
 
     def at_once(unknown: int) -> Expr:
         links = [link for link in ensemble.links if link.unknown == unknown and link.memory is None]
-        drives = [item for item in ensemble.drives if item.unknown == unknown and item.noise == noise]
+        drives = [item for item in (*ensemble.drives, *ensemble.kicks) if item.unknown == unknown and item.noise == noise]
         return sum((link.coefficient * jump(link) for link in links), sum((item.coefficient for item in drives), S.Zero))
 
     pending = [unknown for unknown in count if not ensemble.unknowns[unknown].integrated]

@@ -30,7 +30,7 @@ from eqsolve.language.symbols import Correlation, Function, Process, Random, Res
 from eqsolve.language.system import System
 from eqsolve.passes.flow.linear import eliminate_fields, why_not
 from eqsolve.passes.flow.moments import mean_of
-from eqsolve.passes.flow.parts import FlowParts, is_function, slope, take_apart
+from eqsolve.passes.flow.parts import FlowParts, is_sloped, slope, take_apart
 
 __all__ = ["derive_descent", "derive_dmft"]
 
@@ -65,7 +65,7 @@ def _rough_teacher(parts: FlowParts) -> int | None:
         for i in parts.needed
         if i not in parts.responsive
         and parts.t not in flow.weights[i].free_symbols
-        and not all(is_function(flow.loss_gradient[a].diff(flow.fields[i])) for a in parts.active)
+        and not all(is_sloped(flow.loss_gradient[a], flow.fields[i]) for a in parts.active)
     ]
     return rough[0] if len(rough) == 1 else None
 

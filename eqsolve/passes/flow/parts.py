@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, DiracDelta, Expr
+from sympy import Basic, Expr
 from sympy.core.function import Derivative, Subs
 
 from eqsolve.errors import ModelError
@@ -16,8 +16,10 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Process, Random, Time, fresh_name
 from eqsolve.passes.flow.substitution import new_states
+from eqsolve.passes.forms.derivatives import slope as regional
+from eqsolve.passes.forms.jumps import jumps
 
-__all__ = ["FlowParts", "is_function", "slope", "take_apart"]
+__all__ = ["FlowParts", "is_sloped", "slope", "take_apart"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def take_apart(flow: Flow) -> FlowParts:
     check(flow)
     times = flow.time_symbols
     t = times[0] if times else Time("t")
-    names = {item.name for item in times}
+    names = {*(item.name for item in times), *flow.names}
     other, past = (Time(next(word for word in words if word not in names)) for words in (("t'", "t1"), ("s", "s1")))
     processes: dict[Basic, Basic] = {}
     for item in (*flow.state, *new_states(flow), *flow.fields, *flow.gradients):
@@ -139,18 +141,17 @@ def _weights(
     return tuple(made), tuple(names), tuple(definitions)
 
 
-def is_function(expr: Expr) -> bool:
-    """Whether a derivative came out as an ordinary function."""
-    return not (expr.has(DiracDelta) or expr.atoms(Derivative, Subs))
+def is_sloped(expr: Expr, variable: Basic) -> bool:
+    """Whether a derivative is an ordinary function: kinks have one by regions, jumps do not."""
+    return jumps(expr, [variable]) is None and not regional(expr, variable).atoms(Derivative, Subs)
 
 
 def slope(flow: Flow, expr: Expr, variable: Basic, what: str) -> Expr:
-    """Return ∂expr/∂variable; raise when it is no ordinary function."""
-    made = expr.diff(variable)
-    if not is_function(made):
+    """Return ∂expr/∂variable by regions; raise when it is no ordinary function."""
+    if not is_sloped(expr, variable):
         raise ModelError(
             f"flow `{flow.name}` ({flow.location}): {what}, `{expr}`, has no derivative in `{variable}` that is a function "
-            f"(it is `{made}`), but the mean-field equations need one; make it smooth, for instance by tanh(k*x) "
-            "in place of sign(x)"
+            f"(it is `{expr.diff(variable)}`), but the mean-field equations need one; make it smooth, for instance by "
+            "tanh(k*x) in place of sign(x)"
         )
-    return made
+    return regional(expr, variable)

@@ -14,5 +14,5 @@ def partial(expr: Expr, value: Basic) -> Expr:
 
 
 def slope(expr: Expr, value: Basic) -> Expr:
-    """Return ∂expr/∂value as an iteration or a choice of points uses it: of a jump, that beside it."""
+    """Return ∂expr/∂value by regions: of a kink that on each side, of a jump that beside it."""
     return partial(expr, value).replace(DiracDelta, lambda *_: S.Zero)

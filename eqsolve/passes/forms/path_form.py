@@ -3,11 +3,12 @@
 Along one path every unknown U_a (a state, a self-referring definition, or an integral that enters nonlinearly)
 satisfies
 
-    U_a = start_a + Σ_k O_ak φ_k(t, U, z, constants) + Σ_z P_az z,
+    U_a = start_a + Σ_k O_ak φ_k(t, U, z, constants) + Σ_z P_az z + Σ_ξ ∫ c_aξ ξ,
 
 where the operators O and P act in time and are the same for all paths, and the signals φ_k are pointwise. Integrals
-that enter linearly are composed into the operators; noises that enter linearly become drives. Everything else a system
-says is a mean over paths (a function of one time, of two times, or a response) or a closed relation between kernels.
+that enter linearly are composed into the operators; noises that enter linearly become drives; white noise, which enters
+derivatives only, becomes kicks. Everything else a system says is a mean over paths (a function of one time, of two
+times, or a response) or a closed relation between kernels.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from sympy import Add, Basic, Dummy, Expr, MatrixBase, Mul, S, expand
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
-from eqsolve.language.nodes import GP, E, Int, Resp
+from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.derivatives import partial
+from eqsolve.passes.forms.derivatives import partial, slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
 
 __all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
@@ -105,6 +106,7 @@ class Ensemble:
     noise_slopes: tuple[tuple[Expr, ...], ...]
     links: tuple[Link, ...]
     drives: tuple[Drive, ...]
+    kicks: tuple[Drive, ...]
     memories: tuple[Memory, ...]
     noises: tuple[Process, ...]
     randoms: tuple[Random, ...]
@@ -117,12 +119,13 @@ class PathForm:
     """A whole stochastic system: ensembles of paths, covariances, kernels, functions and observables.
 
     ``kernels``, ``functions`` and ``observables`` are in the times (ROW, COLUMN); expectations in them are ``Mean``
-    nodes. ``start`` is the first time.
+    nodes. ``whites`` are white noises with their strengths; ``start`` is the first time.
     """
 
     name: str
     ensembles: tuple[Ensemble, ...]
     covariances: tuple[tuple[tuple[Process, ...], GP], ...]
+    whites: tuple[tuple[Process, Expr], ...]
     kernels: tuple[Equation, ...]
     functions: tuple[Equation, ...]
     observables: tuple[tuple[str, Expr], ...]
@@ -249,10 +252,18 @@ def derive_path_form(system: System) -> PathForm:
             for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
                 means.collect(entry, label)
             mean_times = {item: ROW for item in law.mean.free_symbols if isinstance(item, Time)}
-            covariances.append((members, GP(kernel, means.collect(law.mean.xreplace(mean_times), label))))
+            centre = law.mean.xreplace(mean_times)
+            for entry in centre if isinstance(centre, MatrixBase) else (centre,):
+                means.collect(entry, label)
+            covariances.append((members, law.func(kernel, centre, *law.args[2:])))
+    whites = []
+    for key, law in system.laws.items():
+        if isinstance(law, White):
+            clocks = {item: ROW for item in law.strength.free_symbols if isinstance(item, Time)}
+            whites.append((key, means.collect(law.strength.xreplace(clocks), f"law of `{key.name}`")))
     ensembles = _ensembles(builder, means)
     return PathForm(
-        system.name, ensembles, tuple(covariances), tuple(kernels), tuple(functions), tuple(observables),
+        system.name, ensembles, tuple(covariances), tuple(whites), tuple(kernels), tuple(functions), tuple(observables),
         tuple(builder.laws.items()), system.start,
     )  # fmt: skip
 
@@ -389,9 +400,12 @@ def _ensemble(
 ) -> Ensemble:
     mine = [entry for entry in rights if entry[0].head in part]
     unknowns = [Unknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
-    noises = tuple(noise for noise in builder.system.noises if noise in part)
+    driving = [noise for noise in builder.system.noises if noise in part]
+    whites = builder.system.whites
+    noises = tuple(noise for noise in driving if noise not in whites)
     links: list[Link] = []
     drives: list[Drive] = []
+    kicks: list[Drive] = []
     nonlinear: dict[Dummy, None] = {}
     for index, (_, _, right, _) in enumerate(mine):
         rest = right
@@ -402,12 +416,12 @@ def _ensemble(
                 continue
             rest = rest - weight * symbol
             links.append(_link(index, weight, memories[symbol], memories[symbol].signal))
-        for noise in noises:
+        for noise in driving:
             value = noise(ROW)
             weight = _path_free(partial(rest, value))
             if weight is not None and weight != 0:
                 rest = rest - weight * value
-                drives.append(Drive(index, weight, noise))
+                (kicks if noise in whites else drives).append(Drive(index, weight, noise))
         rest = expand(rest) if rest != right else rest
         if rest != 0:
             links.append(_link(index, S.One, None, rest))
@@ -440,10 +454,11 @@ def _ensemble(
     return Ensemble(
         unknowns=tuple(unknowns),
         signals=signals,
-        slopes=tuple(tuple(partial(signal, unknown.symbol) for unknown in unknowns) for signal in signals),
-        noise_slopes=tuple(tuple(partial(signal, noise(ROW)) for noise in noises) for signal in signals),
+        slopes=tuple(tuple(slope(signal, unknown.symbol) for unknown in unknowns) for signal in signals),
+        noise_slopes=tuple(tuple(slope(signal, noise(ROW)) for noise in noises) for signal in signals),
         links=tuple(links),
         drives=tuple(drives),
+        kicks=tuple(kicks),
         memories=own,
         noises=noises,
         randoms=randoms,

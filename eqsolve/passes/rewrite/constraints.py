@@ -23,6 +23,7 @@ from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.forms.reads import free_times
+from eqsolve.passes.forms.shifts import has_shifts
 
 __all__ = ["AuxiliaryResponse", "Reduction", "constraint_label", "reduce_constraints", "without_constraints"]
 
@@ -61,8 +62,11 @@ def constraint_label(head: Head, constraint: Equation) -> str:
 
 
 def reduce_constraints(system: System) -> Reduction:
-    """Return the system with explicit equations in place of its constraints; raise when there are none."""
-    if not system.constraints:
+    """Return the system with explicit equations in place of its constraints; raise when there are none.
+
+    Beside functions at shifted times constraints stay: they are collocated with the equations.
+    """
+    if not system.constraints or has_shifts(system):
         return Reduction(system)
     flow = _Flow(system)
     now, residuals, invariants = _differentiate(system, flow)

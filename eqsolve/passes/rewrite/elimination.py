@@ -132,6 +132,8 @@ def _why_not(system: System, eq: Equation) -> str | None:
     """Return why the equation of a process is not linear, or None."""
     if eq.rhs.has(Resp):
         return f"{eq.label} holds a response of one path"
+    if rough := [value.head.name for value in eq.rhs.atoms(Value) if value.head in system.whites]:
+        return f"{eq.label} is driven by the white noise `{rough[0]}`, of which no closed equations are derived yet"
     if not eq.is_differential and eq.head in {value.head for value in eq.rhs.atoms(Value)}:
         return f"{eq.label} reads its own past without a derivative"
     found = _nonlinear(eq.rhs)

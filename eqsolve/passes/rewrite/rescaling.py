@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sympy import Add, Basic, Expr, Mul, S
+from sympy import Add, Basic, Expr, Mul, S, expand
 from sympy.core.function import Derivative
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
-from eqsolve.language.nodes import E, Int, Resp
+from eqsolve.language.nodes import E, Int, Resp, White
 from eqsolve.language.source import Order
 from eqsolve.language.symbols import Named, Parameter, Time, Value, as_scalar
 from eqsolve.language.system import System
@@ -33,7 +33,7 @@ def rescale_time(system: System, factor: Any, name: str | None = None) -> System
     scale = _constant(system, factor)
 
     def moment(expr: Expr) -> Expr:
-        return scale * expr.xreplace({item: item / scale for item in expr.atoms(Time)})
+        return expand(scale * expr.xreplace({item: item / scale for item in expr.atoms(Time)}))
 
     def rewrite(expr: Any) -> Any:
         if isinstance(expr, Value):
@@ -47,7 +47,12 @@ def rescale_time(system: System, factor: Any, name: str | None = None) -> System
         return expr / scale if isinstance(expr, Time) else _inside(expr, rewrite)
 
     step = None if system.step is None else scale * system.step
-    return _rewritten(system, rewrite, name, start=scale * system.start, step=step)
+    clock = scale * _clock(system)
+    made = _rewritten(system, rewrite, name, start=scale * system.start, step=step, clock=clock)
+    laws = {  # δ(t/c) = c δ(t)
+        key: law.func(scale * law.strength, *law.args[1:]) if isinstance(law, White) else law for key, law in made.laws.items()
+    }
+    return made._with(laws=type(made.laws)(laws))
 
 
 def shift_time(system: System, by: Any, name: str | None = None) -> System:
@@ -55,6 +60,8 @@ def shift_time(system: System, by: Any, name: str | None = None) -> System:
     shift = _constant(system, by)
 
     def moment(expr: Expr) -> Expr:
+        if len(expr.atoms(Time)) > 1:
+            raise ModelError(f"shift_time: `{system.name}` reads a function at `{expr}`, and a convolution starts at 0")
         return expr.xreplace({item: item + shift for item in expr.atoms(Time)}) - shift
 
     def rewrite(expr: Any) -> Any:
@@ -66,7 +73,13 @@ def shift_time(system: System, by: Any, name: str | None = None) -> System:
             return _integral(rewrite(expr.integrand), expr.variable, moment(expr.low), moment(expr.high))
         return expr + shift if isinstance(expr, Time) else _inside(expr, rewrite)
 
-    return _rewritten(system, rewrite, name, start=system.start - shift)
+    return _rewritten(system, rewrite, name, start=system.start - shift, clock=_clock(system) - shift)
+
+
+def _clock(system: System) -> Expr:
+    """Return the time of a system in terms of the one it was first written in."""
+    moments = [equation.time for equation in system.equations if isinstance(equation.time, Time)]
+    return system.clock if system.clock is not None else moments[0] if moments else Time("t")
 
 
 def rescale_unknown(system: System, factors: Mapping[Any, Any], name: str | None = None) -> System:
@@ -203,7 +216,10 @@ def _rewritten(system: System, rewrite: Rewrite, name: str | None, **more: Any) 
         if eq.rhs.is_Add and eq.rhs in eq.order:
             order[right] = tuple(rewrite(part) / factor for part in eq.order[eq.rhs])
         equations.append(Equation(left, right, eq.location, _written(order)))
-    init = {(_split(rewrite(key))[1] if isinstance(key, Value) else key): value for key, value in system.init.items()}
+    init = {
+        (_split(rewrite(key))[1] if isinstance(key, Value) else key): rewrite(value) if _is_past(key, value) else value
+        for key, value in system.init.items()
+    }
     changes = {
         "name": name or f"{system.name}_rescaled",
         "equations": tuple(equations),
@@ -216,6 +232,11 @@ def _rewritten(system: System, rewrite: Rewrite, name: str | None, **more: Any) 
         **more,
     }
     return system._with(**changes)
+
+
+def _is_past(key: Any, value: Any) -> bool:
+    """Whether a start is the past of a function, an expression in time."""
+    return not isinstance(key, Value) and isinstance(value, Expr) and value.has(Time)
 
 
 def _without(expr: Any, heads: set[Any]) -> Any:

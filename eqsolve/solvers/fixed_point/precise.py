@@ -64,6 +64,10 @@ class PreciseSolution:
         """Return a total derivative, in double precision."""
         return self.base.derivative(what, parameter, **values)
 
+    def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
+        """Return the total derivatives of all values, in double precision, with their errors."""
+        return self.base.derivatives(parameter)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreciseLaw(Distribution):

@@ -6,6 +6,7 @@ With F(u, p) = 0 the unknowns move as du/dp = −F_u⁻¹ F_p; an expectation or
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from eqsolve.solvers.fixed_point.problem import with_mean
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import Solution
 
-__all__ = ["derivative", "expectation", "sensitivity"]
+__all__ = ["derivative", "expectation", "sensitivity", "sensitivity_errors"]
+
+_ROUNDING = 1e-12  # of a derivative: a linear solve on sums that are known to some 1e-15
 
 
 def sensitivity(solution: Solution, parameter: str) -> dict[str, float]:
@@ -29,6 +32,22 @@ def sensitivity(solution: Solution, parameter: str) -> dict[str, float]:
     moved = _unknowns(problem, point, along)
     _demand_spread(problem, point, along, moved)
     return {**dict(zip(_names(problem), moved.tolist(), strict=True)), **_outputs(problem, point, along, moved)}
+
+
+def sensitivity_errors(solution: Solution, parameter: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Return the errors of all derivatives: how they change with a finer mesh, and with each unknown by its own error."""
+    problem, point = solution.problem, solution.point
+    others = [replace(point, mesh=point.mesh.halved())]
+    for place, name in enumerate(_names(problem)):
+        for side in (-1.0, 1.0):
+            moved = point.values.copy()
+            moved[place] += side * solution.errors[name]
+            others.append(replace(point, values=moved))
+    errors = {name: _ROUNDING * abs(value) for name, value in values.items()}
+    for other in others:
+        found = sensitivity(replace(solution, point=other), parameter)
+        errors = {name: error + abs(found[name] - values[name]) for name, error in errors.items()}
+    return errors
 
 
 def derivative(solution: Solution, what: Any, parameter: str, values: Mapping[str, float]) -> float:

@@ -83,6 +83,14 @@ class Solution:
 
         return derivative(self, what, parameter, values)
 
+    def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
+        """Return the total derivatives of all values with respect to a parameter, with their errors."""
+        from eqsolve.solvers.fixed_point.sensitivity import sensitivity, sensitivity_errors
+
+        values = sensitivity(self, parameter)
+        errors = sensitivity_errors(self, parameter, values)
+        return {name: (value, errors[name]) for name, value in values.items()}
+
 
 class FixedPointSolver(Solver):
     __doc__ = __doc__

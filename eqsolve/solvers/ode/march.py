@@ -21,6 +21,7 @@ from eqsolve.solvers.ode.system import OdeSystem
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.pace import Pace
 
+_RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
 __all__ = ["Integrator", "Run", "StoppedError"]
 
 logger = logging.getLogger("eqsolve")
@@ -70,17 +71,22 @@ class Integrator:
     def __init__(self, system: OdeSystem, options: Options) -> None:
         self.system, self.begin, self.options = system, system.begin, options
         self.method = "DOP853"
+        self.runs = 0  # that are done
 
     def run(self, paths: Paths, tolerance: float, finer_than: Run | None = None, by: float = 0.8) -> Run:
         """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self.method == "DOP853":
                 try:
-                    return self._march(paths, tolerance, finer_than, by)
+                    made = self._march(paths, tolerance, finer_than, by)
+                    self.runs += 1
+                    return made
                 except _StiffError:
                     logger.info("the system is stiff: Radau IIA instead of DOP853")
                     self.method = "Radau"
-            return self._march(paths, tolerance, finer_than, by)
+            made = self._march(paths, tolerance, finer_than, by)
+            self.runs += 1
+            return made
 
     def _march(self, paths: Paths, tolerance: float, finer_than: Run | None, by: float) -> Run:
         from scipy.integrate import DOP853, OdeSolution, Radau
@@ -106,7 +112,10 @@ class Integrator:
                 raise slope.stopped(solver.t, reason)
             ends.append(solver.t)
             pieces.append(solver.dense_output())
-            self.options.report(solver.t, f"{paths.count} paths")
+            here = (solver.t - self.begin) / (end - self.begin)
+            self.options.report_share(
+                (self.runs + here) / max(_RUNS, self.runs + 2), f"{paths.count} paths, t = {solver.t:.4g}"
+            )
             if little := pace.stalled(solver.t, slope.calls):
                 raise slope.stopped(solver.t, f"the last {_PATIENCE} evaluations {little}")
             if len(pieces) > most:

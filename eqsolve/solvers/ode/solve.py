@@ -49,7 +49,7 @@ _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for 
 _ROUNDING = 1e-13
 _SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
 _MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
-_MEMORY = "it has memory (integrals, or functions of two times)"
+_MEMORY = "it has memory (integrals, delays, or functions of two times)"
 _PROBES = np.array([0.03, 0.5, 0.92])  # places on a panel where its interpolant is tried
 
 
@@ -60,7 +60,7 @@ class OdeSolver(Solver):
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
         memory = f"it has the process `{facts.processes[0]}` and memory" if facts.processes else _MEMORY
-        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels else "")
+        return why_not_a("System", plan) or (memory if facts.memory or facts.kernels or facts.shifted else "")
 
     def why(self, plan: Plan) -> str:
         what = "random constants only" if plan.facts.processes else "no memory"

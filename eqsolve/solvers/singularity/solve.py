@@ -11,7 +11,7 @@ at together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -78,6 +78,25 @@ class SingularitySolution:
         place, count = self.plan.names.index(what), len(self.plan.names)
         slopes = self._evaluate(self.plan.observables)[count + 2 * place : count + 2 * place + 2]
         return float(self._along(f"observable {what}", parameter, fixed_law) + slopes[0] * dR + slopes[1] * dp)
+
+    def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
+        """Return the derivatives of all values along a parameter, with their errors.
+
+        An error is how a derivative changes with the point by its own error, and what the errors of the fixed point's
+        derivatives make of it.
+        """
+        names = (self.program.variable, self.program.unknown, *self.plan.names)
+        values = {name: self.derivative(name, parameter) for name in names}
+        part = 1e-10
+        if self.fixed_point is not None and self._law_has(parameter):
+            below = self.fixed_point.derivatives(parameter).values()
+            part += max((error / abs(value) for value, error in below if value), default=0.0)
+        errors = {name: part * abs(value) for name, value in values.items()}
+        scale = max(abs(complex(self.point.R)), abs(complex(self.point.p)), 1e-300)
+        for change in ({"p": self.point.p + self.point.error}, {"R": self.point.R + self.point.error + 1e-12 * scale}):
+            moved = replace(self, point=replace(self.point, **change))
+            errors = {name: error + abs(moved.derivative(name, parameter) - values[name]) for name, error in errors.items()}
+        return {name: (value, errors[name]) for name, value in values.items()}
 
     def _law_has(self, parameter: str) -> bool:
         return self.at.behind is not None and parameter in self.at.behind[1].numbers

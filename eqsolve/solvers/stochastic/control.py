@@ -22,6 +22,9 @@ class Control:
         Of refinement, at most.
     share
         Of the tolerance, for panels, and for points.
+    stuck
+        Of the error of panels: where paths bend and denser ones leave more, it is that of single paths, which cross kinks
+        between other nodes; more paths mend it, not more panels.
     stop, rough
         Of the tolerance: what the iteration may leave, and what it may leave while panels are chosen.
     settled
@@ -69,6 +72,7 @@ class Control:
     ratio: float = math.sqrt(2.0)
     rounds: int = 8
     share: float = 0.45
+    stuck: float = 0.7
     stop: float = 1e-2
     rough: float = 5e-2
     settled: float = 0.3

@@ -26,7 +26,7 @@ from eqsolve.solvers.stochastic.recording import recorded
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, guess, sweep
 from eqsolve.solvers.stochastic.transfer import extend
 
-__all__ = ["USUAL", "Iteration", "Solved", "improve", "iterate", "pack", "start", "unpack", "weigh"]
+__all__ = ["USUAL", "Correction", "Iteration", "Solved", "improve", "iterate", "pack", "start", "unpack", "weigh"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -115,6 +115,19 @@ class Solved:
         return sum(len(item.choice.points.weights) for item in self.averages)
 
 
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """What makes few points do the work of many: the paths to go on with, and what is added to the means of every sweep.
+
+    With the difference of a sweep with many points and one with few, both at the same means, few points have the solution of
+    many up to how their responses differ (the full approximation scheme of multigrid: Brandt, Math. Comp. 31, 333 (1977),
+    doi:10.1090/S0025-5718-1977-0431719-X).
+    """
+
+    averages: tuple[Averages, ...]
+    means: Means
+
+
 # --- means as one vector --------------------------------------------------------------------------------------------
 def pack(engine: Engine, means: Means) -> Array:
     """Return all means that act back in one vector."""
@@ -179,12 +192,16 @@ def improve(
 
 @recorded(Solved)
 def iterate(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL
-) -> Solved:
-    """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here."""
-    averages: tuple[Averages, ...] | None = None
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL,
+    correction: Correction | None = None,
+) -> Solved:  # fmt: skip
+    """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
+
+    With a correction they are those of its paths throughout.
+    """
+    averages = None if correction is None else correction.averages
     secants: Secants | None = None
-    again = list(how.choose)
+    again = [] if correction else list(how.choose)
     left = remains = best = np.inf
     stalled, trusting = 0, how.trust
     good: Array | None = None
@@ -198,6 +215,8 @@ def iterate(
             secants = Secants(how.depth)
             continue
         averages, made = swept, collect(swept)
+        if correction is not None:
+            made = {name: value + correction.means[name] for name, value in made.items()}
         weights = weigh(engine, grid, made)
         before, after = pack(engine, means), pack(engine, made)
         residual = float(np.abs((after - before) * weights).max(initial=0.0))

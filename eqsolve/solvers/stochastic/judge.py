@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -14,17 +15,36 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stochastic.iterate import Solved
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 from eqsolve.solvers.tolerance import allowance, excess
 
-__all__ = ["Curves", "Errors", "Judge", "is_known"]
+__all__ = ["Curves", "Errors", "Judge", "Solution", "is_known"]
 
 Errors = dict[str, Array]
 
 _FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 _MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
 _LIKELY = 0.3  # of the typical error of a curve: the least at any time
+
+
+class Averaged(Protocol):
+    """What an ensemble's averages tell a judge: E|f| beside E f."""
+
+    @property
+    def sizes(self) -> dict[str, Array]: ...
+
+
+class Solution(Protocol):
+    """What a judge reads of a solution, whatever it was found by."""
+
+    @property
+    def grid(self) -> OperatorGrid: ...
+    @property
+    def means(self) -> Means: ...
+    @property
+    def kernels(self) -> Kernels: ...
+    @property
+    def averages(self) -> Sequence[Averaged]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +68,7 @@ class Judge:
     engine: Engine
     options: Options
 
-    def curves(self, solved: Solved) -> Curves:
+    def curves(self, solved: Solution) -> Curves:
         """Return what a solution reports."""
         absolute = dict(solved.means)
         for item in solved.averages:
@@ -96,7 +116,7 @@ class Judge:
                 made[name].flat[0] = 0.0
         return made
 
-    def differ(self, solved: Solved, other: Solved) -> Errors:
+    def differ(self, solved: Solution, other: Solution) -> Errors:
         """Return the error of a solution's panels that one on other panels, of another order, shows.
 
         They are compared on the nodes of both: between its own nodes a solution is less good than on them.
@@ -113,7 +133,7 @@ class Judge:
                 made[name].flat[0] = 0.0
         return self.spread(self.curves(solved), [made], 1.0)
 
-    def compare(self, base: Solved, dense: Solved, ratios: Array | None = None) -> Errors:
+    def compare(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
         """Return how far two solutions on panels are apart; with ``ratios``, what the order promises to be left of it.
 
         Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how many times denser the
@@ -148,11 +168,14 @@ class Judge:
     def excesses(self, final: Curves, errors: Errors, *, kinks: bool = False) -> dict[str, float]:
         """Return the error in units of the tolerance of every observable, and of every kernel if asked for.
 
-        Averages of functions with a kink are found at the end, with more points; grids are not chosen by them.
+        Averages of functions with a kink are found at the end, with more points; grids are not chosen by them, but by kernels
+        where all observables have one.
         """
         declared = [name for name, _ in self.engine.plan.observables]
         bent = frozenset() if kinks else self.engine.plan.bent
-        watched = [name for name in declared if name not in bent] or declared or list(final.single)
+        watched = [name for name in declared if name not in bent]
+        if not watched and not (declared and final.tables):
+            watched = declared or list(final.single)
         values = {name: self.excess(final, errors, name) for name in watched}
         if self.options.kernels or not watched:
             values |= {name: excess(table, errors[name], self.options, _FLOOR) for name, table in final.tables.items()}
@@ -182,7 +205,7 @@ class Judge:
         """Return the largest error allowed of a function of one time."""
         return allowance(curves.single[name], self.options, _FLOOR, scale=curves.sizes.get(name, 0.0))
 
-    def nothing(self, solved: Solved) -> Errors:
+    def nothing(self, solved: Solution) -> Errors:
         return {name: np.zeros_like(values) for name, values in self.curves(solved).all.items()}
 
 

@@ -167,12 +167,14 @@ def _means(engine: Engine, kernels: Kernels, item: Averages, bent: list[str], co
         return {}
     groups = [group for group in groups_of(engine.plan.covariances, kernels) if group.noises[0] in plan.noises]
     actions = act(plan, kernels)
-    values = item.choice.points.constants
+    points = item.choice.points
+    values = {name: value for name, value in points.constants.items() if name not in points.scales}
     combinations = len({*zip(*values.values(), strict=True)}) if values else 1
     most = 2 ** max(5, round(math.log2(count / combinations)))
     rule = math.ceil((1.5 if seed % 2 else 2) * item.choice.level.constants)  # so that sets differ in that respect too
     level = replace(item.choice.level, most=most, seed=seed, constants=rule)
     choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("single"), None)
     drawn = draw(plan, groups, choice, aligned=False)
-    paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy)
+    backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
+    paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, None, backend)
     return {mean.name: paths.values(mean.factors)[0] @ choice.points.weights for mean in wanted}

@@ -11,10 +11,11 @@ import numpy as np
 
 from eqsolve.compile.stochastic import EnsemblePlan, Link, MeanPlan
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.stochastic.modes import Choice, Group
 from eqsolve.solvers.stochastic.paths import Paths
-from eqsolve.solvers.stochastic.responses import respond
+from eqsolve.solvers.stochastic.responses import respond, respond_steadily
 
 __all__ = ["Averages", "average", "average_single"]
 
@@ -80,8 +81,8 @@ def _memory(link: Link, kernels: Kernels) -> Array:
     return operator if link.coefficient is None else kernels.vector(link.coefficient)[:, None] * operator
 
 
-def average(paths: Paths, choice: Choice) -> Averages:
-    """Return the means over paths, responses among them.
+def average(paths: Paths, choice: Choice, backend: Backend = CPU) -> Averages:
+    """Return the means over paths, responses among them; tangents and sums over pairs of times are taken on the backend.
 
     On a sparse grid mean responses are always found: what is linear in the weak modes is taken from them exactly.
     """
@@ -91,10 +92,11 @@ def average(paths: Paths, choice: Choice) -> Averages:
     for noise in plan.noises:
         asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
         if asked or choice.layout.kind == "sparse":
-            found, reactions[noise] = respond(paths, noise, asked)
+            found, reactions[noise] = respond(paths, noise, asked, backend)
             made |= found
     single, sizes = average_single(paths)
-    pairs = {mean.name: _pairs(paths, mean, reactions) for mean in plan.means if mean.kind == "two"}
+    steady = respond_steadily(paths) if choice.layout.kind == "sparse" and not choice.strong.all() else {}
+    pairs = {mean.name: _pairs(paths, mean, reactions, steady, backend) for mean in plan.means if mean.kind == "two"}
     made |= single | pairs
     return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions)
 
@@ -107,14 +109,14 @@ def average_single(paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
     return {name: value @ weights for name, value in values.items()}, sizes
 
 
-def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions) -> Array:
+def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions, backend: Backend) -> Array:
     """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly."""
     weights, factors = paths.points.weights, paths.values(mean.factors)
     total = np.zeros((paths.shape[0], paths.shape[0]))
     for outer, places, first, second in zip(mean.outers, mean.targets, factors[::2], factors[1::2], strict=True):
-        linear = [_linear(paths, target, reactions) for target in places]
+        linear = [_linear(paths, target, reactions, steady) for target in places]
         one, other = (_without(paths, values, part) for values, part in zip((first, second), linear, strict=True))
-        pairs = (one * weights) @ other.T
+        pairs = backend.get(backend.put(one * weights) @ backend.put(other).T)
         for mine, yours in zip(*linear, strict=True):
             if mine is not None and yours is not None:
                 pairs += mine @ yours.T
@@ -125,12 +127,16 @@ def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions) -> Array:
     return total
 
 
-def _linear(paths: Paths, target: int, reactions: Reactions) -> list[Array | None]:
-    """Return, by group of noises, what a target does with the weak modes through its mean response."""
+def _linear(paths: Paths, target: int, reactions: Reactions, steady: Reactions) -> list[Array | None]:
+    """Return, by group of noises, what a target does with the weak modes through its mean response.
+
+    ``steady`` are the mean derivatives by constants among the modes.
+    """
     made: list[Array | None] = []
     for rest in paths.drawn.rests:
         known = [noise for noise in rest.group.noises if noise in reactions]
         parts = [reactions[noise][target] @ rest.factor[rest.group.rows(noise)] for noise in known]
+        parts += [np.multiply.outer(steady[name][target], row) for name, row in rest.steady.items() if name in steady]
         made.append(sum(parts[1:], parts[0]) if parts and rest.factor.shape[1] else None)
     return made
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,27 +18,42 @@ from eqsolve.numerics.gaussian import (
     Points,
     align,
     factor_covariance,
+    factor_followers,
+    follow_covariance,
     lay_out,
     make_points,
     rotate,
     twist_modes,
 )
+from eqsolve.numerics.laws import Normal
 from eqsolve.numerics.relations import Kernels
 
 __all__ = ["Choice", "Drawn", "Group", "Rest", "choose", "draw", "groups_of"]
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
+_MANY = 3  # Gaussian constants that act together, beside noises: no direction leads, and a sample is the better grid
+_FEWEST = 64  # paths that bend, for every value of the constants that are no modes
 _ROUNDING = 1e-13  # of a covariance, relative to the variances
 _CUBIC = 3  # degree to which the simplest design of points is exact
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Noises that are driven together: their joint covariance on the nodes, and the mean of each."""
+    """Noises that are driven together: their joint covariance on the nodes, and the mean of each.
+
+    Of the first ``leading`` ones modes are drawn; the others follow them (see ``factor_followers``).
+    """
 
     noises: tuple[str, ...]
     covariance: Array
     centres: tuple[Array, ...]
+    leading: int
+
+    def factor(self, count: int | None = None) -> Array:
+        """Return modes of all noises, by decreasing size."""
+        if self.leading == len(self.noises):
+            return factor_covariance(self.covariance, count)
+        return factor_followers(self.covariance, self.leading * len(self.centres[0]), count)
 
     def rows(self, noise: str) -> slice:
         """Return where a noise stands in the covariance."""
@@ -51,7 +68,8 @@ class Choice:
 
     ``factors`` hold one matrix (nodes of the group's noises, modes) per group; ``order`` sorts all modes by strength;
     ``strong`` ones are followed as they are, of the others the linear part is known. ``shapes`` is what they were chosen by;
-    ``turn`` mixes the modes of all groups, in a set of other points.
+    ``turn`` mixes the modes of all groups and the Gaussian constants, which come last: where there are such constants, and in
+    a set of other points.
     """
 
     level: Level
@@ -68,13 +86,15 @@ class Choice:
 class Rest:
     """Of a group of noises, what is known to act linearly: weak modes with their coordinates, and what modes do not reach.
 
-    ``beyond`` is the covariance less that of all modes. It vanishes at a solution; on the way there a covariance may have
-    negative eigenvalues, which no mode has, and what is linear in the covariance stays so.
+    ``steady`` are the deviations of constants along the weak modes, by name. ``beyond`` is the covariance less that of all
+    modes. It vanishes at a solution; on the way there a covariance may have negative eigenvalues, which no mode has, and
+    what is linear in the covariance stays so.
     """
 
     group: Group
     factor: Array
     coordinates: Array
+    steady: dict[str, Array]
     beyond: Array | None
 
 
@@ -92,43 +112,98 @@ def groups_of(covariances: Sequence[Covariance], kernels: Kernels) -> tuple[Grou
     for item in covariances:
         tables = [[kernels.table(entry) for entry in row] for row in item.blocks]
         whole = tables[0][0] if len(tables) == 1 else np.block(tables)
-        made.append(Group(item.noises, whole, tuple(kernels.vector(centre) for centre in item.centres)))
+        if item.leading < len(item.noises):
+            whole = follow_covariance(whole, item.leading * kernels.grid.size)
+        made.append(Group(item.noises, whole, tuple(kernels.vector(centre) for centre in item.centres), item.leading))
     return tuple(made)
 
 
 def choose(
     plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
-    level: Level, layout: Layout | None, shapes: Sequence[Array] | None,
+    level: Level, layout: Layout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
 ) -> Choice:  # fmt: skip
     """Choose modes by what they do, and points for them: as laid out before, or as the level asks for.
 
     With ``shapes``, how much responses vary, modes are ordered by what is not linear in them; without, by their mean
-    effect.
+    effect. Gaussian constants are modes like those of the noises, if ``joint``; the others have their own rules.
     """
-    factors, strengths = [], []
-    for place, group in enumerate(groups):
-        factor = factor_covariance(group.covariance)
-        if shapes is not None:
-            factor, strength = rotate(factor, factor.T @ shapes[place] @ factor)
-        else:
-            effect = _effects(plan, kernels, group, drives, factor)
-            factor, strength = rotate(factor, effect.T @ effect)
-            strength = strength / max(float(strength[0]), 1e-300)
-        factors.append(factor)
-        strengths.append(strength)
-    flat, turn = np.concatenate(strengths) if strengths else np.empty(0), None
+    mine = {name: laws[name] for name in plan.constants}
+    joint = joint and (layout is None or layout.kind != "draws")
+    scales = gaussian_constants(plan, mine) if joint else {}
+    factors, strengths, turn = _rotated(plan, kernels, groups, drives, shapes, len(scales))
+    flat = np.concatenate(strengths) if strengths else np.empty(0)
     if level.twist and len(flat):
-        turn, flat = twist_modes(flat, level.twist)
+        twist, flat = twist_modes(flat, level.twist)
+        turn = twist if turn is None else turn @ twist
     order = np.argsort(-flat, kind="stable")
     if layout is None or layout.kind not in ("sample", "single", "draws"):
         simple = plan.degree is not None and plan.degree <= _CUBIC
-        layout = Layout("cubic") if simple else layout or lay_out(list(flat[order]), level)
-    points = make_points(len(flat), layout, {name: laws[name] for name in plan.constants}, level)
-    strong = np.ones(len(flat), dtype=bool)
-    strong[order[layout.modes(len(flat)) :]] = False
+        sampled = len(scales) >= _MANY
+        layout = layout or (Layout("sample") if sampled else lay_out(list(flat[order]), level))
+        layout = Layout("cubic") if simple else layout
+    rest = {name: law for name, law in mine.items() if name not in scales}
+    points = make_points(len(flat), layout, rest, _spread(level, rest) if plan.bent and layout.kind == "sample" else level)
+    if scales:
+        assert turn is not None
+        coordinates = np.empty_like(points.normals)
+        coordinates[order] = points.normals
+        drawn = turn[len(flat) - len(scales) :] @ coordinates
+        made = {name: mine[name].mean + scale * x for (name, scale), x in zip(scales.items(), drawn, strict=True)}
+        points = replace(points, constants={**points.constants, **made}, scales=scales)
+    strong = np.empty(len(flat), dtype=bool)
+    strong[order] = layout.resolved(len(flat))
     if layout.kind == "sparse" and shapes is not None:
         strong &= flat > _STRONG
     return Choice(level, layout, shapes, tuple(factors), turn, order, strong, points)
+
+
+def _spread(level: Level, laws: Mapping[str, Any]) -> Level:
+    """Return a level for a sample of paths that bend: as many in all, whatever the number of values of constants."""
+    values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values())
+    return replace(level, most=max(_FEWEST, round(level.most / values)))
+
+
+def gaussian_constants(plan: EnsemblePlan, laws: Mapping[str, Any]) -> dict[str, float]:
+    """Return the deviations of the constants that may be modes: Gaussian ones, in which nothing jumps."""
+    return {
+        name: math.sqrt(laws[name].variance)
+        for name, sloped in zip(plan.constants, plan.sloped, strict=True)
+        if sloped and isinstance(laws[name], Normal) and laws[name].variance > 0
+    }
+
+
+def _rotated(
+    plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], shapes: Sequence[Array] | None,
+    constants: int,
+) -> tuple[list[Array], list[Array], Array | None]:  # fmt: skip
+    """Return the modes of every group, strengths, and how all of them and the constants are turned together."""
+    factors = [group.factor() for group in groups]
+    sizes = [len(factor) for factor in factors]
+    if shapes is not None and constants and sum(map(len, shapes)) == sum(sizes) + constants:
+        every = _side_by_side([*factors, np.eye(constants)])
+        turn, strength = rotate(np.eye(every.shape[1]), every.T @ shapes[0] @ every)
+        return factors, [strength], turn
+    forms = None if shapes is None else _by_group(shapes, sizes)
+    strengths = []
+    for place, group in enumerate(groups):
+        if forms is not None:
+            factors[place], strength = rotate(factors[place], factors[place].T @ forms[place] @ factors[place])
+        else:
+            effect = _effects(plan, kernels, group, drives, factors[place])
+            factors[place], strength = rotate(factors[place], effect.T @ effect)
+            strength = strength / max(float(strength[0]), 1e-300)
+        strengths.append(strength)
+    if not constants:
+        return factors, strengths, None
+    return factors, [*strengths, np.ones(constants)], np.eye(sum(map(len, strengths)) + constants)
+
+
+def _by_group(shapes: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
+    """Return the forms of every group of noises, from one of all noises and constants if that is known."""
+    if [len(form) for form in shapes] == list(sizes):
+        return list(shapes)
+    ends = np.cumsum([0, *sizes])
+    return [shapes[0][first:last, first:last] for first, last in itertools.pairwise(ends)]
 
 
 def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
@@ -152,11 +227,12 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals
     factors = [
-        align(factor_covariance(group.covariance, chosen.shape[1]), chosen) if aligned else chosen
+        align(group.factor(chosen.shape[1]), chosen) if aligned else chosen
         for group, chosen in zip(groups, choice.factors, strict=True)
     ]
-    if choice.turn is not None:  # modes of all noises turn together
-        groups, factors = [_together(groups)], [_side_by_side(factors) @ choice.turn]
+    scales = choice.points.scales
+    if choice.turn is not None:  # modes of all noises and constants turn together
+        groups, factors = [_together(groups)], [_side_by_side([*factors, np.zeros((0, len(scales)))]) @ choice.turn]
     rests, made = [], {}
     position = 0
     for group, factor in zip(groups, factors, strict=True):
@@ -164,7 +240,9 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
         position = place.stop
         values = factor @ coordinates[place]
         weak = ~choice.strong[place]
-        rests.append(Rest(group, factor[:, weak], coordinates[place][weak], _beyond(group.covariance, factor)))
+        mixed = choice.turn[len(choice.turn) - len(scales) :] if choice.turn is not None else ()
+        steady = {name: scale * row[weak] for (name, scale), row in zip(scales.items(), mixed, strict=True)}
+        rests.append(Rest(group, factor[:, weak], coordinates[place][weak], steady, _beyond(group.covariance, factor)))
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + centre[:, None]
     return Drawn(tuple(made[noise] for noise in plan.noises), tuple(rests))
@@ -181,7 +259,7 @@ def _together(groups: Sequence[Group]) -> Group:
     """Return independent groups as one."""
     noises = tuple(noise for group in groups for noise in group.noises)
     covariance = _side_by_side([group.covariance for group in groups])
-    return Group(noises, covariance, tuple(centre for group in groups for centre in group.centres))
+    return Group(noises, covariance, tuple(centre for group in groups for centre in group.centres), len(noises))
 
 
 def _side_by_side(parts: Sequence[Array]) -> Array:

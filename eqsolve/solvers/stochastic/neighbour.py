@@ -118,7 +118,7 @@ def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, 
     edges = _edges_until(near.edges, options.t_max - begin, near.rate / rate)
     grid = OperatorGrid.from_panels(PanelGrid(begin + edges, order))
     means = transfer(near.means, engine.responses, old, grid)
-    return Begun(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, old, grid))
+    return Begun(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
 
 
 def _cut(near: Neighbour, grid: OperatorGrid, kinds: dict[str, str]) -> Begun:

@@ -18,6 +18,7 @@ import numpy as np
 from eqsolve.compile.stochastic import EnsemblePlan
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend, arrays_of
 from eqsolve.numerics.elimination import eliminate, invert
 from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.memory import memory
@@ -26,7 +27,7 @@ from eqsolve.solvers.stochastic.modes import Drawn
 
 Operators = Mapping[tuple[int, int], Array]
 
-__all__ = ["Actions", "Paths", "act", "block_inverses", "check_memory", "follow"]
+__all__ = ["Actions", "Operators", "Paths", "act", "block_inverses", "check_memory", "follow", "substitute"]
 
 _CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
 _CONTRACTION = 0.3  # the least that each of them has to reach
@@ -83,7 +84,7 @@ class Paths:
     @functools.cached_property
     def inputs(self) -> list[Any]:
         """The arguments of the path equations on all nodes."""
-        return _inputs(self.plan, self.kernels, self.points, self.drawn, slice(0, self.shape[0]), self.unknowns)
+        return _read(self.plan, self.kernels, self.points, self.drawn).at(slice(0, self.shape[0]), self.unknowns)
 
     @functools.cached_property
     def arguments(self) -> list[Any]:
@@ -122,13 +123,39 @@ class Paths:
         return 1.0 if coefficient is None else float(self.kernels.vector(coefficient)[0])
 
 
-def _inputs(
-    plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, part: slice, unknowns: Sequence[Array] | Array
-) -> list[Any]:
-    constants = [points.constants[name][None, :] for name in plan.constants]
-    functions = [kernels.functions[name][part, None] for name in plan.functions]
-    noises = [noise[part] for noise in drawn.noises]
-    return [kernels.grid.nodes[part, None], *unknowns, *noises, *constants, *functions]
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """What the path equations read beside the unknowns, on one backend: rows are nodes, columns paths."""
+
+    nodes: Any
+    noises: list[Any]
+    constants: list[Any]
+    functions: list[Any]
+
+    def at(self, part: slice, unknowns: Any) -> list[Any]:
+        """Return the arguments of the path equations on some nodes."""
+        noises, functions = ([item[part] for item in kind] for kind in (self.noises, self.functions))
+        return [self.nodes[part], *unknowns, *noises, *self.constants, *functions]
+
+
+def _read(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
+    constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
+    functions = [backend.put(kernels.functions[name][:, None]) for name in plan.functions]
+    return _Inputs(backend.put(kernels.grid.nodes[:, None]), [backend.put(z) for z in drawn.noises], constants, functions)
+
+
+@dataclass(frozen=True, eq=False)
+class _Solving:
+    """Paths that are being followed, all arrays on one backend."""
+
+    plan: EnsemblePlan
+    nodes: Array
+    blocks: Sequence[slice]
+    inputs: _Inputs
+    operators: dict[tuple[int, int], Any]
+    unknowns: Any
+    signals: Any
+    slopes: Any
 
 
 def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
@@ -145,48 +172,52 @@ def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
 
 def follow(
     plan: EnsemblePlan, kernels: Kernels, actions: Actions, points: Points, drawn: Drawn, accuracy: float,
-    before: Array | None = None,
+    before: Array | None = None, backend: Backend = CPU,
 ) -> Paths:  # fmt: skip
     """Solve the path equations for given kernels and noises to a relative accuracy; ``before`` is a guess of the unknowns.
+
+    The equations are solved on the backend; the paths returned are in the machine's memory.
 
     Newton's method ends when a step changes the unknowns by less than the root of the accuracy: a further one would change
     them by the square of this.
     """
     grid, count, paths = kernels.grid, len(plan.unknowns), len(points.weights)
     check_memory(plan, paths, grid.size)
-    base = np.zeros((count, grid.size, paths))
-    for index, start in enumerate(plan.starts(*(points.constants[name] for name in plan.constants))):
+    zeros, inputs = backend.arrays.zeros, _read(plan, kernels, points, drawn, backend)
+    base = zeros((count, grid.size, paths))
+    for index, start in enumerate(plan.starts(*(item[0] for item in inputs.constants))):
         base[index] += start
     for drive, matrix in zip(plan.drives, actions.drives, strict=True):
-        base[drive.unknown] += matrix @ drawn.noises[plan.noises.index(drive.noise)]
-    guess = before if before is not None and before.shape == base.shape else None
-    made = Paths(
-        plan, kernels, actions, points, drawn, np.zeros((count, grid.size, paths)),
-        np.zeros((plan.count, grid.size, paths)), np.zeros((plan.count, count, grid.size, paths)),
+        base[drive.unknown] += backend.put(matrix) @ inputs.noises[plan.noises.index(drive.noise)]
+    guess = backend.put(before) if before is not None and before.shape == base.shape else None
+    operators = {key: backend.put(matrix) for key, matrix in actions.operators.items()}
+    made = _Solving(
+        plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, grid.size, paths)),
+        zeros((plan.count, grid.size, paths)), zeros((plan.count, count, grid.size, paths)),
     )  # fmt: skip
     if guess is None or not _correct(made, base, guess, accuracy):
         for part in grid.blocks:
             _solve_block(made, part, base, guess, math.sqrt(accuracy))
-    return made
+    found = (backend.get(item) for item in (made.unknowns, made.signals, made.slopes))
+    return Paths(plan, kernels, actions, points, drawn, *found)
 
 
-def _evaluate(paths: Paths, part: slice, unknowns: Array) -> tuple[Array, Array]:
+def _evaluate(paths: _Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:
     """Return the signals and their slopes on a block."""
     plan, shape = paths.plan, unknowns.shape[1:]
-    inputs = _inputs(plan, paths.kernels, paths.points, paths.drawn, part, unknowns)
-    made = np.empty((plan.count * (1 + len(unknowns)), *shape))
-    for place, value in enumerate(plan.signals(*inputs)):
+    made = arrays_of(unknowns).empty((plan.count * (1 + len(unknowns)), *shape))
+    for place, value in enumerate(plan.signals(*paths.inputs.at(part, unknowns))):
         made[place] = value
     return made[: plan.count], made[plan.count :].reshape(plan.count, len(unknowns), *shape)
 
 
-def _correct(paths: Paths, base: Array, guess: Array, accuracy: float) -> bool:
+def _correct(paths: _Solving, base: Any, guess: Any, accuracy: float) -> bool:
     """Bring paths from a good guess to the solution, all blocks at once; False if that does not converge quickly.
 
     Simplified Newton: the linear equation of the guess is solved again and again, block after block, with what is left.
     """
-    grid, operators = paths.kernels.grid, paths.actions.operators
-    whole = slice(0, grid.size)
+    blocks, operators = paths.blocks, paths.operators
+    whole = slice(0, len(paths.nodes))
     unknowns, inverses = guess, None
     scale = 1.0 + np.abs(base).max(axis=(1, 2), keepdims=True)
     last = np.inf
@@ -196,8 +227,8 @@ def _correct(paths: Paths, base: Array, guess: Array, accuracy: float) -> bool:
         for (unknown, signal), matrix in operators.items():
             residual[unknown] += matrix @ signals[signal]
         if inverses is None:
-            first, inverses = slopes, block_inverses(operators, grid.blocks, slopes)
-        step = _substitute(operators, grid.blocks, inverses, first, residual)
+            first, inverses = slopes, block_inverses(operators, blocks, slopes)
+        step = substitute(operators, blocks, inverses, first, residual)
         change = float((np.abs(step) / (scale + np.abs(unknowns))).max())
         if not change < _CONTRACTION * last:  # not finite, or not falling
             return False
@@ -221,7 +252,7 @@ def block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array)
         members = list(group)
         span = slice(members[0].start, members[-1].stop)
         local = slopes[:, :, span].reshape(len(slopes), count, len(members), size, paths)
-        matrix = np.zeros((count * size, count * size, len(members), paths))
+        matrix = arrays_of(slopes).zeros((count * size, count * size, len(members), paths))
         matrix[range(count * size), range(count * size)] = 1.0
         for (unknown, signal), operator in operators.items():
             own = np.stack([operator[block, block] for block in members], axis=2)
@@ -233,13 +264,11 @@ def block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array)
     return made
 
 
-def _substitute(
-    operators: Operators, blocks: Sequence[slice], inverses: Sequence[Array], slopes: Array, right: Array
-) -> Array:
+def substitute(operators: Operators, blocks: Sequence[slice], inverses: Sequence[Array], slopes: Array, right: Array) -> Array:
     """Solve x = right + O diag(slopes) x for vectors, block after block."""
     count, paths = len(right), right.shape[2]
     made = np.empty_like(right)
-    effects = np.empty((len(slopes), *right.shape[1:]))
+    effects = arrays_of(right).empty((len(slopes), *right.shape[1:]))
     for block, inverse in zip(blocks, inverses, strict=True):
         local = right[:, block].copy()
         if block.start:
@@ -251,10 +280,10 @@ def _substitute(
     return made
 
 
-def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None, settled_at: float) -> None:
+def _solve_block(paths: _Solving, part: slice, base: Any, guess: Any, settled_at: float) -> None:
     """Solve one block by Newton's method, path by path; a step that makes a path's residual larger is shortened."""
-    count, size = len(base), part.stop - part.start
-    operators = paths.actions.operators
+    count, size, arrays = len(base), part.stop - part.start, arrays_of(base)
+    operators = paths.operators
     history = base[:, part].copy()
     if part.start:
         for (unknown, signal), matrix in operators.items():
@@ -262,10 +291,10 @@ def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None, se
     last = paths.unknowns[:, part.start - 1 : part.start] if part.start else history
     unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
     scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
-    identity = np.eye(count * size)[:, :, None]
+    identity = arrays.eye(count * size)[:, :, None]
     own = {key: matrix[part, part] for key, matrix in operators.items() if matrix[part, part].any()}
-    settled, reach, step = unknowns, np.ones(unknowns.shape[2]), np.zeros_like(unknowns)
-    before = np.full(unknowns.shape[2], np.inf)
+    settled, reach, step = unknowns, arrays.ones(unknowns.shape[2]), np.zeros_like(unknowns)
+    before = arrays.full(unknowns.shape[2], np.inf)
     change = np.inf
     for _ in range(_STEPS):
         signals, slopes = _evaluate(paths, part, unknowns)
@@ -283,7 +312,7 @@ def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None, se
             unknowns = np.where(worse, settled - reach * step, unknowns)
             change = np.inf
             continue
-        jacobian = np.zeros((count * size, count * size, history.shape[2])) + identity
+        jacobian = arrays.zeros((count * size, count * size, history.shape[2])) + identity
         for (unknown, signal), matrix in own.items():
             for other in range(count):
                 rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
@@ -295,7 +324,7 @@ def _solve_block(paths: Paths, part: slice, base: Array, guess: Array | None, se
         if not np.isfinite(step).all():
             break
     if not change < _ACCEPTED:
-        here = f"t = {paths.kernels.grid.nodes[part.stop - 1]:.6g}"
+        here = f"t = {paths.nodes[part.stop - 1]:.6g}"
         raise SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
     paths.signals[:, part], paths.slopes[:, :, part] = signals, slopes
     paths.unknowns[:, part] = unknowns

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.levels import refine
-from eqsolve.solvers.stochastic.iterate import Solved, improve, pack, unpack, weigh
+from eqsolve.solvers.stochastic.iterate import Correction, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.recording import recorded
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, report, sweep
 
-__all__ = ["other_points", "probe"]
+__all__ = ["corrected", "other_points", "probe"]
 
 
 @recorded()
@@ -25,6 +25,15 @@ def other_points(engine: Engine, final: Solved, design: Design) -> Means:
         after = report(engine, final.grid, moved, design, swept)
         moved |= {name: value for name, value in after.items() if name not in engine.fed}
     return moved
+
+
+def corrected(engine: Engine, few: Solved, final: Solved, design: Design, tolerance: float) -> Means:
+    """Return the same, with the paths of a solution with few points to say how the means act back, in as many sweeps as
+    these need."""
+    grid = final.grid
+    many, own = (collect(sweep(engine, grid, final.means, design, item)) for item in (None, few.averages))
+    correction = Correction(few.averages, {name: value - own[name] for name, value in many.items()})
+    return iterate(engine, grid, final.means, design, tolerance, few.how, correction).means
 
 
 def _balanced(engine: Engine, final: Solved, means: Means, swept: tuple[Averages, ...]) -> Means:

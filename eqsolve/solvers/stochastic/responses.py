@@ -13,22 +13,27 @@ import numpy as np
 
 from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.numerics.arrays import Array
-from eqsolve.solvers.stochastic.paths import Paths, block_inverses
+from eqsolve.numerics.backend import CPU, Backend, arrays_of
+from eqsolve.solvers.stochastic.paths import Operators, Paths, block_inverses, substitute
 
-__all__ = ["respond", "vary"]
+__all__ = ["respond", "respond_steadily", "vary"]
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
 _LOOK = 100  # paths looked at to choose modes
 _LEAST = 0.03  # of the largest size of a target: smaller ones count as this
-_CHUNK = 300_000  # numbers held at once for the responses
+_CHUNK = 300_000  # numbers held at once for the responses, of the processor's cache
+_HELD = 12  # arrays of that size at once, with what products make on the way
+_SHARE = 0.25  # of the memory of a card
 
 
-def respond(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> tuple[dict[str, Array], list[Array]]:
+def respond(
+    paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU
+) -> tuple[dict[str, Array], list[Array]]:
     """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target.
 
-    Both are operators; the paths are taken chunk by chunk.
+    Both are operators; the paths are taken chunk by chunk, and each is followed by its tangents on the backend.
     """
-    plan, (size, count), weights = paths.plan, paths.shape, paths.points.weights
+    plan, (size, count), weights, put = paths.plan, paths.shape, paths.points.weights, backend.put
     unknowns = len(plan.unknowns)
     source, by_noise = _sources(paths, noise)
     jobs = []  # per mean: outputs by unknown, the factors around, the sum
@@ -36,10 +41,14 @@ def respond(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> tuple[dict[s
         jobs.append((mean, paths.values(mean.by_unknown), paths.values(mean.factors), np.zeros((size, size))))
     slopes, own = _target_slopes(paths, noise)
     reactions = [np.diag(values @ weights) for values in own]
-    step = max(1, _CHUNK // (size * size * unknowns))
+    chunk = _CHUNK if backend is CPU else _SHARE * backend.memory() / (8 * _HELD)
+    step = max(1, int(chunk // (size * size * unknowns)))
+    operators, placed = {key: put(matrix) for key, matrix in paths.actions.operators.items()}, put(source)
     for begin in range(0, count, step):
         part = slice(begin, min(begin + step, count))
-        tangents = _tangents(paths, source, None if by_noise is None else by_noise[..., part], part)
+        direct = None if by_noise is None else put(by_noise[..., part])
+        blocks = paths.kernels.grid.blocks
+        tangents = _tangents(operators, blocks, put(np.ascontiguousarray(paths.slopes[..., part])), placed, direct)
         for unknown in range(unknowns):
             left, sums = [], []
             for mean, outputs, factors, total in jobs:
@@ -48,14 +57,15 @@ def respond(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> tuple[dict[s
                     left.append(weighted * factors[1][:, part])
                     sums.append(total)
                 else:
-                    total += np.einsum("iq,iqj,jq->ij", weighted, tangents[unknown], factors[1][:, part])
+                    second = put(factors[1][:, part])
+                    total += backend.get(np.einsum("iq,iqj,jq->ij", put(weighted), tangents[unknown], second))
             for target, reaction in enumerate(reactions):
                 slope = slopes[target][unknown]
                 if slope.strides != (0, 0) or slope.flat[0] != 0:
                     left.append(slope[:, part] * weights[part])
                     sums.append(reaction)
             if left:  # Σ_q left[k](i, q) tangents(i, q, j) for all k at once
-                averages = np.matmul(np.stack(left, axis=1), tangents[unknown])
+                averages = backend.get(np.matmul(put(np.stack(left, axis=1)), tangents[unknown]))
                 for place, total in enumerate(sums):
                     total += averages[:, place]
     made = {}
@@ -65,8 +75,53 @@ def respond(paths: Paths, noise: str, asked: Sequence[MeanPlan]) -> tuple[dict[s
     return made, reactions
 
 
+def respond_steadily(paths: Paths) -> dict[str, list[Array]]:
+    """Return the mean derivative of every target, in time, by every constant that is among the modes."""
+    weights = paths.points.weights
+    every = slice(0, paths.shape[1])
+    return {name: [value @ weights for value in values] for name, values in _steady(paths, every).items()}
+
+
+def _steady(paths: Paths, part: Any) -> dict[str, list[Array]]:
+    """Return the derivatives of all targets (node, path) by the constants among the modes, on some paths."""
+    plan, points = paths.plan, paths.points
+    if not points.scales:
+        return {}
+    count, many = len(plan.unknowns), len(plan.constants)
+    operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
+    path_slopes = np.ascontiguousarray(paths.slopes[..., part])
+    inverses = block_inverses(operators, blocks, path_slopes)
+    starts = plan.start_slopes(*(points.constants[name][part] for name in plan.constants))
+    direct = [] if plan.signal_slopes is None else _tables(paths, plan.signal_slopes(*paths.inputs), part)
+    by_unknown = _tables(paths, plan.target_slopes(*paths.arguments), part)
+    own = _tables(paths, plan.target_steady(*paths.arguments), part)
+    made = {}
+    for name in points.scales:
+        place = plan.constants.index(name)
+        right = np.zeros((count, paths.shape[0], path_slopes.shape[-1]))
+        for unknown in range(count):
+            right[unknown] += starts[unknown * many + place]
+        if direct:
+            for (unknown, signal), matrix in operators.items():
+                right[unknown] += matrix @ direct[signal * many + place]
+        changes = substitute(operators, blocks, inverses, path_slopes, right)
+        made[name] = [
+            own[target * many + place]
+            + sum(by_unknown[target * count + unknown] * changes[unknown] for unknown in range(count))
+            for target in range(plan.targets)
+        ]
+    return made
+
+
+def _tables(paths: Paths, values: Sequence[Any], part: Any) -> list[Array]:
+    """Return slopes on (nodes, some paths)."""
+    return [np.broadcast_to(_bounded(value), paths.shape)[:, part] for value in values]
+
+
 def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
     """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
+
+    Constants among the modes come last, in units of their deviations, with all noises in one form.
 
     H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
     the target; what is linear in the noises does not contribute. Looked at on the heaviest paths.
@@ -76,19 +131,25 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
     some = np.sort(np.argsort(-weights, kind="stable")[:_LOOK])
     mass = weights[some] / weights[some].sum()
     values = [value[:, some] for value in paths.values(plan.target_values)]
+    scales, steady = paths.points.scales, _steady(paths, some)
     made = []
     for group in (rest.group for rest in paths.drawn.rests):
-        total = np.zeros((len(group.noises) * size, len(group.noises) * size))
+        width = len(group.noises) * size
+        total = np.zeros((width + len(scales), width + len(scales)))
         tangents = {}
         for noise in group.noises:
             source, by_noise = _sources(paths, noise)
-            tangents[noise] = _tangents(paths, source, None if by_noise is None else by_noise[..., some], some)
+            blocks, slopes_there = paths.kernels.grid.blocks, np.ascontiguousarray(paths.slopes[..., some])
+            direct = None if by_noise is None else by_noise[..., some]
+            tangents[noise] = _tangents(paths.actions.operators, blocks, slopes_there, source, direct)
         changes = {noise: _target_slopes(paths, noise) for noise in group.noises}
         for target, value in enumerate(values):
             scale = np.sqrt((value**2) @ mass) / (1.0 if target in acting else _ASIDE)
             if not scale.any():
                 continue
-            rows = np.zeros((size, len(some), len(group.noises) * size))
+            rows = np.zeros((size, len(some), width + len(scales)))
+            for column, (name, deviation) in enumerate(scales.items()):
+                rows[:, :, width + column] = deviation * steady[name][target]
             for noise, (slopes, own) in changes.items():
                 part = rows[:, :, group.rows(noise)]
                 for unknown, slope in enumerate(slopes[target]):
@@ -141,21 +202,20 @@ def _instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: l
     return total
 
 
-def _tangents(paths: Paths, source: Array, by_noise: Array | None, part: Any) -> Array:
-    """Solve the linearised path equations; returns (unknown, node, path, node of the noise).
+def _tangents(operators: Operators, blocks: Sequence[slice], slopes: Array, source: Array, by_noise: Array | None) -> Array:
+    """Solve the linearised path equations; returns (unknown, node, path, node of the noise). All arrays are of one backend.
 
     The blocks are halved again and again: what the first half does to the second is one large matrix product over all paths.
     """
-    operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
-    slopes = np.ascontiguousarray(paths.slopes[..., part])
-    count, size, width = len(source), paths.shape[0], slopes.shape[-1]
-    made = np.empty((count, size, width, size))
+    arrays = arrays_of(slopes)
+    count, size, width = len(source), slopes.shape[2], slopes.shape[3]
+    made = arrays.empty((count, size, width, size))
     made[:] = source[:, :, None, :]
     if by_noise is not None:
         for (unknown, signal), matrix in operators.items():
             made[unknown] += matrix[:, None, :] * by_noise[signal].T
     acting = sorted({signal for _, signal in operators})
-    effects = {signal: np.empty((size, width, size)) for signal in acting}
+    effects = {signal: arrays.empty((size, width, size)) for signal in acting}
     inverses = block_inverses(operators, blocks, slopes)
 
     def solve(first: int, last: int) -> None:

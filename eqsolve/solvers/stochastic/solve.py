@@ -33,19 +33,20 @@ from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.levels import make_level, refine
+from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.control import Control
-from eqsolve.solvers.stochastic.iterate import USUAL, Iteration, Solved, iterate, start
+from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
+from eqsolve.solvers.stochastic.moving import Mover
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
-from eqsolve.solvers.stochastic.probing import other_points, probe
+from eqsolve.solvers.stochastic.sensitivity import add_derivatives
 from eqsolve.solvers.stochastic.sweep import (
     Design,
     Engine,
@@ -53,16 +54,16 @@ from eqsolve.solvers.stochastic.sweep import (
     Sample,
     Shapes,
     Work,
-    count_paths,
     rate,
     sample,
-    sweep,
     variation,
 )
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
 __all__ = ["StochasticSolver"]
 
+# Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
+_SHARES = {"start": (0.0, 0.06), "panels": (0.06, 0.3), "points": (0.3, 0.85), "paths": (0.85, 1.0)}
 logger = logging.getLogger("eqsolve")
 
 
@@ -71,9 +72,13 @@ class StochasticSolver(Solver):
     name = "stochastic"
     discrete = True
     starts = True
+    on_card = True
+    linearises = True
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
+        if facts.whites:
+            return f"the white noise `{facts.whites[0]}` makes paths rough, and no few modes are all of it; `sampled` draws it"
         driven = facts.noises or (facts.processes and (facts.memory or facts.kernels))
         return why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it")
 
@@ -92,7 +97,7 @@ class StochasticSolver(Solver):
         accuracy = control.paths_to * control.stop * options.rtol
 
         def part(asked: Options) -> _Solve:
-            engine = Engine(program, laws, Work(checkpoint=asked.checkpoint), accuracy)
+            engine = Engine(program, laws, Work(checkpoint=asked.checkpoint), accuracy, asked.device)
             return _Solve(engine, asked, control, begin, values.settings)
 
         def until(end: float) -> _Solve:
@@ -101,7 +106,10 @@ class StochasticSolver(Solver):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             whole = part(options)
             try:
-                return whole.run()
+                result = whole.run()
+                if options.beside is None or whole.best is None or not result.is_finished:
+                    return result
+                return add_derivatives(result, whole.best[0], options.beside, laws, options)
             except MemoryLimitError:
                 raise
             except SolverError as error:
@@ -122,9 +130,11 @@ class _Solve:
         self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
-        self.moved: list[Means] = []  # what the points before the last ask for
+        self.moved: tuple[Means, ...] = ()  # what the points before the last ask for
+        self.mover = Mover(engine, self.judge, control, self.tolerance)
         self.near: Neighbour | None = None
         self.best: tuple[Solved, Errors, str] | None = None
+        self._bent = any(plan.bent for plan in engine.plan.ensembles)
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -163,9 +173,11 @@ class _Solve:
             solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
         self.stage = "paths"
+        self.options.report_share(_SHARES["paths"][0], "averages over paths")
         by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
         self.near = self._hand_on(final, by_panels)
         final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
+        self._keep(final, None, "at the end")
         return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
 
     def _from_nothing(self, few: Level) -> tuple[Solved, Errors]:
@@ -234,6 +246,7 @@ class _Solve:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
         assert base.grid.panels is not None
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
+        last = math.inf
         for _ in range(self.control.rounds):
             dense, shapes = self._denser(base, design, ratios)
             design = replace(design, shapes=shapes)
@@ -246,8 +259,12 @@ class _Solve:
                 break
             if worst <= self.control.share:
                 errors = self._check_panels(dense, design)
-                if self.judge.worst(curves, errors) <= self.control.share:
+                worst = self.judge.worst(curves, errors)
+                if worst <= self.control.share:
                     break
+            if self._bent and worst > self.control.stuck * last:
+                break
+            last = worst
             base, ratios = dense, self._ratios(curves, errors, dense)
         return dense, errors
 
@@ -296,7 +313,7 @@ class _Solve:
         """Return the solution on other panels, with the same points, and what is known about responses there."""
         engine, grid = self.engine, OperatorGrid.from_panels(panels)
         means = transfer(solved.means, engine.responses, solved.grid, grid)
-        shapes = move_shapes(design.shapes, solved.grid, grid)
+        shapes = move_shapes(design.shapes, engine.noises, solved.grid, grid)
         found = []
         with contextlib.suppress(SolverError):
             made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, how or solved.how)
@@ -321,26 +338,29 @@ class _Solve:
         more points is probed, and it is iterated again with more in those that matter.
         """
         judge, control = self.judge, self.control
-        ways = self._ways(solved)
+        ways = self.mover.ways(solved)
         if not ways:  # every mean is exact
             return solved, by_panels, judge.nothing(solved)
         design, matter = Design(level, None, variation(solved.averages)), frozenset(ways)
         final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
         for number in range(1, control.rounds + 1):
             try:
-                final, errors = self._moved(solved, design, matter, by_panels)
+                moved = self.mover.move(solved, design, matter, by_panels)
+                final, errors, self.moved = moved.final, moved.errors, moved.before
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= 1.0 or self._unsettled(solved):
                     break
                 if number == control.rounds:
                     break
-                effects = self._effects(solved, design)
+                effects = self.mover.effects(solved, design)
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
-                design = Design(self._refined(design.level, effects), None, variation(solved.averages))
+                design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
                 begin = final if judge.worst(curves, errors) <= control.few else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
-                if self.options.step is None and number == 1 and max(effects[way] for way in ways) > control.few:
+                rough = max(effects[way] for way in ways) > control.few
+                rough |= self._bent and judge.worst(curves, by_panels) > control.share
+                if self.options.step is None and number == 1 and rough:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
                         solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
@@ -349,72 +369,6 @@ class _Solve:
                 logger.info("more points cannot be had: %s", reason)
                 break
         return final, by_panels, errors
-
-    def _moved(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> tuple[Solved, Errors]:
-        """Return a solution moved from set to set of finer points, and the error of its points.
-
-        The sets share nothing, neither modes nor rules nor samples. Each moves the solution that the last one left; the error
-        is how far the last one moved it, and not less than a part of the move before.
-        """
-        judge, control = self.judge, self.control
-        final, finer, moved = begun, design, judge.nothing(begun)
-        self.moved, errors, far = [], moved, 0.0
-        for number in range(1, control.checks + 1):
-            coarse, finer = finer.level, self._finer(begun, finer, ways, number)
-            means = other_points(self.engine, final, finer)
-            last, kernels = final, self.engine.kernels(final.grid, means)
-            final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
-            curves = judge.curves(final)
-            before, moved = moved, judge.change(curves, final.grid, last.means)
-            self.moved = [last.means]
-            part = control.alike if _is_alike(coarse, finer.level, ways) else control.hope
-            errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
-            by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
-            logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
-                        begun.paths, by_points, self._count(final, finer))  # fmt: skip
-            if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
-                return last, errors  # moves with mean responses run away where the iteration needs more than these
-            if by_points > control.hopeless or (number > 1 and by_points + by_time <= 1.0):
-                break
-            far = by_points
-        return final, errors
-
-    def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
-        """Return another set of points, finer in the ways given as far as it is not too dear.
-
-        The second is not finer in modes than the first, so that two of about the same size are compared.
-        """
-        most = max(self.control.dearest * solved.paths * (1 if number == 1 else 2), self.control.cheap / solved.grid.size**3)
-        level = replace(last.level, twist=number)
-        for way in (*sorted(ways - {"constants"}), "constants"):  # rules of constants that converge slowly err alike
-            if way == "sharp" and number % 2:
-                continue
-            more = refine(level, way, None if way != "sharp" and number == 1 else 7.5)
-            if self._count(solved, replace(last, level=more)) <= most:
-                level = more
-        return replace(last, level=level)
-
-    def _count(self, solved: Solved, design: Design) -> int:
-        return count_paths(self.engine, solved.kernels, design)
-
-    def _effects(self, solved: Solved, design: Design) -> dict[str, float]:
-        """Return how far more points in each way move a solution, in tolerances."""
-        same, curves, effects = sweep(self.engine, solved.grid, solved.means, design), self.judge.curves(solved), {}
-        for way in ("choice", *self._ways(solved)):
-            step = probe(self.engine, solved, same, design, way)
-            moved = {name: value + step[name] for name, value in solved.means.items()}
-            effects[way] = self.judge.worst(curves, self.judge.change(curves, solved.grid, moved))
-        logger.info("more points: %s", ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))
-        return effects
-
-    def _refined(self, level: Level, effects: dict[str, float]) -> Level:
-        """Return a level with more points in the ways that matter."""
-        choice, ways = effects["choice"], {way: effect for way, effect in effects.items() if way != "choice"}
-        largest = max(ways.values())
-        for way, effect in ways.items():
-            if effect > self.control.matters * largest or (way == "modes" and choice > largest):
-                level = refine(level, way, effect)
-        return level
 
     def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
         """Return all errors: of panels, of points, and of what the iteration left."""
@@ -427,16 +381,6 @@ class _Solve:
                 errors[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
         return errors
 
-    def _ways(self, solved: Solved) -> list[str]:
-        """Return the ways in which there may be more points."""
-        rough = [item for item in solved.averages if item.choice.layout.kind != "cubic"]
-        ways = ["sample"] if any(item.choice.layout.kind == "sample" for item in rough) else []
-        if any(item.choice.layout.kind == "sparse" and item.paths.plan.noises for item in rough):
-            ways += ["sharp", "modes"]
-        if any(self.engine.laws[name].has_density for item in rough for name in item.paths.plan.constants):
-            ways.append("constants")
-        return ways
-
     # --- on the way -----------------------------------------------------------------------------------------------------
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
@@ -445,9 +389,11 @@ class _Solve:
         self.best = (solved, errors, stage)
 
     def _notify(self, until: float, sweeps: int, left: float) -> None:
-        done = {"start": 0.3 * until / self.options.t_max, "panels": 0.4, "points": 0.7, "paths": 0.95}[self.stage]
-        text = f"{self.stage}: t = {until:.4g}, sweep {sweeps}, residual {left:.1g}"
-        self.options.report(done * self.options.t_max, text)
+        low, high = _SHARES[self.stage]
+        settled = math.log(min(max(left, self.tolerance), 1.0)) / math.log(self.tolerance)
+        inside = (until - self.begin) / (self.options.t_max - self.begin) if self.stage == "start" else settled
+        text = f"{self.stage}: up to t = {until:.4g}, sweep {sweeps}, residual {left:.1g}"
+        self.options.report_share(low + (high - low) * inside, text)
 
     def _package(self, solved: Solved, errors: Errors) -> Result:
         curves = self.judge.curves(solved)
@@ -473,12 +419,6 @@ class _Solve:
         except (SolverError, MemoryError) as reason:  # what was solved is returned all the same
             logger.info("no paths are kept: %s", reason)
             return ()
-
-
-def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
-    """Whether a level is not finer than another in a way that matters: both may then err in the same manner."""
-    same = {"constants": coarse.constants == fine.constants, "modes": coarse.accuracy == fine.accuracy}
-    return any(same.get(way, False) for way in ways)
 
 
 def _sum(errors: Errors, more: Errors) -> Errors:

@@ -184,7 +184,7 @@ def make_sampler(
         return None
     groups = [group for group in groups_of(engine.plan.covariances, kernels) if group.noises[0] in plan.noises]
     drives, one = act(plan, kernels).drives, replace(level, most=1, constants=1)
-    choice = choose(plan, kernels, groups, drives, engine.laws, one, Layout("single"), None)
+    choice = choose(plan, kernels, groups, drives, engine.laws, one, Layout("single"), None, joint=False)
     moving = tuple(place for place in range(len(plan.constants)) if any(branch.deviations[place] for branch in branches))
     first = 1 + len(plan.unknowns) + len(plan.noises)
     last = first + len(plan.constants)

@@ -18,6 +18,7 @@ from eqsolve.compile.stochastic import EnsemblePlan, StochasticPlan
 from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import Backend, choose_backend
 from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
@@ -46,6 +47,8 @@ __all__ = [
 
 logger = logging.getLogger("eqsolve")
 
+_NODES = 12  # of a panel, at most: blocks of the linearised equations have as many rows for every unknown
+
 Means = dict[str, Array]
 Shapes = tuple[list[Array], ...]
 """How much responses vary, by ensemble and group of noises, on one grid."""
@@ -63,12 +66,20 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """A plan with its numbers, and the laws of its random constants."""
+    """A plan with its numbers, the laws of its random constants, and where tangents are followed."""
 
     plan: StochasticPlan
     laws: Mapping[str, Any]
     work: Work
     accuracy: float = 1e-10  # of the paths, relative
+    device: str = "cpu"
+
+    def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
+        """Return where paths and their tangents are followed."""
+        unknowns = len(plan.unknowns)
+        arrays = 4 * unknowns + 3 * plan.count * (unknowns + 1) + len(plan.noises) + 3 * _NODES * unknowns**2
+        work = 2.0 * unknowns**2 * nodes**3 * count / 3
+        return choose_backend(self.device, work, 8.0 * arrays * nodes * count)
 
     @functools.cached_property
     def fed(self) -> frozenset[str]:
@@ -78,6 +89,11 @@ class Engine:
     @functools.cached_property
     def responses(self) -> frozenset[str]:
         return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.kind == "response")
+
+    @functools.cached_property
+    def noises(self) -> tuple[int, ...]:
+        """How many noises every ensemble has."""
+        return tuple(len(item.noises) for item in self.plan.ensembles)
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
         """Return all kernels and functions for given means."""
@@ -99,7 +115,8 @@ def sweep(
     """Return the averages over paths driven by the given means; ``previous`` ones keep their modes and points."""
     engine.work.sweeps += 1
     kernels = engine.kernels(grid, means)
-    return tuple(average(*pair) for pair in _followed(engine, kernels, design, previous))
+    pairs = _followed(engine, kernels, design, previous)
+    return tuple(average(paths, choice, engine.backend(paths.plan, *paths.shape)) for paths, choice in pairs)
 
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
@@ -132,7 +149,9 @@ def _followed(
                 design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
             ), None  # fmt: skip
         drawn = draw(plan, groups, choice, aligned=previous is not None)
-        made.append((follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before), choice))
+        backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
+        paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend)
+        made.append((paths, choice))
     return made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
@@ -81,15 +83,21 @@ def transfer(means: Means, responses: frozenset[str], old: OperatorGrid, new: Op
     return made
 
 
-def move_shapes(shapes: Shapes | None, old: OperatorGrid, new: OperatorGrid) -> Shapes | None:
-    """Take what was learnt about responses to another grid."""
+def move_shapes(shapes: Shapes | None, noises: Sequence[int], old: OperatorGrid, new: OperatorGrid) -> Shapes | None:
+    """Take what was learnt about responses to another grid; ``noises`` is how many each ensemble has."""
     if shapes is None:
         return None
     assert new.panels is not None
     back = new.panels.interpolation(old.nodes)
 
-    def move(form: Array) -> Array:
-        carry = np.kron(np.eye(len(form) // old.size), back)
+    def move(form: Array, constants: int) -> Array:
+        carry = np.zeros((len(form), constants + (len(form) - constants) // old.size * new.size))
+        inner = np.kron(np.eye((len(form) - constants) // old.size), back)
+        carry[: len(inner), : inner.shape[1]] = inner
+        carry[len(inner) :, inner.shape[1] :] = np.eye(constants)
         return np.asarray(carry.T @ form @ carry)
 
-    return tuple([move(form) for form in shape] for shape in shapes)
+    return tuple(
+        [move(form, sum(map(len, shape)) - count * old.size) for form in shape]
+        for shape, count in zip(shapes, noises, strict=True)
+    )

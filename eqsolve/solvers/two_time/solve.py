@@ -29,6 +29,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.pace import Pace
+from eqsolve.solvers.tolerance import nodes_per_panel
 from eqsolve.solvers.two_time.errors import Accuracy, Solution, blame, compare
 from eqsolve.solvers.two_time.march import March, NoConvergenceError, NotFiniteError
 
@@ -36,6 +37,7 @@ __all__ = ["TwoTimeSolver"]
 
 logger = logging.getLogger("eqsolve")
 
+_FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
 _REFINEMENTS = 8
 _LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
 _DOUBTS = 3  # how often an early end is doubted
@@ -54,17 +56,13 @@ class Stop:
     message: str
 
 
-def nodes_per_panel(rtol: float) -> int:
-    """Return the number of nodes that suits a tolerance."""
-    return 8 if rtol > 1e-4 else 10 if rtol > 1e-7 else 12
-
-
 class TwoTimeSolver(Solver):
     __doc__ = __doc__
     name = "two_time"
 
     def why_not(self, plan: Plan) -> str:
-        return why_not_closed(plan)
+        shifted = "it reads functions at shifted times, such as `x(t - s)`" if plan.facts.shifted else ""
+        return why_not_closed(plan) or shifted
 
     def why(self, plan: Plan) -> str:
         return "closed equations of one and two times with memory: collocation on panels"
@@ -142,10 +140,10 @@ def _adaptive(
             continue
         march.accept()
         reason = ""
-        options.report(march.end, f"{march.columns} columns")
         _watch_memory(march, 0)
         growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
         step *= min(growth, _MANY_SWEEPS / march.sweeps)
+        _tell(march, options, march.m * (options.t_max - march.end) / step, 0.0, _FIRST)
     return march, None
 
 
@@ -227,9 +225,15 @@ def _fixed(
         march.accept()
         reason = otherwise
         march.history.row_edges[-1] = pending.pop()
-        options.report(march.end, f"refining, {march.columns} columns")
+        _tell(march, options, march.m * len(pending), _FIRST, 1.0)
         _watch_memory(march, len(pending))
     return march, None
+
+
+def _tell(march: March, options: Options, ahead: float, low: float, high: float) -> None:
+    """Report the work of a march between two shares of the whole: it goes with the square of the columns, those ahead too."""
+    share = (march.columns / max(march.columns + ahead, 1.0)) ** 2
+    options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
 
 
 def _watch_memory(march: March, left: int) -> None:

@@ -250,7 +250,7 @@ NAMES = [
 ALL = [*UNDEFINED, *LEFT, *TIMES, *RANDOMNESS, *STRUCTURE, *START, *LAWS, *NAMES]
 
 SOUND_VARIANTS = {
-    "white noise and a constant drift": {"laws": "{z: GP(sympy.DiracDelta(t - tp), mean=alpha)}"},
+    "a constant drift": {"laws": "{z: GP(C_w(t, tp), mean=alpha)}"},
     "two driven processes": {
         "g": "Eq(g(t), z(t) + x(t))",
         "laws": "{(z, x): GP([[C_w(t, tp), R_w(t, tp)], [R_w(tp, t), C_w(tp, t)]])}",

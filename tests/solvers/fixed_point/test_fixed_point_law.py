@@ -100,7 +100,7 @@ def test_unknown_variables_are_named(l1: eqsolve.Result, tmp_path) -> None:
 
 def test_a_law_is_drawn(l1: eqsolve.Result) -> None:
     axes = l1.law("w").plot()
-    assert axes.get_xlabel() == "w"
+    assert axes.get_xlabel() == "$w$"
     assert len(axes.lines) == 1
 
 

@@ -56,11 +56,12 @@ def ratios(result: eqsolve.Result, moments: Array, truth: dict[str, Array]) -> d
     }
 
 
+@pytest.mark.parametrize("solver", ["stochastic", "gaussian"])
 @pytest.mark.parametrize("rtol", [1e-2, 1e-3])
-def test_errors_of_a_random_network_hold(rtol: float) -> None:
+def test_errors_of_a_random_network_hold(rtol: float, solver: str) -> None:
     """At the start too, where only the rule of the random constant can be wrong."""
     moments, q, phi2 = network(0.5, 4.0)
-    result = eqsolve.solve("rnn", gain=0.5, t_max=4, rtol=rtol)
+    result = eqsolve.solve("rnn", gain=0.5, t_max=4, rtol=rtol, solver=solver)
     assert result.status == "ok"
     for name, found in ratios(result, moments, {"q": q, "phi2": phi2}).items():
         assert found.max() <= LARGEST, name
@@ -117,10 +118,11 @@ def variance(moments: Array) -> Array:
     return steady**2 + rising**2
 
 
+@pytest.mark.parametrize("solver", ["stochastic", "gaussian"])
 @pytest.mark.parametrize("rtol", [1e-2, 1e-3])
-def test_a_mean_with_a_kink_meets_the_tolerance(rtol: float) -> None:
+def test_a_mean_with_a_kink_meets_the_tolerance(rtol: float, solver: str) -> None:
     moments = np.linspace(0, 3, 31)
-    result = eqsolve.solve(KINKED, t_max=3, rtol=rtol)
+    result = eqsolve.solve(KINKED, t_max=3, rtol=rtol, solver=solver)
     assert result.status == "ok"
     found, truth = result.at(moments), np.sqrt(2 * variance(moments) / np.pi)
     error = np.abs(found["size"].values - truth)
@@ -130,10 +132,10 @@ def test_a_mean_with_a_kink_meets_the_tolerance(rtol: float) -> None:
 
 
 def test_a_mean_with_a_kink_that_misses_the_tolerance_says_so() -> None:
-    result = eqsolve.solve(KINKED, t_max=1, rtol=1e-8)
+    result = eqsolve.solve(KINKED, t_max=1, rtol=1e-8, solver="stochastic")
     assert result.status == "tolerance not met"
     assert "`size`" in result.message
-    assert eqsolve.solve(KINKED, t_max=1, rtol=1e-8, observables=["q"]).status == "ok"
+    assert eqsolve.solve(KINKED, t_max=1, rtol=1e-8, observables=["q"], solver="stochastic").status == "ok"
 
 
 # --- which observables ---

@@ -106,7 +106,7 @@ CASES: dict[str, tuple[Callable[[], System], Callable[[], dict[str, Array]]]] = 
 @pytest.mark.parametrize("name", list(CASES))
 def test_means_with_kinks_meet_the_tolerance(name: str, rtol: float) -> None:
     make, truth = CASES[name]
-    result = eqsolve.solve(make(), t_max=2, rtol=rtol)
+    result = eqsolve.solve(make(), t_max=2, rtol=rtol, solver="stochastic")
     assert result.status == "ok", result.message
     found = result.at(MOMENTS)
     for observable, values in truth().items():
@@ -118,7 +118,7 @@ def test_means_with_kinks_meet_the_tolerance(name: str, rtol: float) -> None:
 def test_a_jump_is_averaged_and_its_error_told() -> None:
     """P(x > 1/2): half a jump of a Gaussian, and a function that is cut off."""
     observables = {"above": E(Heaviside(x(t) - 0.5)), "cut": E(Piecewise((x(t), x(t) > 0.5), (0, True)))}
-    result = eqsolve.solve(relaxing(x0, **observables, q=C(t, t)), t_max=2, rtol=1e-2)
+    result = eqsolve.solve(relaxing(x0, **observables, q=C(t, t)), t_max=2, rtol=1e-2, solver="stochastic")
     found, size = result.at(MOMENTS), np.sqrt(WIDE)
     level = (0.5 - 0.5 * DECAY) / size
     density = np.exp(-(level**2) / 2) / math.sqrt(2 * math.pi)
@@ -148,7 +148,7 @@ def test_functions_that_have_no_value_for_a_stand_in_are_averaged_all_the_same()
 @pytest.mark.parametrize("name", list(CASES))
 def test_stated_errors_hold_for_other_points(name: str, seed: int) -> None:
     make, truth = CASES[name]
-    found = eqsolve.solve(make(), t_max=2, rtol=3e-3, seed=seed).at(MOMENTS)
+    found = eqsolve.solve(make(), t_max=2, rtol=3e-3, seed=seed, solver="stochastic").at(MOMENTS)
     for observable, values in truth().items():
         error = np.abs(found[observable].values - values)
         assert (error <= LARGEST * found[f"{observable}_error"].values + 1e-9).all(), observable

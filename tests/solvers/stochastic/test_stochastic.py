@@ -171,7 +171,8 @@ def test_two_ensembles_that_drive_each_other() -> None:
         init={x: starts[0], y: starts[1]},
         observables={"q_x": E(x(t) ** 2), "q_y": E(y(t) ** 2)},
     )
-    both, one = eqsolve.solve(model, t_max=5, rtol=1e-3), solve("rnn", 1e-3, t_max=5, gain=0.8)
+    asked = {"t_max": 5, "solver": "stochastic"}
+    both, one = eqsolve.solve(model, rtol=1e-3, **asked), solve("rnn", 1e-3, gain=0.8, **asked)
     moments = np.linspace(0, 5, 6)
     for name in ("q_x", "q_y"):
         difference = np.abs(both.at(moments)[name].values - one.at(moments)["q"].values).max()
@@ -206,7 +207,7 @@ def relaxed(moments: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("second", [tp, s], ids=str)
 def test_tuple_of_correlated_noises(second: Expr) -> None:
     """The covariance of a with b is odd in t − t', so a mixed-up order of times shows as a wrong sign."""
-    result = eqsolve.solve(turning(second), t_max=5, rtol=1e-3)
+    result = eqsolve.solve(turning(second), t_max=5, rtol=1e-3, solver="stochastic")
     assert result.status == "ok"  # although three of the observables vanish
     moments = np.linspace(0.5, 5, 6)
     found = result.at(moments)
@@ -229,7 +230,7 @@ def test_tuple_of_correlated_noises(second: Expr) -> None:
 
 
 def test_means_of_a_tuple_of_noises() -> None:
-    found = eqsolve.solve(turning(tp, [1, t]), t_max=5, rtol=1e-3).at([1, 2, 5])
+    found = eqsolve.solve(turning(tp, [1, t]), t_max=5, rtol=1e-3, solver="stochastic").at([1, 2, 5])
     moments = np.array([1, 2, 5])
     np.testing.assert_allclose(found["mean_x"].values, 1 - np.exp(-moments), rtol=1e-3)
     np.testing.assert_allclose(found["mean_y"].values, moments - 1 + np.exp(-moments), rtol=1e-3)
@@ -301,7 +302,8 @@ def test_gradient_descent_of_a_network_is_not_its_flow() -> None:
     np.testing.assert_allclose(result["square"].values, (1 - eta * decay) ** (2 * np.arange(11)), rtol=1e-12)
 
 
-def test_law_of_a_process() -> None:
+@pytest.mark.parametrize("solver", ["stochastic", "gaussian"])
+def test_law_of_a_process(solver: str) -> None:
     """x(t) of a process driven by a Gaussian with known variance is normal; the kept paths say so."""
     model = System(
         "relaxing",
@@ -310,7 +312,7 @@ def test_law_of_a_process() -> None:
         init={x: 1},
         observables={"variance": C(t, t), "size": E(abs(x(t)))},
     )
-    result = eqsolve.solve(model, t_max=3, rtol=1e-3)
+    result = eqsolve.solve(model, t_max=3, rtol=1e-3, solver=solver)
     law = result.law("x", 2.0)
     by_cos, by_sin = relaxed(np.array([2.0]))
     mean, variance = np.exp(-2), float(by_cos[0] ** 2 + by_sin[0] ** 2)

@@ -1,0 +1,135 @@
+"""The command that opens a page whose sliders set a model's parameters, or writes such a page over a sweep."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from eqsolve.cli.options import add_model, add_options, add_set, check_destination, read_options, read_settings
+from eqsolve.cli.output import complain, say
+from eqsolve.cli.sweep import read_grid
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import UsageError
+from eqsolve.progress import Bar, clock
+
+__all__ = ["EXPLORE"]
+
+
+def run_explore(options: Namespace) -> int:
+    """Serve the page until interrupted, or write it."""
+    from eqsolve.explorer.mathml import demand_extra
+
+    target = check_destination(options.export, "--export", (".html",))
+    settings = read_settings(options.settings)
+    asked = read_options(options, _OPTIONS)
+    _refuse_idle(options, asked, exporting=target is not None)
+    demand_extra()
+    from eqsolve.language.loading import load
+    from eqsolve.passes.check.check import check
+    from eqsolve.passes.routing import check_routed
+
+    model = load(options.model)
+    check(model)
+    check_routed(model, settings)
+    if "t_max" in asked and model.kind in ("FixedPoint", "Cases", "Singularity"):
+        raise UsageError(f"--t-max: model `{model.name}` is a {model.kind} and has no time")
+    if target is not None:
+        return _export(options, model, settings, asked, target)
+    return _serve(options, settings, asked)
+
+
+def _refuse_idle(options: Namespace, asked: dict[str, Any], *, exporting: bool) -> None:
+    """Raise for an option that would do nothing."""
+    if exporting:
+        idle = [flag for flag, given in (("--port", options.port is not None), ("--no-browser", options.no_browser)) if given]
+        what = "is for the page that is served; with --export none is"
+    else:
+        given = {"--grid": options.grid, "--workers": asked.get("workers"), "--observables": asked.get("observables")}
+        idle = [flag for flag, value in given.items() if value]
+        what = "is for a page that is written; name its file: --export page.html"
+    if idle:
+        raise UsageError(f"{idle[0]} {what}")
+
+
+def _export(options: Namespace, model: Any, settings: dict[str, str], asked: dict[str, Any], target: Path) -> int:
+    from eqsolve.explorer.export import export_page
+
+    grid = read_grid(options.grid) if options.grid else None
+    bar = Bar(options.quiet)
+    try:
+        result = export_page(model, target, grid=grid, settings=settings, progress=bar, **asked)
+    finally:
+        bar.close()
+    if not options.quiet:
+        size = target.stat().st_size / 1e6
+        say(f"wrote {target} ({size:.1f} MB, {result.stats['points']} points in {clock(result.stats['seconds'])})")
+    if result.status != "ok":
+        complain(f"{result.status}; {result.message}")
+        return 1
+    return 0
+
+
+def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) -> int:
+    import webbrowser
+
+    from eqsolve.explorer.server import Explorer
+
+    port = _read_port(options.port)
+    with Explorer(options.model, {"settings": settings, **asked}, port=port) as server:
+        say(f"exploring `{options.model}` at {server.address} (Ctrl-C ends it)")
+        if not options.no_browser and not webbrowser.open(server.address):
+            say("no browser could be opened; open the address above")
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            say("the explorer has ended")
+    return 0
+
+
+def _read_port(text: str | None) -> int:
+    try:
+        port = 0 if text is None else int(text)
+    except ValueError:
+        port = -1
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port takes a whole number from 0 (any free one) to 65535, got {text!r}")
+    return port
+
+
+_OPTIONS = {
+    "t_max": "last time to begin with; 10 by default",
+    "rtol": "relative tolerance of the refined curves; 1e-3 by default",
+    "observables": "with --export: compute these only",
+    "workers": "with --export: processes on this machine; 1 by default",
+}
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_set(parser, "values to begin with")
+    add_options(parser, _OPTIONS)
+    parser.add_argument("--port", metavar="P", help="port of the page, for links that last; any free one by default")
+    parser.add_argument("--no-browser", action="store_true", help="say the address, open no browser")
+    parser.add_argument("--export", metavar="F.html", help="write a page that needs no server, over a sweep solved beforehand")
+    parser.add_argument(
+        "--grid",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUES",
+        help="with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default",
+    )
+
+
+EXPLORE = Verb(
+    summary="open a page with a slider for every parameter",
+    description=(
+        "Open a page in the browser on this machine: the equations, a slider or a box for every parameter, curves with\n"
+        "error bands that follow them, finite-size points on demand, fixed point and rate where the model has them.\n"
+        "With --export, write such a page into one file, over a sweep that is solved beforehand, for a website."
+    ),
+    example="explore {model}",
+    add_arguments=_arguments,
+    run=run_explore,
+)

@@ -1,0 +1,117 @@
+"""The command that finds the parameters at which an observable is best."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from eqsolve.cli.options import (
+    FIGURES,
+    OPTIONS,
+    add_json,
+    add_model,
+    add_options,
+    add_plot,
+    add_set,
+    check_destination,
+    read_options,
+    read_settings,
+)  # fmt: skip
+from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import UsageError, quote
+
+if TYPE_CHECKING:
+    from eqsolve.fitting.optimise import Optimum
+
+__all__ = ["OPTIMISE"]
+
+
+def run_optimise(options: Namespace) -> int:
+    """Find an optimum; exit code 2 says that there is none inside the ranges."""
+    picture = check_destination(options.plot, "--plot", FIGURES)
+    if (options.minimise is None) == (options.maximise is None):
+        raise UsageError("name what is to be best: --minimise E_test, or --maximise overlap")
+    over = read_ranges(options.over)
+    asked = read_options(options, ("at", "rtol"))
+    if len(asked.get("at", [0.0])) != 1:
+        raise UsageError("--at: an observable is best at one time; for the best time give its range, --over t=0:100")
+    if "at" in asked:
+        asked["at"] = asked["at"][0]
+    settings = read_settings(options.settings)
+    from eqsolve.fitting.optimise import optimise
+    from eqsolve.language.loading import load
+
+    goal = options.minimise or options.maximise
+    found = optimise(load(options.model), goal, over=over, maximise=options.maximise is not None, params=settings, **asked)
+    if picture is not None:
+        from eqsolve.plotting.files import save_figure
+
+        save_figure(found.plot().figure, picture)
+    if options.json:
+        write_json(found.json_object())
+    else:
+        write(_text(found))
+        if picture is not None and not options.quiet:
+            say(f"wrote {picture}")
+    if found.at_edge:
+        complain(f"{found.edge}; widen the range, or take the end as it is")
+        return 2
+    return 0
+
+
+def read_ranges(words: Iterable[str]) -> dict[str, tuple[float | str, ...]]:
+    """Return ranges FIRST:LAST[:log] by name."""
+    ranges: dict[str, tuple[float | str, ...]] = {}
+    for word in words:
+        name, sign, text = word.partition("=")
+        parts = text.split(":")
+        if not sign or not name.strip() or len(parts) not in (2, 3) or (len(parts) == 3 and parts[2] not in ("log", "linear")):
+            raise UsageError(f"--over takes NAME=FIRST:LAST[:log] such as alpha=0.001:10:log, got {quote(word)}")
+        if name.strip() in ranges:
+            raise UsageError(f"--over gives `{name.strip()}` twice")
+        ends = [OPTIONS["atol"].read(part, f"--over {name}") for part in parts[:2]]
+        ranges[name.strip()] = (*ends, *parts[2:])
+    if not ranges:
+        raise UsageError("--over names at least one range, such as alpha=0.001:10:log")
+    return ranges
+
+
+def _text(found: Optimum) -> str:
+    goal = "largest" if found.maximise else "smallest"
+    rows = [(name, "=", number_with_error(value, found.errors[name])) for name, value in found.parameters.items()]
+    rows.append((found.observable, "=", number_with_error(found.value, found.error)))
+    return f"{found.model}: `{found.observable}` is {goal} at ({found.solves} solves)\n\n{lay_out(rows)}"
+
+
+_OPTIONS = {
+    "at": "the time at which it is to be best",
+    "rtol": "relative tolerance of the solves; 1e-3 by default",
+}
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument("--minimise", metavar="NAME", help="the observable that is to be smallest")
+    parser.add_argument("--maximise", metavar="NAME", help="the observable that is to be largest")
+    parser.add_argument(
+        "--over", nargs="+", action="extend", default=[], metavar="NAME=FIRST:LAST[:log]",
+        help="the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time",
+    )  # fmt: skip
+    add_set(parser, "values that stay")
+    add_options(parser, _OPTIONS)
+    add_plot(parser, "draw the landscape")
+    add_json(parser)
+
+
+OPTIMISE = Verb(
+    summary="find the parameters at which an observable is best",
+    description=(
+        "A coarse scan of the ranges, then exact gradients, lead to the optimum; its error bar comes from the\n"
+        "solver's own errors. Exit code 0: found; 2: bad input, or no optimum inside the ranges."
+    ),
+    example="optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
+    add_arguments=_arguments,
+    run=run_optimise,
+)

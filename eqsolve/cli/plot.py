@@ -1,0 +1,57 @@
+"""The command that draws a saved result again, without solving."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from pathlib import Path
+
+from eqsolve.cli.options import FIGURES, add_json, check_destination
+from eqsolve.cli.output import say, write_json
+from eqsolve.cli.verb import Verb
+
+__all__ = ["PLOT"]
+
+
+def run_plot(options: Namespace) -> int:
+    """Draw what a file holds: a solve, a sweep, a validation or a simulation."""
+    default = str(Path(options.file).with_suffix(".png").name)
+    picture = check_destination(options.out or default, "--out", FIGURES)
+    assert picture is not None
+    from eqsolve.plotting.files import figure_of, save_figure
+    from eqsolve.results.archive import open as open_result
+
+    found = open_result(options.file)
+    save_figure(figure_of(found.plot(*options.names, logx=options.logx, logy=options.logy)), picture)
+    if options.json:
+        write_json({"file": options.file, "model": found.model, "names": options.names, "wrote": str(picture)})
+    elif not options.quiet:
+        say(f"wrote {picture}")
+    return 0
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "file", metavar="FILE.nc", help="a file written by --out or save(): a solve, sweep, validation, simulation"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to draw; what the result is about by default")
+    parser.add_argument(
+        "--logx", action=BooleanOptionalAction, default=None, help="a logarithmic axis across, or a linear one"
+    )
+    parser.add_argument(
+        "--logy", action=BooleanOptionalAction, default=None, help="a logarithmic axis upwards, or a linear one"
+    )
+    parser.add_argument("--out", metavar="F.png", help="the picture (*.png, *.svg or *.pdf); FILE.png here by default")
+    add_json(parser)
+
+
+PLOT = Verb(
+    summary="draw a saved result again, without solving",
+    description=(
+        "Draw what `solve`, `sweep` or `validate` wrote by --out, or Python by save(): curves with error bands, maps,\n"
+        "theory over finite sizes. Nothing is solved."
+    ),
+    example="plot result.nc  # what `solve {model} --out result.nc` wrote, as result.png",
+    add_arguments=_arguments,
+    run=run_plot,
+    more=("plot result.nc --logy --out curves.pdf", "plot sweep.nc E_test --no-logx"),
+)

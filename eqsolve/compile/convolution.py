@@ -1,0 +1,161 @@
+"""A system of one-time functions with memory as array functions, with the slopes that Newton's method needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sympy import Basic, Dummy, Expr
+
+from eqsolve.compile.laws import Moment, compile_moment
+from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.language.equations import Equation
+from eqsolve.language.functions import not_everywhere
+from eqsolve.language.model import leaves, transform
+from eqsolve.language.nodes import E
+from eqsolve.language.symbols import Parameter, Time, Value
+from eqsolve.language.system import System
+from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionEquation, Place, derive_convolution_form
+from eqsolve.passes.forms.derivatives import slope
+
+__all__ = ["ConvolutionProgram", "Integrand", "MemoryEquation", "Reading", "Terms", "compile_convolution"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value that a function takes: the unknown's number, itself or its derivative, where, and the number of the delay."""
+
+    unknown: int
+    rate: bool
+    where: str
+    delay: int
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryEquation:
+    """One unknown: its name, how messages call its equation, its kind, and its past as a function of time."""
+
+    key: str
+    label: str
+    doubtful: str
+    kind: str
+    past: Lowered | None
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Several expressions of time, readings and integrals, in this order of arguments.
+
+    ``partials`` names (expression, argument) of each of the ``slopes``; arguments count from 0 behind the time.
+    """
+
+    readings: tuple[Reading, ...]
+    integrals: tuple[int, ...]
+    function: Lowered
+    partials: tuple[tuple[int, int], ...]
+    slopes: Lowered
+
+
+@dataclass(frozen=True, eq=False)
+class Integrand:
+    """H(s, u, readings) of an integral over s from 0 to t, u = t − s, with its slope by every reading."""
+
+    readings: tuple[Reading, ...]
+    function: Lowered
+    slopes: Lowered
+
+
+@dataclass(frozen=True, eq=False)
+class ConvolutionProgram:
+    """Everything the solver runs; times are counted from ``begin``.
+
+    Attributes
+    ----------
+    equations
+        The unknowns, in order; ``bodies`` are their derivatives, values or residuals, by their kind.
+    observables, outputs
+        Names and expressions of what is reported beside the unknowns.
+    delays, gauges
+        Lengths of the delays; functions of time that panels must resolve.
+    """
+
+    begin: Lowered
+    moments: tuple[tuple[str, Moment], ...]
+    equations: tuple[MemoryEquation, ...]
+    bodies: Terms
+    observables: tuple[str, ...]
+    outputs: Terms
+    integrals: tuple[Integrand, ...]
+    delays: Lowered
+    gauges: Lowered
+
+
+def compile_convolution(system: System, parameters: Sequence[Parameter]) -> ConvolutionProgram:
+    """Return the array functions of a system; parameters, and means of random constants, are arguments."""
+    parts = {name: getattr(system, name) for name in ("equations", "init", "observables", "constraints")}
+    nodes = sorted(
+        {node for leaf in leaves(tuple(parts.values())) for node in leaf.atoms(E) if not node.has(Value, Time)}, key=str
+    )
+    numbers = {node: Parameter(f"moment_{place}'") for place, node in enumerate(nodes)}
+    if numbers:
+
+        def change(item: Expr | Equation) -> Expr | Equation:
+            return item.map(numbers) if isinstance(item, Equation) else item.xreplace(numbers)
+
+        system = system._with(**{name: transform(value, change) for name, value in parts.items()})
+    known = (*parameters, *numbers.values())
+    form = derive_convolution_form(system)
+    order = {equation.name: place for place, equation in enumerate(form.equations)}
+
+    def reading(place: Place) -> Reading:
+        return Reading(order[place.name], place.rate, place.where, place.delay)
+
+    def terms(expressions: Sequence[Expr]) -> Terms:
+        used = set().union(*(expr.free_symbols for expr in expressions))
+        places = [(dummy, place) for dummy, place in form.places if dummy in used]
+        integrals = [index for index, item in enumerate(form.integrals) if item.symbol in used]
+        arguments: list[Dummy] = [*(dummy for dummy, _ in places), *(form.integrals[index].symbol for index in integrals)]
+        pairs, slopes = [], []
+        for row, expr in enumerate(expressions):
+            for column, argument in enumerate(arguments):
+                if argument in expr.free_symbols:
+                    pairs.append((row, column))
+                    slopes.append(slope(expr, argument))
+        inputs: list[Basic] = [NOW, *arguments]
+        return Terms(
+            tuple(reading(place) for _, place in places),
+            tuple(integrals),
+            lower(list(expressions), inputs, known),
+            tuple(pairs),
+            lower(slopes, inputs, known),
+        )
+
+    def equation(item: ConvolutionEquation) -> MemoryEquation:
+        source = item.source
+        assert source is not None
+        label = source.label if item.kind != "constraint" else f"constraint on `{item.name}` ({source.location})"
+        past = None if item.start is None else lower([item.start], [NOW], known)
+        return MemoryEquation(item.name, label, not_everywhere(source.rhs), item.kind, past)
+
+    integrals = []
+    for convolution in form.integrals:
+        inputs = [EARLY, LAG, *(dummy for dummy, _ in convolution.places)]
+        slopes = [slope(convolution.integrand, dummy) for dummy, _ in convolution.places]
+        integrals.append(
+            Integrand(
+                tuple(reading(place) for _, place in convolution.places),
+                lower([convolution.integrand], inputs, known),
+                lower(slopes, inputs, known),
+            )
+        )
+    return ConvolutionProgram(
+        begin=lower([system.start], [], known),
+        moments=tuple((item.name, compile_moment(node.argument, parameters)) for node, item in numbers.items()),
+        equations=tuple(map(equation, form.equations)),
+        bodies=terms([item.body for item in form.equations]),
+        observables=tuple(name for name, _ in form.observables),
+        outputs=terms([expr for _, expr in form.observables]),
+        integrals=tuple(integrals),
+        delays=lower(list(form.delays), [], known),
+        gauges=lower(list(form.gauges), [NOW], known),
+    )

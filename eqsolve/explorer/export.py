@@ -1,0 +1,178 @@
+"""A page that needs no server: over a sweep solved beforehand its sliders interpolate; the bands hold the error of that."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eqsolve.errors import UsageError
+from eqsolve.explorer.controls import Control, list_controls
+from eqsolve.explorer.describe import TIMED, describe, observable_names
+from eqsolve.explorer.html import render
+from eqsolve.files.atomic import atomic_path
+from eqsolve.language.model import Model
+from eqsolve.numerics.arrays import Array
+from eqsolve.results.result import Result
+from eqsolve.sweeping.run import sweep
+
+__all__ = ["default_grid", "export_page", "interpolation_errors", "page_times"]
+
+AXES, VALUES = 2, 9  # of the grid that is taken when none is given
+TIMES = 60
+SMOOTH = 5.0  # how much less than a line a cubic misses where a dependence counts as smooth
+
+
+def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the axes of a page whose grid was left open: the first parameters by name that are not set, as their sliders."""
+    free = [
+        item
+        for item in list_controls(model)
+        if item.kind == "number" and not item.whole and item.low is not None and item.name not in settings
+    ]
+    if not free:
+        raise UsageError(
+            f"model `{model.name}` has no parameter to move; name what the sliders run over: --grid NAME=FIRST:LAST:COUNT"
+        )
+    return {item.name: f"{item.low:g}:{item.high:g}:{VALUES}:{item.scale}" for item in free[:AXES]}
+
+
+def page_times(t_max: float) -> list[float]:
+    """Return 0 and times that are spread evenly over the logarithm of four decades."""
+    return [0.0, *(float(f"{moment:.4g}") for moment in np.geomspace(1e-4 * t_max, t_max, TIMES - 1))]
+
+
+def export_page(
+    model: Model,
+    path: Path,
+    *,
+    grid: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    t_max: float | None = None,
+    rtol: float = 1e-3,
+    observables: list[str] | None = None,
+    workers: int = 1,
+    progress: Any = None,
+) -> Result:
+    """Solve a sweep and write the page over it; return the sweep."""
+    fixed = dict(settings or {})
+    axes = dict(grid) if grid else default_grid(model, fixed)
+    asked: dict[str, Any] = {}
+    if model.kind in TIMED:
+        last = 10.0 if t_max is None else t_max
+        if getattr(model, "start", 0) == 0:
+            asked["at"] = page_times(last)
+        else:
+            asked["t_max"] = last
+    result = sweep(model, axes, params=fixed, rtol=rtol, workers=workers, progress=progress, observables=observables, **asked)
+    if result.stats["failed"] == result.stats["points"]:
+        raise UsageError(f"no point of the grid could be solved; {result.message}")
+    controls = {item.name: item for item in list_controls(model)}
+    about = describe(model)
+    about["spoken"] = Path(about["spoken"]).name  # the page goes elsewhere, where the folders of this machine mean nothing
+    config = {
+        "mode": "export",
+        "model": about,
+        "data": pack(result, controls, observable_names(model)),
+        "begin": {"settings": {name: str(value) for name, value in fixed.items()}, "t_max": t_max or 10.0, "rtol": rtol},
+        "netcdf": _netcdf(result),
+    }
+    with atomic_path(path) as temporary:
+        Path(temporary).write_text(render(config, title=f"{model.name} · eqsolve", connect=False), encoding="utf-8")
+    return result
+
+
+def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> dict[str, Any]:
+    """Return a sweep as the page interpolates it: every quantity as one row of numbers, the last axis running fastest."""
+    dims = [str(dim) for dim in result.dataset["status"].dims]
+    axes = [_axis(name, result.dataset[name].values, controls.get(name)) for name in dims]
+    data = result.dataset
+    made: dict[str, Any] = {"axes": axes, "t": None, "quantities": {}}
+    if "t" in data.coords:
+        made["t"] = [float(moment) for moment in data["t"].values]
+    for name in sorted(result.names, key=lambda name: first.index(name) if name in first else len(first)):
+        values = data[name].values
+        logarithmic = bool(np.all(values[np.isfinite(values)] > 0))
+        written = np.log(values) if logarithmic else values
+        errors = data[f"{name}_error"].values
+        between = interpolation_errors(written, [axis["nodes"] if axis["kind"] == "number" else None for axis in axes])
+        made["quantities"][name] = {
+            "log": logarithmic,
+            "values": _short(values, 7),
+            "errors": _short(errors / values if logarithmic else errors, 2),
+            "between": _short(between, 2),
+        }
+    made["messages"] = [str(text) for text in data["message"].values.ravel().tolist()]
+    return made
+
+
+def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:
+    """Return an axis: numbers between which to interpolate, in the slider's coordinate, or words to choose among."""
+    numeric = labels.dtype.kind in "fiu" and not (control is not None and control.whole)
+    if not numeric:
+        return {"name": name, "kind": "choice", "labels": [str(label) for label in labels.tolist()], "nodes": []}
+    values = np.asarray(labels, dtype=float)
+    if len(values) == 1:
+        return {"name": name, "kind": "choice", "labels": [f"{values[0]:.12g}"], "nodes": []}
+    if len(values) == 2 or np.any(np.diff(values) <= 0):
+        raise UsageError(
+            f"--grid {name}: a slider interpolates between at least 3 values in increasing order, got "
+            f"{', '.join(f'{value:g}' for value in values)}"
+        )
+    steps, ratios = np.diff(values), values[1:] / values[:-1] if np.all(values > 0) else np.array([])
+    scale = "log" if len(ratios) and np.ptp(ratios) / ratios.mean() < np.ptp(steps) / steps.mean() else "lin"
+    nodes = np.log(values) if scale == "log" else values
+    return {"name": name, "kind": "number", "scale": scale, "nodes": [float(node) for node in nodes]}
+
+
+def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Array:
+    """Return, at every point of a sweep, an estimate of the error of cubic interpolation around it.
+
+    Along each axis a value is foretold by the cubic through the four points nearest to it, without itself. What that misses
+    is six times the error of the page or more for what depends smoothly on the parameter, at least half of it at a kink, and a
+    third at a jump. Half of it is stated where the dependence is seen to be smooth, that is where a line through the
+    two neighbours misses five times as much; elsewhere three halves. So the true error stays below twice what is stated.
+    Of fewer than six points fewer foretell, so that no symmetry hides what is missed. Axes add up. The ends take over from
+    their neighbours; ``None`` marks an axis that is not interpolated.
+    """
+    total = np.zeros(values.shape)
+    for axis, places in enumerate(nodes):
+        if places is not None:
+            along = np.moveaxis(values, axis, 0)
+            cubic, linear = (_largest_near(_missed(along, places, count)) for count in (max(2, min(4, len(places) - 2)), 2))
+            total += np.moveaxis(np.where(SMOOTH * cubic <= linear, 0.5 * cubic, 1.5 * cubic), 0, axis)
+    return total
+
+
+def _missed(values: Array, places: list[float], count: int) -> Array:
+    """Return by how much each value differs from the polynomial through the so many points nearest to it."""
+    found, last = np.empty(values.shape), len(places) - 1
+    for j in range(1, last):
+        first = min(max(j - count // 2, 0), max(last - count, 0))
+        others = [k for k in range(first, min(first + count, last) + 1) if k != j]
+        weights = [np.prod([(places[j] - places[m]) / (places[k] - places[m]) for m in others if m != k]) for k in others]
+        found[j] = np.abs(values[j] - sum(w * values[k] for w, k in zip(weights, others, strict=True)))
+    found[0], found[-1] = found[1], found[-2]
+    return found
+
+
+def _largest_near(values: Array) -> Array:
+    """Return the largest of each value and its two neighbours along the first axis."""
+    padded = np.concatenate([values[:1], values, values[-1:]])
+    return np.maximum(np.maximum(padded[:-2], padded[2:]), values)
+
+
+def _short(values: Array, digits: int) -> list[float | None]:
+    """Return numbers with so many digits, None for what is not finite."""
+    return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values.ravel().tolist()]
+
+
+def _netcdf(result: Result) -> str:
+    with tempfile.TemporaryDirectory(prefix="eqsolve-export-") as folder:
+        path = Path(folder, "sweep.nc")
+        result.save(path)
+        return base64.b64encode(path.read_bytes()).decode()

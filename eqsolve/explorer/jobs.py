@@ -1,0 +1,265 @@
+"""What the page asks for: solve, sweep, fixed points and rates, finite sizes, a file. Texts in, plain numbers out.
+
+Settings arrive as the texts that ``--set`` takes. They are parsed, never evaluated, and an answer holds nothing but numbers
+and words, so that neither side can make the other run code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqsolve.errors import EqsolveError, UsageError
+from eqsolve.explorer.describe import TIMED, describe, observable_names, stamp
+from eqsolve.explorer.mathml import equations
+from eqsolve.explorer.related import find_related, unknown_settings
+from eqsolve.language.binding import read_value
+from eqsolve.language.loading import load
+from eqsolve.language.model import Model
+from eqsolve.numerics.arrays import Array
+from eqsolve.passes.routing import bind_routed, settable
+from eqsolve.results.result import Result
+from eqsolve.solving import solve
+from eqsolve.sweeping.run import sweep
+
+__all__ = ["VERBS", "Desk", "sample_times"]
+
+Progress = Callable[[float, float, str], None]
+Answer = dict[str, Any]
+
+LOGARITHMIC, LINEAR = 140, 80  # times at which a curve is sampled, so that it is smooth on either axis
+FINITE_TIMES = 8
+
+
+@dataclass
+class Desk:
+    """What one page's worker keeps from one question to the next: the model by name, and the last result."""
+
+    model: str
+    result: Result | None = None
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    def load(self) -> Model:
+        """Return the model as its file is at this moment."""
+        return load(self.model)
+
+
+def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Return what the page shows of the model."""
+    return describe(desk.load())
+
+
+def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Return the fixed points and the rates that belong to the model; finding them takes loading all there are."""
+    others = find_related(desk.load())
+    return {"related": [{"name": other.name, "kind": other.kind, "equations": equations(other)} for other in others]}
+
+
+def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Return curves with errors: over time, or, of a model without time, over one of its parameters."""
+    model = desk.load()
+    result = _solve(desk, model, request, progress)
+    made: Answer = {
+        "stamp": stamp(model), "status": result.status, "message": result.message, "rtol": _rtol(request),
+        "params": result.params,
+        "solver": result.stats.get("solver"), "seconds": result.stats.get("seconds"),
+    }  # fmt: skip
+    if result.kind == "sweep":
+        return made | _swept(result, model) | {"point": _point(model, request)}
+    return made | _curves(result, model)
+
+
+def _solve(desk: Desk, model: Model, request: Mapping[str, Any], progress: Progress) -> Result:
+    settings, rtol = _settings(request), _rtol(request)
+    asked: dict[str, Any]
+    if model.kind in TIMED:
+        asked = {"t_max": _number(request.get("t_max"), "t_max"), "rtol": rtol}
+        result = solve(model, params=settings, progress=progress, **asked)
+    else:
+        axis = {str(name): str(text) for name, text in _table(request, "over").items()}
+        asked = {"over": axis, "rtol": rtol}
+        if axis:
+            fixed = {name: value for name, value in settings.items() if name not in axis}
+            result = sweep(model, axis, params=fixed, rtol=rtol, progress=progress)
+        else:
+            result = solve(model, params=settings, rtol=rtol, progress=progress)
+    desk.result, desk.asked = result, {"settings": settings, **asked}
+    return result
+
+
+def _curves(result: Result, model: Model) -> Answer:
+    if result.grid is None:
+        return _numbers(result, model)
+    names = [name for name in result.names if result.dataset[name].dims == ("t",)]
+    names = _ordered(names, model)
+    times = sample_times(float(result.grid.edges[0]), float(result.grid.edges[-1]))
+    sampled = result.at(times)
+    return {
+        "x": "t",
+        "t": times.tolist(),
+        "values": {name: _plain(sampled[name].values) for name in names},
+        "errors": {name: _plain(sampled[f"{name}_error"].values) for name in names},
+    }
+
+
+def sample_times(first: float, last: float) -> Array:
+    """Return the times at which a curve is drawn: as many in every decade near the start, and evenly over the whole."""
+    length = last - first
+    early = first + length * np.logspace(-4, 0, LOGARITHMIC)
+    return np.unique(np.concatenate([early, np.linspace(first, last, LINEAR)]))
+
+
+def _ordered(names: Iterable[str], model: Model) -> list[str]:
+    """Return names with the observables first, as they were declared."""
+    known = observable_names(model)
+    return sorted(names, key=lambda name: known.index(name) if name in known else len(known))
+
+
+def _numbers(result: Result, model: Model) -> Answer:
+    names = _ordered((name for name in result.names if not result.dataset[name].dims), model)
+    errors = {name: float(result.error[name]) if name in result.error else math.nan for name in names}
+    return {
+        "x": None,
+        "values": {name: _plain(result.dataset[name].values) for name in names},
+        "errors": {name: _plain(np.array(errors[name])) for name in names},
+    }
+
+
+def _swept(result: Result, model: Model) -> Answer:
+    [axis] = result.dataset["status"].dims
+    data, names = result.dataset, _ordered(result.names, model)
+    return {
+        "x": str(axis),
+        "t": data[axis].values.tolist(),
+        "values": {name: _plain(data[name].values) for name in names},
+        "errors": {name: _plain(data[f"{name}_error"].values) for name in names},
+        "points": [str(text) for text in data["message"].values.tolist()],
+        "failed": int(result.stats["failed"]),
+    }
+
+
+def _point(model: Model, request: Mapping[str, Any]) -> Answer:
+    """Return the numbers at the settings themselves, or why there are none."""
+    try:
+        result = solve(model, params=_settings(request), rtol=_rtol(request))
+    except EqsolveError as error:
+        return {"error": str(error)}
+    return {"status": result.status, "message": result.message, **_numbers(result, model)}
+
+
+def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Return the fixed points and the rates at the same settings; of each that does not hold there, the reason.
+
+    A rate need not know what the fixed points do not: that has no say in where the dynamics ends.
+    """
+    model, settings = desk.load(), _settings(request)
+    bound = bind_routed(model, settings).settings()
+    others, found, decisive = find_related(model), [], set(settings)
+    for place, other in enumerate(others):
+        progress(place, len(others), other.name)
+        item: Answer = {"name": other.name, "kind": other.kind}
+        strange = [name for name in unknown_settings(other, settings) if name in decisive]
+        if strange:
+            away = " and ".join(f"`{name}`, which is {settings[name]} here" for name in strange)
+            item["error"] = f"`{other.name}` does not know {away}; it describes the model without"
+        else:
+            try:
+                known = settable(other)
+                params = {name: value for name, value in {**bound, **settings}.items() if name in known}
+                result = solve(other, params=params, rtol=_rtol(request))
+                item |= {"status": result.status, "message": result.message, "params": result.params}
+                item |= _numbers(result, other)
+                if other.kind != "Singularity":
+                    decisive &= set(result.params)
+            except EqsolveError as error:
+                item["error"] = str(error)
+        found.append(item)
+    return {"related": found}
+
+
+def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Return finite-size runs beside the theory, and whether they agree."""
+    from eqsolve.validation.validate import validate
+
+    model = desk.load()
+    asked: dict[str, Any] = {}
+    for name in ("d", "seeds"):
+        number = _number(request.get(name), name)
+        if number != int(number):
+            raise UsageError(f"{name} takes a whole number, got {number:g}")
+        asked[name] = int(number)
+    if model.kind in TIMED:
+        last = _number(request.get("t_max"), "t_max")
+        asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, FINITE_TIMES)]
+    progress(0.0, 1.0, "theory")
+    found = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
+    return {
+        "verdict": found.verdict,
+        "notes": [*found.notes, *found.warnings],
+        "d": found.d,
+        "n": found.n,
+        "seeds": found.seeds,
+        "t": None if found.t is None else _plain(found.t),
+        "values": {name: _plain(item.simulation) for name, item in found.observables.items()},
+        "errors": {name: _plain(item.standard_error) for name, item in found.observables.items()},
+        "z": {name: _plain(item.z) for name, item in found.observables.items()},
+    }
+
+
+def run_save(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Write the result of these settings as netCDF to the path that the server chose."""
+    model = desk.load()
+    wanted = {key: value for key, value in desk.asked.items() if key != "settings"}
+    given = {key: _number(request.get(key), key) if key == "t_max" else request.get(key) for key in wanted if key != "rtol"}
+    same = desk.asked.get("settings") == _settings(request) and {**given, "rtol": _rtol(request)} == wanted
+    result = desk.result if same and desk.result is not None else _solve(desk, model, request, progress)
+    result.save(request["path"])
+    return {"kind": result.kind}
+
+
+VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
+    "describe": run_describe,
+    "neighbours": run_neighbours,
+    "solve": run_solve,
+    "related": run_related,
+    "finite": run_finite,
+    "save": run_save,
+}
+
+
+def _table(request: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = request.get(key) or {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{key} takes texts by name, got {value!r}")
+    return value
+
+
+def _settings(request: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(text).strip() for name, text in _table(request, "settings").items()}
+
+
+def _rtol(request: Mapping[str, Any]) -> float:
+    return _number(request.get("rtol", "1e-3"), "rtol")
+
+
+def _number(text: Any, what: str) -> float:
+    """Return a finite number from text such as ``1/3``."""
+    try:
+        number = float(read_value(str(text), what=what))
+    except TypeError:  # a law
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"{what} takes a finite number, got {text!r}")
+    return number
+
+
+def _plain(values: Array) -> Any:
+    """Return numbers that JSON can hold: None stands for what is not finite."""
+    array = np.asarray(values, dtype=float)
+    if array.ndim == 0:
+        return float(array) if np.isfinite(array) else None
+    return [value if math.isfinite(value) else None for value in array.tolist()]

@@ -1,0 +1,210 @@
+"""One worker process for every open page, so that pages do not wait for each other and a solve can be ended."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from eqsolve.sweeping.workers import THREAD_LIMITS
+
+__all__ = ["Session", "Sessions"]
+
+GRACE = 2.0  # seconds that a cancelled job has to end by itself, before its process is ended
+POLL = 0.05  # seconds after which a waiting job looks whether it is still wanted
+BEAT = 0.5  # seconds after which a waiting page hears that its job is still under way
+_ROOT = str(Path(__file__).resolve().parents[2])
+
+
+class Session:
+    """A page's worker. A new job takes the place of the one under way."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.used = time.monotonic()
+        self._numbers = itertools.count(1)
+        self._newest = 0
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._turn = threading.Lock()  # held by the job under way
+        self._write = threading.Lock()
+
+    def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield what a job reports, its answer last. It cancels the one before; closing the generator cancels it."""
+        with self._write:
+            number = self._newest = next(self._numbers)
+        self.used = time.monotonic()
+        with self._turn:
+            if number != self._newest:
+                yield {"cancelled": True}
+                return
+            lines = self._begin({**request, "id": number})
+            ended = False
+            try:
+                for message in self._messages(number, lines):
+                    ended = "progress" not in message
+                    yield message
+            finally:
+                if not ended:  # whoever listened is gone
+                    self._newest = next(self._numbers)
+                    for _ in self._messages(number, lines):
+                        pass
+                self.used = time.monotonic()
+
+    def cancel(self) -> None:
+        """Leave the job under way."""
+        with self._write:
+            self._newest = next(self._numbers)
+
+    def close(self) -> None:
+        """End the worker, in mid-work if need be."""
+        self.cancel()
+        self._kill()
+
+    def start(self) -> None:
+        """Have the worker ready before it is needed."""
+        with self._write:
+            self._ensure()
+
+    @property
+    def process_number(self) -> int | None:
+        """The number of the worker's process, while it runs."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def _messages(self, number: int, lines: queue.Queue[dict[str, Any] | None]) -> Iterator[dict[str, Any]]:
+        deadline: float | None = None
+        report: dict[str, Any] = {"done": 0.0, "total": 1.0, "text": ""}
+        heard = time.monotonic()
+        while True:
+            if deadline is None and number != self._newest:
+                deadline = time.monotonic() + GRACE
+                self._tell({"cancel": number})
+            try:
+                line = lines.get(timeout=POLL)
+            except queue.Empty:
+                if deadline is not None and time.monotonic() > deadline:
+                    self._kill()
+                    yield {"cancelled": True}
+                    return
+                if deadline is None and time.monotonic() - heard > BEAT:
+                    heard = time.monotonic()
+                    yield {"progress": report}
+                continue
+            heard = time.monotonic()
+            if line is None:  # the process has ended
+                self._kill()
+                why = "the process that solved it died; was there enough memory?"
+                yield {"cancelled": True} if deadline is not None else {"error": {"kind": "lost", "problems": [why]}}
+                return
+            if line.get("id") != number:
+                continue
+            if "answer" in line:
+                yield line["answer"]
+                return
+            report = line["progress"]
+            if deadline is None:
+                yield {"progress": report}
+
+    def _begin(self, job: dict[str, Any]) -> queue.Queue[dict[str, Any] | None]:
+        with self._write:
+            process = self._ensure()
+            with contextlib.suppress(OSError, ValueError):
+                assert process.stdin is not None
+                process.stdin.write(json.dumps(job) + "\n")
+                process.stdin.flush()
+            return self._lines
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        with self._write, contextlib.suppress(OSError, ValueError):
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.write(json.dumps(message) + "\n")
+                self._process.stdin.flush()
+
+    def _ensure(self) -> subprocess.Popen[str]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        env = dict(os.environ)
+        for name in THREAD_LIMITS:
+            env.setdefault(name, "1")
+        env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_ROOT, *filter(None, sys.path)]))  # what this process sees
+        command = [
+            sys.executable,
+            "-c",
+            "import sys; from eqsolve.explorer.worker import serve; serve(sys.argv[1])",
+            self.model,
+        ]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True, encoding="utf-8"
+        )
+        lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
+
+        def listen() -> None:
+            assert process.stdout is not None
+            with contextlib.suppress(OSError, ValueError):
+                for line in process.stdout:
+                    lines.put(json.loads(line))
+            lines.put(None)
+
+        threading.Thread(target=listen, daemon=True).start()
+        self._process, self._lines = process, lines
+        return process
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+class Sessions:
+    """The pages that are open, by names of their own making; a worker waits for the first one to come."""
+
+    def __init__(self, model: str, most: int = 8) -> None:
+        self.model, self.most = model, most
+        self._open: dict[str, Session] = {}
+        self._lock = threading.Lock()
+        self._first: Session | None = Session(model)
+        self._first.start()
+
+    def get(self, name: str) -> Session:
+        """Return the session of a page; of too many, the one that was used longest ago is closed."""
+        with self._lock:
+            if name not in self._open:
+                self._open[name], self._first = self._first or Session(self.model), None
+            self._open[name].used = time.monotonic()
+            oldest = min(self._open, key=lambda key: self._open[key].used) if len(self._open) > self.most else None
+            extra = self._open.pop(oldest) if oldest is not None else None
+            found = self._open[name]
+        if extra is not None:
+            extra.close()
+        return found
+
+    def close(self, name: str) -> None:
+        """End a page's worker; a page that was not closed after all gets a new one when it asks."""
+        with self._lock:
+            session = self._open.pop(name, None)
+        if session is not None:
+            session.close()
+
+    def close_all(self) -> None:
+        """End every worker."""
+        for name in list(self._open):
+            self.close(name)
+        if self._first is not None:
+            self._first.close()

@@ -1,0 +1,1 @@
+"""Best parameters, and parameters that fit data."""

@@ -1,0 +1,99 @@
+"""A model as a function of some of its parameters: values of observables with their errors and exact derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.language.fixed_point import Cases
+from eqsolve.language.model import Model
+from eqsolve.language.symbols import Parameter
+from eqsolve.numerics.arrays import Array
+from eqsolve.results.derivatives import derivative_keys
+from eqsolve.results.result import Result
+from eqsolve.solving import solve_as_asked
+
+__all__ = ["Evaluation", "Question", "find_parameters"]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Values at one point: (observable, time), their errors, and derivatives (parameter, observable, time) with theirs."""
+
+    result: Result
+    values: Array
+    errors: Array
+    slopes: Array
+    slope_errors: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of a model again and again: observables, at times if it has any, with some settings that stay.
+
+    ``names`` are the parameters that change; ``times`` is None for a fixed point or a rate.
+    """
+
+    model: Model
+    names: tuple[str, ...]
+    observables: tuple[str, ...]
+    times: Array | None
+    settings: Mapping[str, Any]
+    rtol: float
+    seed: int = 0
+
+    def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
+        """Solve at a point of the parameters."""
+        settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
+        asked: dict[str, Any] = {"rtol": rtol or self.rtol, "seed": self.seed}
+        if slopes:
+            asked["derivatives"] = self.names
+        if self.times is not None:
+            asked |= {"at": tuple(self.times), "t_max": float(np.max(self.times))}
+        declared = getattr(self.model, "observables", {})
+        if declared and all(name in declared for name in self.observables):
+            asked["observables"] = self.observables
+        return solve_as_asked(self.model, settings, asked, paths=False)
+
+    def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Evaluation:
+        """Return values, errors and derivatives at a point of the parameters."""
+        result = self.solve(point, slopes=slopes, rtol=rtol)
+        data = result.at(self.times) if self.times is not None else result.dataset
+        for name in self.observables:
+            if name not in result.names:
+                has = ", ".join(result.names)
+                raise UsageError(
+                    f"model `{self.model.name}` has no `{name}`{did_you_mean(name, result.names)} (it has: {has})"
+                )
+        keys = derivative_keys(result.dataset)
+        values, errors = ([np.atleast_1d(data[name + end].values) for name in self.observables] for end in ("", "_error"))
+        moved, unsure = [], []
+        for parameter in self.names if slopes else ():
+            columns = [keys[name, parameter] for name in self.observables]
+            moved.append([np.atleast_1d(data[key].values) for key in columns])
+            unsure.append([np.atleast_1d(data[f"{key}_error"].values) for key in columns])
+        return Evaluation(result, *(np.array(item, dtype=float) for item in (values, errors, moved, unsure)))
+
+
+def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
+    """Return parameters of a model by name, those of the models it chooses among too; raise for what is none."""
+    every: dict[str, Parameter] = {item.name: item for item in model.parameters}
+    if isinstance(model, Cases):
+        from eqsolve.language.loading import load
+
+        for _, case in model.cases:
+            chosen = load(case)
+            every |= {item.name: item for item in chosen.parameters}
+    found = {}
+    for name in names:
+        if name not in every:
+            has = ", ".join(every)
+            raise UsageError(f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, every)} (it has: {has})")
+        if every[name].is_integer:
+            raise UsageError(f"`{name}` of model `{model.name}` is a whole number: there is no derivative along it")
+        found[name] = every[name]
+    return found

@@ -1,0 +1,180 @@
+"""Where arrays live while a solve runs: in the machine's memory, or on a graphics card.
+
+The engine calls numpy's functions. Arrays on a card take these calls over by numpy's own protocols (``__array_ufunc__`` and
+``__array_function__``), so the same code, and the same lowered functions, run on both. What no array at hand can decide is
+asked here: making arrays, moving them, and how much memory there is. Nothing of a card is imported unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.arguments import one_of
+from eqsolve.errors import MissingExtraError, UsageError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.memory import memory
+
+__all__ = ["CPU", "DEVICES", "Backend", "anywhere", "arrays_of", "card_problem", "choose_backend", "read_device"]
+
+logger = logging.getLogger("eqsolve")
+
+DEVICES = ("cpu", "gpu", "auto")
+
+_WORTH = 1e10
+"""Floating-point operations above which ``auto`` opens the card: to load its libraries takes 0.5 to 1 s, in which one core
+does 2e9 to 1e10 of them, so below this the card could not be the faster one."""
+
+_WORTH_AGAIN = 1e9
+"""The same where the card is open: moving the arrays and launching what is done with them takes up to a tenth of a second."""
+
+_AHEAD = 4  # samples drawn at once, beside the one that a card works on
+_FULL = 0.8  # of a card's free memory that one solve may take
+_LIBRARY = "cupy"
+_INSTALL = "pip install 'eqsolve[gpu]' (CuPy for CUDA 12; for CUDA 13, pip install cupy-cuda13x)"
+
+
+@dataclass(frozen=True, eq=False)
+class Backend:
+    """The arrays of one solve. ``arrays`` is their namespace: numpy, or a library with numpy's interface."""
+
+    name: str
+    label: str
+    arrays: Any
+
+    def put(self, values: Any) -> Any:
+        """Return real numbers as an array of this backend; one that is there already stays as it is."""
+        return self.arrays.asarray(values, dtype=float)
+
+    def get(self, values: Any) -> Array:
+        """Return an array of this backend in the machine's memory."""
+        return np.asarray(values if isinstance(values, np.ndarray) else self.arrays.asnumpy(values))
+
+    def full(self, value: Any, shape: tuple[int, ...]) -> Any:
+        """Return an array of a shape of its own; a number stands for the same value everywhere."""
+        array = self.put(value)
+        return array if array.shape == shape else self.arrays.broadcast_to(array, shape).copy()
+
+    def stack(self, values: Any, shape: tuple[int, ...]) -> Any:
+        """Return what a lowered function made, numbers or arrays, as one array, each of a shape."""
+        made = self.arrays.empty((len(values), *shape))
+        for place, value in enumerate(values):
+            made[place] = value
+        return made
+
+    def memory(self) -> float:
+        """Return the bytes that arrays can have: of the machine, or what is free on the card."""
+        return memory()
+
+    def ahead(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """Yield a function's values in the machine's memory, one after another."""
+        return map(function, items)
+
+    def __reduce__(self) -> Any:  # modules do not pickle: the device is opened anew where it is needed
+        return (choose_backend, (self.name,))
+
+
+class _Card(Backend):
+    """Arrays on a graphics card, by CuPy."""
+
+    def get(self, values: Any) -> Array:
+        return np.asarray(self.arrays.asnumpy(values))
+
+    def ahead(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """Yield a function's values; the next ones are computed on other cores while the card works on what was yielded."""
+        with ThreadPoolExecutor(_AHEAD) as pool:
+            waiting = collections.deque(pool.submit(function, item) for item in items[:_AHEAD])
+            for following in [*items[_AHEAD:], *[None] * len(waiting)]:
+                yield waiting.popleft().result()
+                if following is not None:
+                    waiting.append(pool.submit(function, following))
+
+    def memory(self) -> float:
+        free, _ = self.arrays.cuda.Device().mem_info
+        return float(free + self.arrays.get_default_memory_pool().free_bytes())
+
+
+CPU = Backend("cpu", "the CPU", np)
+
+
+def read_device(value: Any, what: str = "device") -> str:
+    """Return ``"cpu"``, ``"gpu"`` or ``"auto"``."""
+    return str(one_of(*DEVICES)(value, what))
+
+
+def choose_backend(device: str, work: float = 0.0, held: float = 0.0) -> Backend:
+    """Return the backend of a device; ``auto`` takes the card where there is one and the work is worth it.
+
+    ``work`` is a rough number of floating-point operations, ``held`` of bytes that are held at once: a card that is too small
+    for them leaves them to the CPU.
+    """
+    worth = _WORTH_AGAIN if card_problem.cache_info().currsize else _WORTH
+    if device == "cpu" or (device == "auto" and (work < worth or card_problem())):
+        return CPU
+    if problem := card_problem():
+        error = MissingExtraError if "not installed" in problem else UsageError
+        raise error(f"device='gpu': {problem}; or take device='cpu' (--device cpu)")
+    card = _open()
+    if held > _FULL * card.memory():
+        logger.warning("%.3g GB are more than is free on %s: this part runs on the CPU", held / 1e9, card.label)
+        return CPU
+    return card
+
+
+@functools.cache
+def card_problem() -> str:
+    """Return what keeps a card from being used, and the remedy; nothing when all is there."""
+    if importlib.util.find_spec(_LIBRARY) is None:
+        return f"CuPy is not installed; get it with {_INSTALL}"
+    try:
+        _open()
+    except Exception as error:  # whatever a library, a driver or a card says
+        return f"CuPy finds no graphics card it can use ({_first_line(error)}); `nvidia-smi` shows cards and their driver"
+    return ""
+
+
+@functools.cache
+def _open() -> Backend:
+    """Return the backend of the card, having computed something on it."""
+    library = importlib.import_module(_LIBRARY)
+    if not library.cuda.runtime.getDeviceCount():
+        raise RuntimeError("there is none")
+    if float((library.ones(2) @ library.ones(2)).sum()) != 2.0:
+        raise RuntimeError("it computes wrongly")
+    name = library.cuda.runtime.getDeviceProperties(library.cuda.Device().id)["name"]
+    return _Card("gpu", name.decode() if isinstance(name, bytes) else str(name), library)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def anywhere(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of arrays that computes in the machine's memory wherever its arguments live."""
+
+    @functools.wraps(function, updated=())
+    def call(*values: Any) -> Any:
+        home = next((space for space in map(arrays_of, values) if space is not np), None)
+        if home is None:
+            return function(*values)
+        return home.asarray(function(*(value if arrays_of(value) is np else home.asnumpy(value) for value in values)))
+
+    return call
+
+
+def arrays_of(values: Any) -> Any:
+    """Return the namespace that an array belongs to; numpy for everything that is on no card."""
+    if isinstance(values, np.ndarray | np.generic | float | int):
+        return np
+    space = sys.modules.get(type(values).__module__.partition(".")[0])
+    return space if hasattr(space, "asnumpy") else np

@@ -1,0 +1,60 @@
+"""The lower factor of a covariance, grown row by row: each new value given all before it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsolve.numerics.arrays import Array
+
+__all__ = ["Factor", "grow_factor"]
+
+_ROUNDING = 1e-10  # of a variance: what is left of it, given the past, counts as nothing below this
+
+
+@dataclass(eq=False)
+class Factor:
+    """The lower factor of a covariance, grown row by row; a variance that the past fixes up to rounding gets no coordinate."""
+
+    rows: Array
+    known: int = 0
+
+    def row(self, covariance: Array) -> Array:
+        """Return the next row for the covariances with all before and the variance; ``keep`` keeps it."""
+        from scipy.linalg import solve_triangular
+
+        n = self.known
+        made = np.zeros(n + 1)
+        if n:
+            made[:n] = solve_triangular(self.solvable, covariance[:n], lower=True, check_finite=False)
+        left = float(covariance[n] - made[:n] @ made[:n])
+        made[n] = math.sqrt(left) if left > _ROUNDING * abs(float(covariance[n])) else 0.0
+        return made
+
+    def keep(self, row: Array) -> None:
+        self.rows[self.known, : len(row)] = row
+        self.known += 1
+
+    @property
+    def lost(self) -> Array:
+        return np.diagonal(self.rows)[: self.known] == 0
+
+    @property
+    def solvable(self) -> Array:
+        """The factor with infinite pivots where there is no coordinate: these solve to zero."""
+        whole = self.rows[: self.known, : self.known]
+        lost = self.lost
+        if lost.any():
+            whole = whole.copy()
+            whole[lost, lost] = np.inf
+        return whole
+
+
+def grow_factor(covariance: Array) -> Factor:
+    """Return the lower factor of a whole covariance."""
+    made = Factor(np.zeros_like(covariance))
+    for row in range(len(covariance)):
+        made.keep(made.row(covariance[row, : row + 1]))
+    return made

@@ -1,0 +1,229 @@
+"""Systems of one-time functions with memory, as the solver of convolutions takes them.
+
+Every right-hand side is a pointwise expression in the time, in values ``x(t)`` and ``x(t − τ)``, and in integrals
+∫_0^t H ds. An integrand is written with the two times it joins, s and u = t − s: H is an expression in s, u, values at s, at u
+and at t, and derivatives at s and u. Factors of s alone, or of u alone, that contain no unknown are gauges: the panels must
+resolve them as they resolve the unknowns. All times are counted from the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sympy import Basic, Derivative, Dummy, Expr, S, expand
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.nodes import E, Int
+from eqsolve.language.symbols import Head, Time, Value
+from eqsolve.language.system import System
+from eqsolve.passes.forms.shifts import delay_of, has_shifts, is_lag
+
+__all__ = [
+    "EARLY",
+    "LAG",
+    "NOW",
+    "Convolution",
+    "ConvolutionEquation",
+    "ConvolutionForm",
+    "Place",
+    "derive_convolution_form",
+    "why_not_convolution",
+]
+
+NOW, EARLY, LAG = Dummy("t", real=True), Dummy("s", nonnegative=True), Dummy("u", nonnegative=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A value that is read: of which unknown, itself or its derivative, and where.
+
+    ``where`` is "now", "early" (s), "lag" (t − s), or "delay" with the number of the delay.
+    """
+
+    name: str
+    rate: bool
+    where: str
+    delay: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution:
+    """∫_0^t H(s, u, values) ds; ``symbol`` stands for it in right-hand sides, ``places`` for the values in it."""
+
+    symbol: Dummy
+    integrand: Expr
+    places: tuple[tuple[Dummy, Place], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ConvolutionEquation:
+    """One unknown: "differential" (body is its derivative), "defined" (its value), or "constraint" (body must vanish)."""
+
+    name: str
+    kind: str
+    body: Expr
+    source: Equation | None
+    start: Expr | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ConvolutionForm:
+    """A system of one-time functions with memory.
+
+    ``places`` are the values outside integrals; ``gauges`` are expressions in ``NOW``; the first ``inner`` integrals are those
+    that the equations need, the others stand in observables only.
+    """
+
+    equations: tuple[ConvolutionEquation, ...]
+    observables: tuple[tuple[str, Expr], ...]
+    places: tuple[tuple[Dummy, Place], ...]
+    integrals: tuple[Convolution, ...]
+    delays: tuple[Expr, ...]
+    gauges: tuple[Expr, ...]
+    inner: int
+
+
+def derive_convolution_form(system: System) -> ConvolutionForm:
+    """Return a system without processes and kernels in the form the solver takes; a ModelError says why there is none."""
+    builder = _Builder(system)
+    equations = []
+    for equation in system.equations:
+        assert equation.head is not None
+        assert isinstance(equation.time, Time)
+        body = builder.rewrite(equation.rhs, equation.time, equation.label)
+        kind = "differential" if equation.is_differential else "defined"
+        equations.append(ConvolutionEquation(equation.key, kind, body, equation, builder.start(equation.head)))
+    for head, constraint in system.constraints.items():
+        residual = constraint.lhs - constraint.rhs
+        label = f"the constraint on `{head.name}`"
+        body = builder.rewrite(residual, builder.time_of(residual, label), label)
+        equations.append(ConvolutionEquation(head.name, "constraint", body, constraint, builder.start(head)))
+    inner = len(builder.integrals)
+    observables = []
+    for name, expr in system.observables.items():
+        label = f"observable `{name}`"
+        observables.append((name, builder.rewrite(expr, builder.time_of(expr, label), label)))
+    return ConvolutionForm(
+        tuple(equations),
+        tuple(observables),
+        tuple((stand_in, place) for place, stand_in in builder.places.items()),
+        tuple(builder.integrals.values()),
+        tuple(builder.delays),
+        tuple(builder.gauges),
+        inner,
+    )
+
+
+class _Builder:
+    """Collects what right-hand sides read."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.places: dict[Place, Dummy] = {}
+        self.integrals: dict[Int, Convolution] = {}
+        self.delays: dict[Expr, int] = {}
+        self.gauges: dict[Expr, None] = {}
+
+    def start(self, head: Head) -> Expr | None:
+        """Return the past of an unknown as an expression in ``NOW``."""
+        given = self.system.init.get(head)
+        return None if given is None else given.xreplace({item: NOW + self.system.start for item in given.atoms(Time)})
+
+    def time_of(self, expr: Expr, label: str) -> Time:
+        """Return the one time that an expression depends on."""
+        times = sorted((item for item in expr.free_symbols if isinstance(item, Time)), key=str)
+        if len(times) > 1:
+            raise ModelError(f"{label} depends on the times {', '.join(f'`{item}`' for item in times)}; expected one")
+        return times[0] if times else Time("t")
+
+    def rewrite(self, expr: Expr, now: Time, label: str) -> Expr:
+        """Return a right-hand side in ``NOW``, stand-ins for values and symbols of integrals."""
+        if isinstance(expr, Int):
+            return self._integral(expr, now, label).symbol
+        if isinstance(expr, E):
+            raise ModelError(f"{label} has the expectation `{expr}` of a function of time; there are no paths to average over")
+        if isinstance(expr, Value):
+            return self._read(expr, now, label)
+        if isinstance(expr, Derivative):
+            raise ModelError(f"{label} has the derivative `{expr}` outside an integral")
+        if expr == now:
+            return NOW + self.system.start
+        return expr.func(*(self.rewrite(arg, now, label) for arg in expr.args)) if expr.args else expr
+
+    def _read(self, value: Value, now: Time, label: str) -> Expr:
+        moment = value.moments[0]
+        place = Place(value.head.name, False, "now")
+        if moment != now:
+            delay = None if moment == self.system.start else delay_of(moment, now)
+            if delay is None:
+                start = self.start(value.head)
+                if moment == self.system.start and start is not None:
+                    return start.xreplace({NOW: S.Zero})
+                raise ModelError(f"{label} reads `{value}`; expected `{value.head.name}({now})` or a constant delay")
+            if delay != 0:
+                place = Place(value.head.name, False, "delay", self.delays.setdefault(delay, len(self.delays)))
+        return self.places.setdefault(place, Dummy(value.head.name, real=True))
+
+    def _integral(self, node: Int, now: Time, label: str) -> Convolution:
+        if node.integrand.has(Int):
+            raise ModelError(
+                f"{label} has an integral inside an integral, `{node}`; give the inner one a name by a further equation"
+            )
+        if node.low != self.system.start or node.high != now:
+            raise ModelError(f"{label} integrates from `{node.low}` to `{node.high}`; expected {self.system.start} to {now}")
+        key = node.xreplace({now: NOW})
+        if key in self.integrals:
+            return self.integrals[key]
+        variable, places = node.variable, dict[Place, Dummy]()
+
+        def walk(expr: Expr) -> Expr:
+            if isinstance(expr, Value | Derivative):
+                sign, place = self._inside(expr, now, variable, label)
+                return sign * places.setdefault(place, Dummy(place.name, real=True))
+            return expr.func(*map(walk, expr.args)) if expr.args else expr
+
+        integrand = walk(node.integrand).xreplace({now: EARLY + LAG + self.system.start, variable: EARLY + self.system.start})
+        for gauge in _gauges(integrand, frozenset(places.values())):
+            self.gauges.setdefault(gauge, None)
+        made = Convolution(Dummy("integral", real=True), integrand, tuple((dummy, place) for place, dummy in places.items()))
+        self.integrals[key] = made
+        return made
+
+    def _inside(self, expr: Expr, now: Time, variable: Time, label: str) -> tuple[int, Place]:
+        """Return where a value in an integrand stands, and the sign that a derivative gets."""
+        value = expr.expr if isinstance(expr, Derivative) else expr
+        assert isinstance(value, Value)
+        moment, rate = value.moments[0], isinstance(expr, Derivative)
+        where = "now" if moment == now else "early" if moment == variable else ""
+        if not where and is_lag(moment, now, variable) and self.system.start == 0:
+            where = "lag"
+        if not where or (rate and where == "now"):
+            raise ModelError(f"{label} reads `{expr}` under an integral over `{variable}`; expected a value at `{variable}`")
+        sign = -1 if isinstance(expr, Derivative) and where == "lag" and expr.variables[0] == variable else 1
+        return sign, Place(value.head.name, rate, where)
+
+
+def _gauges(expr: Expr, values: frozenset[Dummy]) -> list[Expr]:
+    """Return the factors of one of the two times that contain no unknown, as expressions in ``NOW``."""
+    if not expr.args:
+        return []
+    symbols = expr.free_symbols
+    if not symbols & values and len(symbols & {EARLY, LAG}) == 1:
+        made = expr.xreplace({EARLY: NOW, LAG: NOW})
+        return [] if made.is_polynomial(NOW) and expand(made).as_poly(NOW).degree() < 2 else [made]
+    return [found for arg in expr.args for found in _gauges(arg, values)]
+
+
+def why_not_convolution(system: System) -> str:
+    """Return why a system is none of one-time functions with memory; nothing when it is."""
+    heads: list[Basic] = [head for head in system.unknowns if head.arity == 2]
+    if heads:
+        return f"it has the function of two times `{heads[0]}`"
+    if not any(equation.rhs.has(Int) for equation in system.equations) and not has_shifts(system):
+        return "it has no memory"
+    try:
+        derive_convolution_form(system)
+    except ModelError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,296 @@
+"""A system beside its own derivatives along parameters: the linearised equations of every unknown, exactly.
+
+With D the total derivative along a parameter p, every unknown X gets a companion DX, and every equation X = F its
+linearisation
+
+    DX = ∂F/∂p + Σ_Y ∂F/∂Y DY,
+
+integrals and expectations being differentiated under their signs; a law of a random constant that moves with p adds its
+score (see ``scores``). Differential equations, starts and constraints alike. The companion of a noise z ~ GP(m, C) is the
+Gaussian process with mean Dm that follows z, its covariance with it DC/2: then z + ε Dz has the covariance C + ε DC to
+first order, and what is averaged is linear in Dz, so that nothing else of its law matters. The companion of a response
+E[∂x/∂z] is E[∂Dx/∂z].
+
+So the system with its companions is solved like any other, by the solver of the system alone, to the same tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Abs, Add, Basic, DiracDelta, Dummy, Expr, ImmutableMatrix, Max, Min, Piecewise, S, Tuple, expand_mul
+from sympy.core.function import Derivative, Subs
+from sympy.core.relational import Relational
+from sympy.matrices.matrixbase import MatrixBase
+
+from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.language.equations import Equation
+from eqsolve.language.laws import Law
+from eqsolve.language.model import Table
+from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp
+from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
+from eqsolve.language.system import System
+from eqsolve.passes.rewrite.scores import fix_supports, score_of
+from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
+
+__all__ = ["Companion", "Sensitivity", "derive_sensitivity"]
+
+
+@dataclass(frozen=True)
+class Companion:
+    """What a name in the enlarged system is: the derivative of something along a parameter.
+
+    ``of`` is an unknown or an observable.
+    """
+
+    name: str
+    of: str
+    parameter: str
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """A system with the companions of its unknowns and observables.
+
+    ``base`` is the same without them. ``switches`` is the base with the arguments of bent functions in its observables in
+    place of these, by names of the observables: where one vanishes there is no derivative. None if there are none.
+    """
+
+    base: System
+    system: System
+    companions: tuple[Companion, ...]
+    switches: System | None = None
+
+
+def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = True) -> Sensitivity:
+    """Return a system beside its derivatives along the named parameters.
+
+    ``change`` makes the declared changes of variable first: companions are then those of the new variables.
+    """
+    parameters = tuple(_parameter(system, name) for name in names)
+    system = _start_laws(system)
+    if change and system.substitute:
+        system = apply_substitutions(system, derive_substitutions(system))
+    system = fix_supports(system._with(exact=Table(), flow=None, substitute=Table()), parameters)
+    derivatives = [_Derivative(system, parameter) for parameter in parameters]
+    equations, init, observables = [*system.equations], {**system.init}, {**system.observables}
+    constraints: dict[Any, Any] = {**system.constraints}
+    companions: list[Companion] = []
+    for item in derivatives:
+        equations += [item.equation(equation) for equation in system.equations]
+        init |= {item.key(key): item.total(value, f"the start of `{key}`") for key, value in system.init.items()}
+        constraints |= {item.heads[head]: item.equation(eq) for head, eq in system.constraints.items()}
+        companions += [Companion(new.name, old.name, item.parameter.name) for old, new in item.heads.items()]
+        for name, expr in system.observables.items():
+            made = fresh_name(f"{name}_d_{item.parameter.name}", {*system.names, *observables})
+            observables[made] = item.total(expr, f"observable `{name}` ({system.location})")
+            companions.append(Companion(made, name, item.parameter.name))
+    laws = _laws(system, derivatives)
+    fields = {"equations": tuple(equations), "init": Table(init), "observables": Table(observables), "laws": laws}
+    bends = {f"{name} ({place})": kink for name, expr in system.observables.items() for place, kink in enumerate(_kinks(expr))}
+    switches = system._with(observables=Table(bends)) if bends else None
+    return Sensitivity(system, system._with(constraints=Table(constraints), **fields), tuple(companions), switches)
+
+
+def _parameter(system: System, name: str) -> Parameter:
+    found = {item.name: item for item in system.parameters}
+    if name not in found:
+        has = f"it has: {', '.join(found)}" if found else "it has none"
+        raise UsageError(
+            f"model `{system.name}` has no parameter `{name}` to differentiate along{did_you_mean(name, found)} ({has})"
+        )
+    if found[name].is_integer:
+        raise UsageError(f"`{name}` of model `{system.name}` is a whole number: there is no derivative along it")
+    for what, value in (("start", system.start), ("step", system.step)):
+        if value is not None and found[name] in value.free_symbols:
+            raise UsageError(f"the {what} of model `{system.name}` is {value}: there is no derivative along `{name}`")
+    return found[name]
+
+
+def _start_laws(system: System) -> System:
+    """Return the system with every start that is drawn from a law written as a random constant."""
+    drawn = {key: law for key, law in system.init.items() if isinstance(law, Law)}
+    if not drawn:
+        return system
+    taken = {*system.names}
+    init = {**system.init}
+    for key, law in drawn.items():
+        init[key] = Random(fresh_name(f"{key.name}_start", taken), None, (law,))
+    return system._with(init=Table(init))
+
+
+def _laws(system: System, derivatives: list[_Derivative]) -> Table:
+    """Return the laws of the noises together with those that follow them."""
+    made: dict[Any, Any] = {}
+    for key, law in system.laws.items():
+        if not isinstance(law, GP):
+            made[key] = law
+            continue
+        members = list(key) if isinstance(key, Tuple) else [key]
+        count, label = len(members), f"the law of `{members[0].name}` ({system.location})"
+        kernel = law.covariance if isinstance(law.covariance, MatrixBase) else ImmutableMatrix([[law.covariance]])
+        mean = list(law.mean) if isinstance(law.mean, MatrixBase) else [law.mean] * count
+        size = count * (1 + len(derivatives))
+        blocks = [[S.Zero] * size for _ in range(size)]
+        for i in range(count):
+            for j in range(count):
+                blocks[i][j] = kernel[i, j]
+                for place, item in enumerate(derivatives, 1):
+                    moved = item.total(kernel[i, j], label) / 2
+                    blocks[i][place * count + j] = blocks[place * count + i][j] = moved
+        followers = [item.heads[member] for item in derivatives for member in members]
+        centres = [*mean, *(item.total(entry, label) for item in derivatives for entry in mean)]
+        made[Tuple(*members, *followers)] = FollowedGP(blocks, centres, count)
+    return Table(made)
+
+
+class _Derivative:
+    """Total derivatives of a system's expressions along one parameter."""
+
+    def __init__(self, system: System, parameter: Parameter) -> None:
+        self.system, self.parameter = system, parameter
+        taken = {*system.names, *system.observables}
+        self.heads: dict[Head, Head] = {}
+        for head in system.unknowns:
+            name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
+            latex = rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
+            self.heads[head] = type(head)(name, latex)
+            taken.add(name)
+        self.scores = {item: score_of(system, item, parameter) for item in system.randoms}
+
+    def key(self, key: Any) -> Any:
+        """Return the key of a start for the companion."""
+        return self.heads[key] if isinstance(key, Head) else self.heads[key.head](*key.moments)
+
+    def equation(self, equation: Equation) -> Equation:
+        """Return the linearised equation."""
+        if equation.head is None or equation.target is None:  # a constraint
+            left = self.total(equation.lhs, equation.label)
+            return Equation(left, self.total(equation.rhs, equation.label), equation.location)
+        new = self.heads[equation.head](*equation.target.moments)
+        left = Derivative(new, equation.lhs.variables[0], evaluate=False) if isinstance(equation.lhs, Derivative) else new
+        return Equation(left, self.total(equation.rhs, equation.label), equation.location)
+
+    def total(self, expr: Any, label: str) -> Expr:
+        """Return the total derivative of an expression."""
+        made = self._total(expr, label)
+        if made.has(DiracDelta):
+            raise UsageError(
+                f"{label} jumps, and has no derivative along `{self.parameter.name}`: where a function jumps an arbitrarily "
+                "small change of the parameter changes it; leave it out (observables=), or write it without the jump"
+            )
+        return made
+
+    def _total(self, expr: Any, label: str) -> Expr:
+        match expr:
+            case Value():
+                return self.heads[expr.head](*expr.moments) if expr.head in self.heads else S.Zero
+            case E():
+                inner = expr.argument
+                moved = self._total(inner, label)
+                moved += inner * sum((self.scores[x] for x in self._constants(inner)), S.Zero)
+                terms = Add.make_args(expand_mul(moved)) if moved.has(Resp) else (moved,)  # one response in each expectation
+                return Add(*(E(term) for term in terms if term != 0))
+            case Int():
+                return self._integral(expr, label)
+            case Resp():
+                moved = self._total(expr.output, label)
+                return Resp(moved, expr.noise) if moved != 0 else S.Zero
+        nodes = _outermost(expr)
+        stand_ins = {node: Dummy(f"x{place}", real=True) for place, node in enumerate(nodes)}
+        body = expr.xreplace(stand_ins)
+        _refuse_jumps(body, {*stand_ins.values(), self.parameter}, {new: old for old, new in stand_ins.items()}, label)
+        total = body.diff(self.parameter)
+        for node, stand_in in stand_ins.items():
+            moved = self._total(node, label)
+            if moved != 0:
+                total += body.diff(stand_in) * moved
+        if total.has(Derivative, Subs):
+            raise UsageError(f"{label} has no derivative along `{self.parameter.name}` that is a function")
+        return total.xreplace({new: old for old, new in stand_ins.items()})
+
+    def _constants(self, inner: Expr) -> list[Random]:
+        """Return the random constants that an expectation is over: those written in it, and those behind its processes."""
+        found: set[Random] = set(inner.atoms(Random))
+        pending = [value.head for value in inner.atoms(Value) if isinstance(value.head, Process)]
+        seen: set[Head] = set()
+        while pending:
+            head = pending.pop()
+            if head in seen:
+                continue
+            seen.add(head)
+            pieces = [eq.rhs for eq in self.system.equations if eq.head == head]
+            pieces += [self.system.init[head]] if head in self.system.init else []
+            for piece in pieces:
+                outside = piece.xreplace({node: S.Zero for node in piece.atoms(E)})
+                found |= outside.atoms(Random)
+                pending += [value.head for value in outside.atoms(Value) if isinstance(value.head, Process)]
+        return sorted(found, key=lambda item: item.name)
+
+    def _integral(self, expr: Int, label: str) -> Expr:
+        variable, low, high = expr.variable, expr.low, expr.high
+        if self.parameter in low.free_symbols | high.free_symbols:
+            name = self.parameter.name
+            raise UsageError(f"{label}: the ends of `{expr}` move with `{name}`: there is no derivative along it")
+        inner = self._total(expr.integrand, label)
+        terms = Add.make_args(expand_mul(inner)) if inner != 0 else ()  # products of one kernel each, as solvers compose them
+        return Add(*(Int(term, (variable, low, high)) for term in terms))
+
+
+def _outermost(expr: Basic) -> list[Basic]:
+    """Return the outermost values, integrals, expectations and responses of an expression."""
+    if isinstance(expr, Value | Int | E | Resp):
+        return [expr]
+    return list(dict.fromkeys(node for arg in expr.args for node in _outermost(arg)))
+
+
+def _refuse_jumps(body: Expr, moving: set[Basic], names: dict[Basic, Basic], label: str) -> None:
+    """Raise for a function given by cases whose cases do not meet where they part."""
+    for node in body.atoms(Piecewise):
+        for (value, condition), (other, _) in zip(node.args, node.args[1:], strict=False):
+            for relation in condition.atoms(Relational) if isinstance(condition, Basic) else ():
+                if relation.rel_op in ("==", "!=") or not relation.free_symbols & moving:
+                    continue
+                gap = _at_the_edge(value - other, relation, moving)
+                if gap is None or gap != 0:
+                    shown = relation.xreplace(names)
+                    raise UsageError(
+                        f"{label} is given by cases, and jumps at `{shown.lhs} = {shown.rhs}` (or is not seen to be "
+                        "continuous there): it has no derivative there; leave it out (observables=), or write it otherwise"
+                    )
+
+
+def _at_the_edge(gap: Expr, relation: Relational, moving: set[Basic]) -> Expr | None:
+    """Return what two cases differ by where the condition turns; None where that is not known."""
+    edge = relation.lhs - relation.rhs
+    for symbol in sorted(edge.free_symbols & moving, key=str):
+        slope = edge.diff(symbol)
+        if symbol not in slope.free_symbols and slope != 0:
+            at = symbol - edge / slope
+            return gap.subs(symbol, at.expand()).expand()
+    return None
+
+
+def _kinks(expr: Expr) -> list[Expr]:
+    """Return the expressions at whose zeros an observable bends, outside expectations, where it has no derivative."""
+    found: dict[Expr, None] = {}
+
+    def look(node: Basic) -> None:
+        if isinstance(node, E | Int):
+            return
+        if node.atoms(Value, E, Int):
+            if isinstance(node, Abs):
+                found[node.args[0]] = None
+            elif isinstance(node, Max | Min):
+                found.update(dict.fromkeys(node.args[0] - other for other in node.args[1:]))
+            elif isinstance(node, Piecewise):
+                for _, condition in node.args:
+                    if isinstance(condition, Basic):
+                        found.update(dict.fromkeys(item.lhs - item.rhs for item in condition.atoms(Relational)))
+        for arg in node.args:
+            look(arg)
+
+    look(expr)
+    return list(found)

@@ -1,0 +1,59 @@
+"""How names and settings are written in a drawing: as the model's LaTeX, where matplotlib can set it."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from eqsolve.language.symbols import default_latex
+
+__all__ = ["TITLE_SIZE", "setting", "settings_title", "written"]
+
+TITLE_SIZE = 8
+
+
+def written(name: str, latex: Mapping[str, str], times: str = "") -> str:
+    """Return a name as mathematics for matplotlib, ``times`` after it; plain, if matplotlib cannot set its LaTeX."""
+    text = f"${latex.get(name) or default_latex(name)}{times}$"
+    return text if _can_be_set(text) else f"{name}{times}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _can_be_set(text: str) -> bool:
+    from matplotlib.mathtext import MathTextParser
+
+    try:
+        MathTextParser("path").parse(text)
+    except (ValueError, RuntimeError):  # matplotlib knows a part of LaTeX only
+        return False
+    return True
+
+
+def setting(name: str, value: Any, latex: Mapping[str, str]) -> str:
+    """Return what a parameter was set to: a value, or the law of a random constant."""
+    math = written(name, latex)
+    if isinstance(value, int | float):
+        return f"{math[:-1]} = {value:g}$" if math.startswith("$") else f"{math} = {value:g}"
+    return f"{math[:-1]} \\sim$ {value}" if math.startswith("$") else f"{math} ~ {value}"
+
+
+def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], inches: float) -> str:
+    """Return the model's name and its settings, broken into lines of a given width."""
+    longest = max(24, int(inches * 72 / (0.55 * TITLE_SIZE)))  # a letter is about 0.55 of its size wide
+    lines, length = [model], longest
+    for name, value in params.items():
+        words = f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} ~ {value}"
+        shown = setting(name, value, latex)
+        if len(words) > longest and not isinstance(value, int | float):  # a law with many entries
+            pieces = textwrap.wrap(words, longest)
+            lines += pieces
+            length = len(pieces[-1])
+        elif length + 2 + len(words) <= longest:
+            lines[-1] += f", {shown}"
+            length += 2 + len(words)
+        else:
+            lines.append(shown)
+            length = len(words)
+    return "\n".join(lines)

@@ -1,0 +1,92 @@
+"""The axis of time: one rule for its scale, and times at which a curve looks right on either scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqsolve.errors import UsageError
+from eqsolve.numerics.arrays import Array
+
+if TYPE_CHECKING:
+    from eqsolve.numerics.grids import PanelGrid
+
+__all__ = ["TimeAxis", "set_scales", "spread_times", "time_axis"]
+
+_QUARTER, _HALF = 0.25, 0.5
+_SEEN = 0.003  # the share of all change at which a logarithmic axis begins: less than a line is wide
+_DECADES = 1e-6  # of the last time, where the earliest sample lies
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """Whether time is logarithmic, and where such an axis begins."""
+
+    log: bool
+    first: float
+    last: float
+
+    @property
+    def scale(self) -> str:
+        return "log" if self.log else "linear"
+
+    def times(self, count: int) -> Array:
+        """Return times spread evenly over the axis."""
+        if not self.log:
+            return np.linspace(self.first, self.last, count)
+        times = np.geomspace(self.first, self.last, count)
+        times[-1] = self.last
+        return times
+
+
+def spread_times(grid: PanelGrid, count: int = 400) -> Array:
+    """Return times, the first and last among them, that are dense on a linear and on a logarithmic axis."""
+    first, last = float(grid.edges[0]), float(grid.edges[-1])
+    made = np.concatenate([np.linspace(first, last, count), first + (last - first) * np.geomspace(_DECADES, 1, count)])
+    return np.unique(np.clip(made, first, last))
+
+
+def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) -> TimeAxis:
+    """Return the axis for values over time (last dimension).
+
+    Unless asked for, it is logarithmic if half of all change, in the mean over the curves, happens in the first quarter of the
+    time. It begins where the first of the change can be seen.
+    """
+    first, last = float(times[0]), float(times[-1])
+    done = _changed(curves)
+    positive = times[times > 0]
+    if log is None:
+        log = first >= 0 and done is not None and float(np.interp(_QUARTER * (last - first) + first, times, done)) >= _HALF
+    if not log:
+        return TimeAxis(False, first, last)
+    if not len(positive):
+        raise UsageError(f"logx: time runs from {first:g} to {last:g}, which has no logarithm")
+    seen = float(positive[0])
+    if first <= 0:
+        seen = (
+            1e-3 * last if done is None else float(times[np.searchsorted(done, _SEEN, side="right").clip(1, len(times) - 1)])
+        )
+        seen = min(max(seen, float(positive[0])), 0.1 * last)
+    return TimeAxis(True, seen, last)
+
+
+def _changed(curves: Sequence[Array]) -> Array | None:
+    """Return the share of all change that has happened, in the mean over the curves; None if nothing changes."""
+    shares = []
+    for values in curves:
+        moves = np.abs(np.diff(np.asarray(values, dtype=float), axis=-1))
+        moves = np.nansum(moves.reshape(-1, moves.shape[-1]), axis=0)
+        if (total := moves.sum()) > 1e-9 * np.nanmax(np.abs(values)) > 0:
+            shares.append(np.append(0.0, np.cumsum(moves) / total))
+    return np.mean(shares, axis=0) if shares else None
+
+
+def set_scales(axes: Any, *, log_x: bool | None, log_y: bool | None) -> None:
+    """Set the scales that are asked for; those of axes that hold something already stay."""
+    if log_x is not None:
+        axes.set_xscale("log" if log_x else "linear")
+    if log_y is not None:
+        axes.set_yscale("log" if log_y else "linear")

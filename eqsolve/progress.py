@@ -1,0 +1,149 @@
+"""One bar that says how far a long work is: what is done of the work predicted, and about how long the rest takes.
+
+It is shown only when somebody is looking, on a terminal or in a notebook, and only after a second; it leaves nothing behind.
+A bar inside another, such as that of a solve inside a sweep, keeps silent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+__all__ = ["Bar", "clock", "part_of", "watching"]
+
+Report = Callable[[float, float, str], None]
+_PATIENCE = 1.0  # seconds before a bar appears
+_PAUSE = 0.2  # seconds between two drawings
+_WIDTH = 24
+_TRUSTED = 0.02  # share of the work from which on the time left is told
+
+
+class Bar:
+    """A line that is written over itself: call it with (done, total, text), close it at the end.
+
+    The share shown never falls: when more work turns out to be needed than was predicted, the bar waits. With ``count``
+    done and total are numbers of things, and what was done before the first call is not counted as work of ours.
+    """
+
+    _shown_by: Bar | None = None
+    _lock = threading.Lock()
+
+    def __init__(self, quiet: bool = False, *, count: bool = False) -> None:
+        self.count, self.share, self.first = count, 0.0, None if count else 0.0
+        self.started = self.last = time.monotonic()
+        self.length = 0
+        self.screen: Any = None
+        with Bar._lock:
+            self.outermost = Bar._shown_by is None
+            if self.outermost:
+                Bar._shown_by = self
+        self.where = "" if quiet or not self.outermost else _somebody_looks()
+
+    def __call__(self, done: float, total: float, text: str) -> None:
+        share = min(max(done / total if total > 0 else 0.0, 0.0), 1.0)
+        if self.first is None:
+            self.first = share
+        self.share = max(self.share, share)
+        now = time.monotonic()
+        if not self.where or now - self.started < _PATIENCE or now - self.last < _PAUSE:
+            return
+        self.last = now
+        head = f"{done:.0f} of {total:.0f}, " if self.count else ""
+        self._draw(self.line(now - self.started, f"{head}{text}" if text else head.rstrip(", ")))
+
+    def line(self, seconds: float, text: str) -> str:
+        """Return what the bar says after so many seconds."""
+        filled = int(_WIDTH * self.share)
+        return f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self.share:4.0%}, {clock(seconds)}, {self._left(seconds)}  {text}"
+
+    def _left(self, seconds: float) -> str:
+        """Return how long the rest takes if it goes on as it went."""
+        made = self.share - (self.first or 0.0)
+        if made < _TRUSTED and self.share < 1:
+            return "starting"
+        return f"about {clock(seconds / max(made, 1e-9) * (1 - self.share))} left"
+
+    def _draw(self, line: str) -> None:
+        if self.where == "notebook":
+            shown: Any = importlib.import_module("IPython.display")
+            page = shown.HTML(f"<pre style='margin:0'>{line.replace('<', '&lt;')}</pre>")
+            if self.screen is None:
+                self.screen = shown.display(page, display_id=True)
+            else:
+                self.screen.update(page)
+            return
+        line = line[: shutil.get_terminal_size().columns - 1]
+        sys.stderr.write(f"\r{line.ljust(self.length)}")
+        sys.stderr.flush()
+        self.length = len(line)
+
+    def clear(self) -> None:
+        """Take the line away, as before something else is written; the next call brings it back."""
+        if self.length:
+            sys.stderr.write(f"\r{' ' * self.length}\r")
+            sys.stderr.flush()
+            self.length = 0
+        if self.screen is not None:
+            shown: Any = importlib.import_module("IPython.display")
+            self.screen.update(shown.HTML(""))
+
+    def close(self) -> None:
+        """Take the line away for good."""
+        self.clear()
+        self.where = ""
+        with Bar._lock:
+            if Bar._shown_by is self:
+                Bar._shown_by = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _somebody_looks() -> str:
+    """Return "notebook" in a kernel, "terminal" if stderr is one, and nothing where only a log would be written."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None and getattr(shell, "kernel", None) is not None:
+        return "notebook"
+    terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return "terminal" if terminal else ""
+
+
+@contextlib.contextmanager
+def watching(progress: Report | bool | None, *, count: bool = False) -> Iterator[Report | None]:
+    """Yield what is told of progress: the function given; nothing for False; a bar, if somebody looks, for None."""
+    if progress is False or callable(progress):
+        yield progress or None
+        return
+    with Bar(count=count) as bar:
+        yield bar if bar.where else None
+
+
+def part_of(report: Report | None, low: float, high: float) -> Report | None:
+    """Return what a part of a work reports to: its share, between two shares of the whole."""
+    if report is None:
+        return None
+
+    def tell(done: float, total: float, text: str) -> None:
+        report(low + (high - low) * min(max(done / max(total, 1e-300), 0.0), 1.0), 1.0, text)
+
+    return tell
+
+
+def clock(seconds: float) -> str:
+    """Return a duration in words."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,203 @@
+"""Systems of one-time functions with memory, over many decades: convolutions ∫ H(s, t − s) ds and constant delays.
+
+Method. Panels grow with t; on each, all unknowns are collocated at m Radau nodes and found together by Newton's method with
+exact slopes, so that the newest part of a memory is implicit. Integrals are folded at half the time and done by Gauss rules
+between the panels' edges (see ``eqsolve.numerics.panel_functions``). Delays go by the method of steps: panels end at the break
+points, the sums of delays, until these lie in derivatives beyond the degree.
+
+Order 2m − 1 at panel ends, m + 1 between (Brunner, Collocation Methods for Volterra Integral and Related Functional
+Differential Equations, 2004, doi:10.1017/CBO9780511543234). With P panels the cost is P² m² evaluations of each integrand and
+the memory P m numbers for every unknown; where the solution varies on the scale of t itself, P grows like log t. The doubling
+scheme of Fuchs, Götze, Hofacker & Latz (1991, doi:10.1088/0953-8984/3/26/022), which this replaces, is of second order.
+
+Error. The solution is compared with one whose tails are larger by a known factor; see ``errors``. The tolerance is relative to
+the largest value of each function. Chosen for systems without processes that read functions at shifted times.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsolve.compile.convolution import ConvolutionProgram
+from eqsolve.compile.lowering import at
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.values import Values
+from eqsolve.errors import ParameterError, SolverError, UsageError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid, over_panels
+from eqsolve.numerics.richardson import error_share
+from eqsolve.results.dynamics import dynamics_result
+from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver, why_not_closed
+from eqsolve.solvers.convolution.march import USUAL as WIDTHS
+from eqsolve.solvers.convolution.march import March, Stop, march
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.tolerance import allowance, excess, nodes_per_panel
+
+__all__ = ["ConvolutionSolver"]
+
+logger = logging.getLogger("eqsolve")
+
+
+@dataclass(frozen=True)
+class Refining:
+    """How the tolerance is met.
+
+    Attributes
+    ----------
+    first
+        Tail allowed in the first solution, in units of the tolerance.
+    ratio
+        Between the tails of two solutions that are compared.
+    share
+        Least part of their difference that is taken for the error of the finer one. With panels narrower by q the error is
+        about 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time at its start,
+        1/(q^p − 1), 2.3 for p = 1.
+    finest
+        The smallest tail asked for. Rounding leaves tails of 1e-14 to 3e-14 near a transition; errors lie below tails.
+    rounds
+        The most solutions.
+    rounding
+        Error that two solutions may share, of the largest value.
+    """
+
+    first: float = 0.1
+    ratio: float = 30.0
+    share: float = 1.0
+    finest: float = 3e-13
+    rounds: int = 7
+    rounding: float = 5e-14
+
+
+USUAL = Refining()
+
+
+class ConvolutionSolver(Solver):
+    __doc__ = __doc__
+    name = "convolution"
+
+    def why_not(self, plan: Plan) -> str:
+        return why_not_closed(plan) or plan.why_not_convolution()
+
+    def why(self, plan: Plan) -> str:
+        what = "functions at shifted times" if plan.facts.shifted else "functions of one time with memory"
+        return f"{what}: collocation on panels that grow with time"
+
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+        """Solve to the tolerance asked for; what is there before a blow-up comes with the error."""
+        program: ConvolutionProgram = plan.program("convolution")
+        moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
+        bound = at(program, {**values.numbers, **moments})
+        begin = float(bound.begin()[0])
+        options.demand_after(begin)
+        m = options.order or nodes_per_panel(options.rtol)
+        if m < 2:
+            raise UsageError(f"order={m} is too low to control the error of a system with memory; use 2 to 12")
+        delays = [float(item) for item in bound.delays()]
+        for delay in delays:
+            if delay < 0:
+                raise ParameterError(
+                    f"model `{plan.name}`: a delay is {delay:g} with these parameters; it must not be negative"
+                )
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            solution, stop = _solve(bound, m, delays, begin, options)
+        result = _package(plan.name, values, solution, begin, options, stop)
+        if stop is not None:
+            error = SolverError(stop.message)
+            error.partial = result  # type: ignore[attr-defined]
+            raise error
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The march that is reported, with error estimates; ``worst`` is the largest in units of the tolerance."""
+
+    march: March
+    curves: dict[str, Array]
+    errors: dict[str, Array]
+    worst: float
+    blamed: str
+    rounds: int
+
+
+def _solve(
+    program: ConvolutionProgram, m: int, delays: list[float], begin: float, options: Options, rule: Refining = USUAL
+) -> tuple[Solution, Stop | None]:
+    """Solve with smaller and smaller tails until two solutions agree."""
+    end = options.t_max - begin
+    resolution = max(rule.first * options.rtol, rule.finest * rule.ratio)
+    coarse, stop = march(program, m, delays, end, resolution, options)
+    best: Solution | None = None
+    for rounds in range(2, rule.rounds + 1):
+        resolution = max(resolution / rule.ratio, rule.finest)
+        fine, later = march(program, m, delays, coarse.end if stop else end, resolution, options, guide=coarse)
+        stop = later or stop
+        solution = _compare(fine, coarse, begin, options, rule, rounds)
+        logger.info("tails %.1g: %d panels, error %.2g of the tolerance", resolution, fine.panels, solution.worst)
+        if best is None or solution.worst < best.worst:
+            best = solution
+        if best.worst <= 1.0 or resolution <= rule.finest or later is not None:
+            break
+        coarse = fine
+        resolution /= min(max(solution.worst / rule.ratio, 1.0), 1e3)
+    assert best is not None
+    return best, stop
+
+
+def _compare(fine: March, coarse: March, begin: float, options: Options, rule: Refining, rounds: int) -> Solution:
+    """Return the finer of two solutions with its error estimates."""
+    grid, other = fine.grid(begin), coarse.grid(begin)
+    inside = np.minimum(grid.nodes, other.edges[-1])
+    curves, rough = fine.curves(), coarse.at(inside, other)
+    errors, worst, blamed = {}, 0.0, ""
+    share = max(rule.share, error_share(1 / WIDTHS.finer, fine.m + 1))
+    watched = fine.program.observables or tuple(curves)
+    for name, values in curves.items():
+        change = np.abs(values - rough[name])
+        change[1:].reshape(-1, fine.m)[fine.bridges] = 0.0  # the jump stands at the same place in both
+        change = _beside(over_panels(change, fine.m), fine.m)
+        largest = np.abs(values).max()
+        errors[name] = share * change + rule.rounding * largest
+        if name in watched:
+            ratio = excess(values, errors[name], options, 1.0)
+            if ratio > worst:
+                place = int(np.argmax(errors[name] / allowance(values, options, 1.0)))
+                worst, blamed = ratio, f"`{name}` at t = {grid.nodes[place]:.6g}"
+    return Solution(fine, curves, errors, worst, blamed, rounds)
+
+
+def _beside(change: Array, m: int) -> Array:
+    """Give every panel the largest change on it and the two beside it."""
+    panels = change[1::m]
+    wide = np.concatenate([panels[:1], panels, panels[-1:]])
+    spread = np.maximum(np.maximum(wide[:-2], wide[1:-1]), wide[2:])
+    return np.concatenate([spread[:1], np.repeat(spread, m)])
+
+
+def _package(name: str, values: Values, solution: Solution, begin: float, options: Options, stop: Stop | None) -> Result:
+    failure = None
+    if stop is not None:
+        failure = (f"stopped at t = {begin + stop.time:.8g}", stop.message)
+    elif solution.worst > 1.0:
+        failure = (
+            "tolerance not met",
+            f"the error estimate of {solution.blamed} is {solution.worst:.3g} times the tolerance rtol={options.rtol:g}; "
+            "rounding or a solution that is not smooth limits it: raise rtol, or give an atol",
+        )
+    found = solution.march
+    stats = {
+        "panels": found.panels,
+        "nodes per panel": found.m,
+        "Newton steps": found.steps,
+        "panels tried": found.tries,
+        "solutions": solution.rounds,
+    }
+    grid: PanelGrid = found.grid(begin)
+    return dynamics_result(
+        model=name, params=values.settings, grid=grid, curves=solution.curves, errors=solution.errors, stats=stats,
+        failure=failure,
+    )  # fmt: skip

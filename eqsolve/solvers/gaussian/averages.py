@@ -1,0 +1,246 @@
+"""Means of functions of Gaussian arguments: Hermite coefficients by node, tables by their series, planes where that is slow.
+
+Rows of nodes are read block after block; what was read of earlier ones is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.gaussian import FactorPlan
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.hermite import LineRule, even_rule, expand_line, mehler, plane_means, product_rule
+from eqsolve.numerics.relations import Kernels
+from eqsolve.solvers.gaussian.law import Law
+from eqsolve.solvers.stochastic.modes import Group
+
+__all__ = ["Averages"]
+
+_FIRST = 32  # terms of a series to begin with
+_CHUNK = 2_000_000  # numbers held at once
+_LEAST = 1e-14  # of E f²: no series is asked to be better
+
+
+@dataclass(eq=False)
+class Averages:
+    """What is known of the means of one law, node by node.
+
+    ``accuracy`` is relative to √(E f² E g²); ``terms`` is how long series of smooth functions are.
+    """
+
+    law: Law
+    rule: LineRule
+    accuracy: float
+    size: int
+    terms: int = _FIRST
+    centres: Array = field(init=False)
+    spreads: Array = field(init=False)
+    mean: Array = field(init=False)
+    magnitude: Array = field(init=False)
+    power: Array = field(init=False)
+    rest: Array = field(init=False)
+    series: dict[int, Array] = field(default_factory=dict)
+    breaks: dict[int, Array] = field(default_factory=dict)
+    equal: dict[tuple[int, int], Array] = field(default_factory=dict)
+    _now: tuple[Kernels, tuple[Group, ...]] | None = None
+    _covariances: dict[tuple[int, int], Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        arguments, factors = len(self.law.law.arguments), len(self.law.law.factors)
+        self.centres, self.spreads = np.zeros((arguments, self.size)), np.zeros((arguments, self.size))
+        self.mean, self.magnitude = np.zeros((factors, self.size)), np.zeros((factors, self.size))
+        self.power, self.rest = np.zeros((factors, self.size)), np.zeros((factors, self.size))
+
+    @property
+    def factors(self) -> tuple[FactorPlan, ...]:
+        return self.law.law.factors
+
+    # --- node by node ---------------------------------------------------------------------------------------------------
+    def read(self, kernels: Kernels, groups: tuple[Group, ...], rows: slice, wanted: frozenset[int]) -> None:
+        """Read the law on rows, for some of the factors; rows before are known."""
+        self._now = (kernels, groups)
+        self._covariances = {}
+        for argument in sorted({place for factor in wanted for place in self.factors[factor].arguments}):
+            self.centres[argument, rows] = self.law.mean(argument, rows, groups)
+            own = np.diagonal(self._covariance(argument, argument, rows)[:, rows])
+            self.spreads[argument, rows] = np.sqrt(np.maximum(own, 0.0))
+        for place in sorted(wanted):
+            self._read(place, rows)
+        smooth = [place for place in sorted(wanted) if self._has_series(place) and not self.factors[place].bends]
+        while self.terms < self.rule.most and any(self._is_short(place, rows) for place in smooth):
+            self.terms *= 2
+            for place in smooth:
+                self.series.pop(place)
+                self._read(place, slice(0, rows.stop))
+
+    def _has_series(self, place: int) -> bool:
+        """Whether a factor has one argument, and no polynomial's finite series."""
+        return len(self.factors[place].arguments) == 1 and self.factors[place].degree is None
+
+    def _is_short(self, place: int, rows: slice) -> bool:
+        allowed = max(self.accuracy, _LEAST) * self.power[place, rows]
+        return bool((self.rest[place, rows] > allowed).any())
+
+    def _covariance(self, first: int, second: int, rows: slice) -> Array:
+        assert self._now is not None
+        if (first, second) not in self._covariances:
+            self._covariances[first, second] = self.law.covariance(first, second, rows, self._now[1])
+        return self._covariances[first, second]
+
+    def _call(self, place: int, rows: slice | Array) -> Callable[[Sequence[Array]], Array]:
+        """Return a factor as a function of its arguments on rows, (rows, points) each."""
+        assert self._now is not None
+        beside = [np.asarray(item)[:, None] if np.ndim(item) else item for item in self.law.beside(self._now[0], rows)]
+        function: Any = self.factors[place].function
+        return lambda arguments: np.asarray(function(*arguments, *beside)[0], float)
+
+    def _read(self, place: int, rows: slice) -> None:
+        plan, height = self.factors[place], rows.stop - rows.start
+        function = self._call(place, rows)
+        if not plan.arguments:
+            values = np.broadcast_to(function([]), (height, 1))[:, 0]
+            self.mean[place, rows], self.magnitude[place, rows], self.power[place, rows] = values, np.abs(values), values**2
+        elif len(plan.arguments) > 1:
+            self._read_product(place, rows)
+        else:
+            (argument,) = plan.arguments
+            centre, spread = self.centres[argument, rows, None], self.spreads[argument, rows, None]
+            if plan.degree is not None:
+                count = plan.degree + 1
+            else:
+                count = self.rule.most_bent if plan.bends else self.terms
+            if place not in self.series:
+                self.series[place] = np.zeros((self.size, count))
+            bends = self._breaks(place, rows, centre, spread) if plan.bends else None
+            made = expand_line(lambda x: function([centre + spread * x]), height, bends, count, self.rule)
+            self.series[place][rows] = made.coefficients
+            self.mean[place, rows], self.magnitude[place, rows] = made.coefficients[:, 0], made.size
+            self.power[place, rows], self.rest[place, rows] = made.power, made.rest if plan.degree is None else 0.0
+
+    def _breaks(self, place: int, rows: slice, centre: Array, spread: Array) -> Array:
+        """Return where a factor bends or jumps, in units of its argument's spread."""
+        assert self._now is not None
+        plan, beside = self.factors[place], self.law.beside(self._now[0], rows)
+        height = rows.stop - rows.start
+        zero, one = (
+            np.array([np.broadcast_to(value, height) for value in plan.switches(point, *beside)], float)
+            for point in (0.0, 1.0)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = ((-zero / (one - zero)).T - centre) / spread
+        found = np.nan_to_num(found, nan=0.0, posinf=1e3, neginf=-1e3)
+        if place not in self.breaks:
+            self.breaks[place] = np.zeros((self.size, plan.bends))
+        self.breaks[place][rows] = found
+        return np.asarray(found)
+
+    def _read_product(self, place: int, rows: slice) -> None:
+        """Average a factor of several arguments at one time."""
+        arguments = self.factors[place].arguments
+        for first in arguments:
+            for second in arguments:
+                made = self.equal.setdefault((first, second), np.zeros(self.size))
+                made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
+        joint = np.array([[self.equal[a, b][rows] for b in arguments] for a in arguments]).transpose(2, 0, 1)
+        if self.factors[place].degree is None and len(arguments) < 4:
+            points, weights = even_rule(len(arguments), self.rule.even * (1.0 if len(arguments) == 2 else 2.0))
+        else:
+            points, weights = product_rule(len(arguments), self._nodes(place, None))
+        spread = _roots(joint) @ points.T
+        values = self._call(place, rows)([self.centres[a, rows, None] + spread[:, i] for i, a in enumerate(arguments)])
+        values = np.broadcast_to(values, (rows.stop - rows.start, len(weights)))
+        self.mean[place, rows], self.magnitude[place, rows] = values @ weights, np.abs(values) @ weights
+        self.power[place, rows] = values**2 @ weights
+
+    def _nodes(self, first: int, second: int | None) -> int:
+        """Return how many nodes per variable a product rule needs: few for polynomials."""
+        degrees = [self.factors[place].degree for place in (first, second) if place is not None]
+        known = [degree for degree in degrees if degree is not None]
+        return sum(known) // 2 + 1 if len(known) == len(degrees) else self.rule.product
+
+    # --- pairs ------------------------------------------------------------------------------------------------------------
+    def pairs(self, first: int, second: int, rows: slice) -> Array:
+        """Return E f(t) g(t') with t on rows and t' on all nodes up to the last of them."""
+        stop = rows.stop
+        left, right = self.factors[first].arguments, self.factors[second].arguments
+        if not left or not right:
+            return np.multiply.outer(self.mean[first, rows], self.mean[second, :stop])
+        if len(left) + len(right) > 2:
+            return self._product(first, second, rows)
+        covariance = self._covariance(left[0], right[0], rows)
+        sizes = np.multiply.outer(self.spreads[left[0], rows], self.spreads[right[0], :stop])
+        rho = np.clip(np.divide(covariance, sizes, out=np.zeros_like(sizes), where=sizes > 0), -1.0, 1.0)
+        count = min(self.series[place].shape[1] for place in (first, second))
+        made = mehler(self.series[first][rows, :count], self.series[second][:stop, :count], rho)
+        if self.factors[first].degree is not None or self.factors[second].degree is not None:
+            return made
+        self._mend(made, first, second, rows, rho, count)
+        return made
+
+    def _mend(self, made: Array, first: int, second: int, rows: slice, rho: Array, count: int) -> None:
+        """Integrate over the plane where a series may leave too much."""
+        rests, powers = [], []
+        for place, part in ((first, rows), (second, slice(0, rows.stop))):
+            beyond = (self.series[place][part, count:] ** 2).sum(axis=1)
+            rests.append(np.sqrt(self.rest[place, part] + beyond))
+            powers.append(np.sqrt(self.power[place, part]))
+        left = np.abs(rho) ** count * np.multiply.outer(*rests)
+        row, column = np.nonzero(left > max(2 * self.accuracy, _LEAST) * np.multiply.outer(*powers))
+        if not len(row):
+            return
+        nodes = (row + rows.start, column)
+
+        def along(side: int, place: int) -> Callable[[Array, Array], Array]:
+            (argument,) = self.factors[place].arguments
+
+            def function(pairs: Array, points: Array) -> Array:
+                here = nodes[side][pairs]
+                values = self.centres[argument, here, None] + self.spreads[argument, here, None] * points
+                return np.asarray(np.broadcast_to(self._call(place, here)([values]), points.shape))
+
+            return function
+
+        bends = tuple(self.breaks[place][at] if place in self.breaks else np.zeros((len(at), 0))
+                      for place, at in zip((first, second), nodes, strict=True))  # fmt: skip
+        made[row, column] = plane_means(along(0, first), along(1, second), (bends[0], bends[1]), rho[row, column], self.rule)
+
+    def _product(self, first: int, second: int, rows: slice) -> Array:
+        """Average a pair of factors with more than two arguments by a product rule."""
+        left, right = self.factors[first].arguments, self.factors[second].arguments
+        both, split, stop, height = (*left, *right), len(left), rows.stop, rows.stop - rows.start
+        joint = np.zeros((height, stop, len(both), len(both)))
+        for i, a in enumerate(both):
+            for j, b in enumerate(both):
+                if i < split and j < split:
+                    joint[:, :, i, j] = self._variance(a, b)[rows, None]
+                elif i >= split and j >= split:
+                    joint[:, :, i, j] = self._variance(a, b)[None, :stop]
+                elif i < split:
+                    joint[:, :, i, j] = joint[:, :, j, i] = self._covariance(a, b, rows)
+        points, weights = product_rule(len(both), self._nodes(first, second))
+        made = np.empty((height, stop))
+        step = max(1, _CHUNK // (len(weights) * len(both)))
+        for row in range(height):
+            for begin in range(0, stop, step):
+                part = slice(begin, min(begin + step, stop))
+                spread = _roots(joint[row, part]) @ points.T
+                here = np.full(part.stop - part.start, row + rows.start)
+                there = np.arange(part.start, part.stop)
+                f = self._call(first, here)([self.centres[a, here, None] + spread[:, i] for i, a in enumerate(left)])
+                g = self._call(second, there)([self.centres[a, there, None] + spread[:, split + i]
+                                               for i, a in enumerate(right)])  # fmt: skip
+                made[row, part] = np.broadcast_to(f * g, (len(there), len(weights))) @ weights
+        return made
+
+    def _variance(self, first: int, second: int) -> Array:
+        return self.spreads[first] ** 2 if first == second else self.equal[first, second]
+
+
+def _roots(joint: Array) -> Array:
+    """Return factors L with L Lᵀ the covariances, negative eigenvalues taken as zero."""
+    values, vectors = np.linalg.eigh((joint + np.swapaxes(joint, -1, -2)) / 2)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])

@@ -1,0 +1,320 @@
+"""A Gaussian system solved on a grid, block after block: the past is settled, and the new rows of all means are iterated.
+
+The means give the kernels, these the law of the new rows, and this the means. Within one panel that is a contraction for
+panels short enough, or between two nodes where there are no panels; Anderson acceleration makes it a few steps (Walker & Ni
+2011, see ``eqsolve.numerics.secants``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eqsolve.compile.gaussian import GaussianPlan
+from eqsolve.compile.stochastic import Covariance, MeanPlan
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.hermite import LineRule
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.secants import Secants
+from eqsolve.solvers.continuing import continue_means
+from eqsolve.solvers.gaussian.averages import Averages
+from eqsolve.solvers.gaussian.law import Law, conditions
+from eqsolve.solvers.stochastic.modes import Group, groups_of
+from eqsolve.solvers.stochastic.sweep import Engine, Means
+from eqsolve.solvers.stochastic.transfer import extend
+
+__all__ = ["Marched", "Sizes", "Steps", "UnsettledError", "march"]
+
+
+_CANCELS = 1e-3  # of the size of what is averaged: a mean that is smaller is known to the tolerance of this
+
+
+class UnsettledError(SolverError):
+    """The means do not settle on a block: its panel is too long. ``block`` is its place in the grid."""
+
+    block: int = 0
+
+
+@dataclass(frozen=True)
+class Steps:
+    """When the iteration of one block ends.
+
+    Attributes
+    ----------
+    tolerance
+        Change of the means, relative to the largest value of each.
+    most
+        Steps, at most: what then still changes does not settle on so long a panel.
+    bearable
+        Tolerances that may be left after so many steps; the error tells.
+    near
+        Change below which past steps are used.
+    depth
+        Past steps kept.
+    """
+
+    tolerance: float
+    most: int = 30
+    bearable: float = 100.0
+    near: float = 0.3
+    depth: int = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """The means of the sizes of what is averaged, E|f| beside E f."""
+
+    sizes: dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Marched:
+    """A solution on a grid: its means, kernels and laws; ``left`` is what the iteration would still change."""
+
+    grid: OperatorGrid
+    means: Means
+    kernels: Kernels
+    averages: tuple[Sizes, ...]
+    laws: tuple[tuple[Averages, ...], ...]
+    covariances: tuple[Covariance, ...]
+    left: float
+
+
+@dataclass(eq=False)
+class _Work:
+    """Everything that is filled in on the way."""
+
+    engine: Engine
+    plan: GaussianPlan
+    grid: OperatorGrid
+    laws: tuple[tuple[Averages, ...], ...]
+    natural: dict[str, float] = field(default_factory=dict)  # by mean, how large it would be if nothing cancelled
+
+    def groups(self, kernels: Kernels, place: int) -> tuple[Group, ...]:
+        own = self.plan.paths.ensembles[place].noises
+        return tuple(group for group in groups_of(self.plan.paths.covariances, kernels) if group.noises[0] in own)
+
+    def refresh(self, kernels: Kernels, rows: slice, acting: bool) -> list[dict[str, tuple[Array, Array | None]]]:
+        """Return, by ensemble, the rows of all means that act back, or of those that do not, and their columns."""
+        made = []
+        for place, (paths, law) in enumerate(zip(self.plan.paths.ensembles, self.plan.laws, strict=True)):
+            groups = self.groups(kernels, place)
+            chosen = [(mean, pairs) for mean, pairs in zip(paths.means, law.pairs, strict=True) if mean.acts == acting]
+            wanted = frozenset(factor for _, pairs in chosen for pair in pairs for factor in pair)
+            total: dict[str, tuple[Array, Array | None]] = {}
+            for item in self.laws[place]:
+                if acting:
+                    item.law.advance(kernels, rows)
+                item.read(kernels, groups, rows, wanted)
+                for mean, pairs in chosen:
+                    self.natural[mean.name] = max(self.natural.get(mean.name, 0.0), _natural(item, mean, pairs, kernels))
+                    found = _mean(item, mean, pairs, kernels, rows)
+                    total[mean.name] = _add(total.get(mean.name), found, item.law.condition.weight)
+            made.append(total)
+        return made
+
+
+def _add(
+    total: tuple[Array, Array | None] | None, part: tuple[Array, Array | None], weight: float
+) -> tuple[Array, Array | None]:
+    scaled = (weight * part[0], None if part[1] is None else weight * part[1])
+    if total is None:
+        return scaled
+    beside = None if total[1] is None or scaled[1] is None else total[1] + scaled[1]
+    return total[0] + scaled[0], beside
+
+
+def _natural(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
+    """Return how large a mean would be if nothing cancelled."""
+    if mean.kind == "one":
+        return float(item.magnitude[pairs[0][0]].max(initial=0.0))
+    if mean.kind == "response":
+        return 0.0
+    total = 0.0
+    for outer, pair in zip(mean.outers, pairs, strict=True):
+        size = math.prod(math.sqrt(float(item.power[factor].max(initial=0.0))) for factor in pair)
+        total += size * (1.0 if outer is None else float(np.abs(kernels.pointwise(outer)).max()))
+    return total
+
+
+def _mean(
+    item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice
+) -> tuple[Array, Array | None]:
+    """Return a mean on rows, up to the last of them, and of a table the columns above."""
+    if mean.kind == "one":
+        return item.mean[pairs[0][0], rows].copy(), None
+    stop, before = rows.stop, slice(0, rows.start)
+    if mean.kind == "response":
+        return _response(item, mean, pairs, kernels, rows), None
+    total, columns = np.zeros((stop - rows.start, stop)), np.zeros((rows.start, stop - rows.start))
+    for outer, (left, right) in zip(mean.outers, pairs, strict=True):
+        first = item.pairs(left, right, rows)
+        second = (first if left == right else item.pairs(right, left, rows))[:, before].T
+        if outer is not None:
+            factor = np.broadcast_to(kernels.pointwise(outer), (kernels.grid.size,) * 2)
+            first, second = first * factor[rows, :stop], second * factor[before, rows]
+        total, columns = total + first, columns + second
+    return total, columns
+
+
+def _response(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice) -> Array:
+    """Return E[a(t) ∂output(t)/∂noise(t') b(t')] as an operator, without its part at equal times."""
+    plan, law, stop = item.law.plan, item.law, rows.stop
+    noise = law.drives.index(mean.noise)
+    total = np.zeros((stop - rows.start, stop))
+    for unknown, (slope, after) in enumerate(pairs):
+        plain = item.factors[slope]
+        if not plain.arguments and not item.mean[slope, :stop].any():
+            continue
+        response = law.noises[unknown, rows, noise, :stop].copy()
+        if not plan.integrated[unknown]:
+            for drive in plan.drives:
+                if drive.unknown == unknown and drive.noise == mean.noise:
+                    size = kernels.grid.size
+                    weight = np.ones(size) if drive.coefficient is None else kernels.vector(drive.coefficient)
+                    response[:, rows] -= np.diag(weight[rows])
+        total += item.pairs(slope, after, rows) * response
+    (outer,) = mean.outers
+    if outer is None:
+        return total
+    return np.asarray(total * np.broadcast_to(kernels.pointwise(outer), (kernels.grid.size,) * 2)[rows, :stop])
+
+
+# --- marching ---------------------------------------------------------------------------------------------------------------
+def march(
+    engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float,
+    steps: Steps,
+) -> Marched:  # fmt: skip
+    """Return the solution on a grid; ``guess`` holds means on the same grid to begin with.
+
+    ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means.
+    """
+    laws = tuple(
+        tuple(
+            Averages(Law.empty(paths, law, condition, grid.size, dict(plan.paths.whites)), rule, accuracy, grid.size)
+            for condition in conditions(law, paths.constants, engine.laws, order)
+        )
+        for paths, law in zip(plan.paths.ensembles, plan.laws, strict=True)
+    )
+    work, left = _Work(engine, plan, grid, laws), 0.0
+    every = [mean for item in plan.paths.ensembles for mean in item.means]
+    window = grid.head(1)
+    means: Means = {mean.name: np.zeros((1,) if mean.kind == "one" else (1, 1)) for mean in every}
+    for count, rows in enumerate(grid.blocks, start=1):
+        if count > 1:
+            before, window = window, grid.head(count)
+            if guess is not None:
+                means = {name: _spliced(means[name], guess[name], rows) for name in means}
+            elif grid.panels is None:
+                means = {name: np.pad(value, [(0, 1)] * value.ndim) for name, value in means.items()}
+                continue_means(means, count - 1, engine.responses)
+            else:
+                means = extend(means, engine.responses, before, window)
+        try:
+            means, moved = _settle(work, window, means, rows, steps)
+        except UnsettledError as reason:
+            reason.block = count - 1
+            raise
+        left = max(left, moved)
+        engine.work.notify(float(window.nodes[-1]), count, moved)
+    kernels = engine.kernels(grid, means)
+    means = dict(means) | {mean.name: np.zeros_like(means[mean.name]) for mean in every if not mean.acts}
+    sizes: list[Sizes] = [Sizes({}) for _ in laws]
+    for rows in grid.blocks:
+        _put(means, work.refresh(kernels, rows, False), rows)
+    for place, paths in enumerate(plan.paths.ensembles):
+        for mean, pairs in zip(paths.means, plan.laws[place].pairs, strict=True):
+            if mean.kind == "one":
+                parts = [item.law.condition.weight * item.magnitude[pairs[0][0]] for item in laws[place]]
+                sizes[place].sizes[mean.name] = np.sum(parts, axis=0)
+    return Marched(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, left)
+
+
+def _spliced(known: Array, guess: Array, rows: slice) -> Array:
+    """Return a guess with what is known of it before the rows."""
+    made = guess[(slice(0, rows.stop),) * guess.ndim].copy()
+    made[(slice(0, rows.start),) * guess.ndim] = known
+    return made
+
+
+def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, steps: Steps) -> tuple[Means, float]:
+    """Iterate the rows of one block until they stay; return the means, and what the last step changed."""
+    secants, engine = Secants(steps.depth), work.engine
+    for count in range(1, steps.most + 1):
+        engine.work.sweeps += 1
+        made = {name: value.copy() for name, value in means.items()}
+        _put(made, work.refresh(engine.kernels(window, means), rows, True), rows)
+        before, after = _pack(engine, means, rows), _pack(engine, made, rows)
+        if not np.isfinite(after).all():
+            break
+        weights = _weigh(work, window, made, rows)
+        moved = float(np.abs((after - before) * weights).max(initial=0.0))
+        if moved <= steps.tolerance or (count == steps.most and moved <= steps.bearable * steps.tolerance):
+            return made, moved
+        vector = secants.next(before, after, weights) if moved < steps.near else after
+        means = _unpack(engine, vector, made, rows)
+    raise UnsettledError(f"the means do not settle near t = {window.nodes[-1]:.6g}")
+
+
+def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows: slice) -> None:
+    for total in parts:
+        for name, (values, columns) in total.items():
+            if values.ndim == 1:
+                means[name][rows] = values
+            else:
+                means[name][rows, : rows.stop] = values
+                if columns is not None:
+                    means[name][: rows.start, rows] = columns
+
+
+def _pieces(engine: Engine, means: Mapping[str, Array], rows: slice) -> list[tuple[str, Array]]:
+    """Return views of the new entries of all means that act back."""
+    made = []
+    for name, value in means.items():
+        if name not in engine.fed:
+            continue
+        if value.ndim == 1:
+            made.append((name, value[rows]))
+        else:
+            made.append((name, value[rows, : rows.stop]))
+            if name not in engine.responses:
+                made.append((name, value[: rows.start, rows]))
+    return made
+
+
+def _pack(engine: Engine, means: Means, rows: slice) -> Array:
+    return np.concatenate([value.ravel() for _, value in _pieces(engine, means, rows)] or [np.empty(0)])
+
+
+def _unpack(engine: Engine, vector: Array, like: Means, rows: slice) -> Means:
+    made = {name: value.copy() for name, value in like.items()}
+    position = 0
+    for _, view in _pieces(engine, made, rows):
+        view[...] = vector[position : position + view.size].reshape(view.shape)
+        position += view.size
+    return made
+
+
+def _weigh(work: _Work, grid: OperatorGrid, means: Means, rows: slice) -> Array:
+    """Return one over the size of every new entry: the largest value of its mean; of a response, by the length of panels.
+
+    A mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and not better.
+    """
+    engine = work.engine
+    lengths = grid.integration[-1]
+    lengths = np.where(lengths > 0, lengths, lengths[lengths > 0].min(initial=1.0))
+    largest = max((float(np.abs(value).max()) for name, value in means.items() if name in engine.fed), default=1.0)
+    floor = max(1e-10 * largest, 1e-12)
+    made = []
+    for name, view in _pieces(engine, means, rows):
+        if name in engine.responses:
+            scale = lengths * max(float((np.abs(means[name]) / lengths).max()), floor)
+            made.append(np.broadcast_to(1 / scale, view.shape).ravel())
+        else:
+            made.append(np.full(view.size, 1 / max(float(np.abs(means[name]).max()), _CANCELS * work.natural[name], floor)))
+    return np.concatenate(made or [np.empty(0)])

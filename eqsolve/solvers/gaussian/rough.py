@@ -1,0 +1,158 @@
+"""Gaussian systems with white noise: correlations have a kink at equal times; time goes in steps, which are extrapolated.
+
+The nodes of panels are kept, and every interval between them is cut into 1, 2, 4, ... equal steps of the trapezoidal rule.
+Kinks lie on its nodes, and white noise is exact over every step; the rule is its own adjoint, so that values on the panels'
+nodes have an expansion in the squares of the steps, also where intervals differ in length (Hairer, Lubich & Wanner 2006,
+doi:10.1007/3-540-30666-8, section II.3). With L grids the extrapolated values are of order 2L. Between the nodes of the
+panels they are polynomials: of two times, on either side of the kink by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.diagonal_blocks import continuation
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.rows import Record, RowStore
+from eqsolve.solvers.gaussian.panels import denser
+from eqsolve.solvers.stochastic.judge import Curves, Errors
+
+__all__ = ["Cuts", "Extrapolated", "cut_rows", "denser_between", "even_panels", "extrapolated", "subdivided"]
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """How a system with white noise is resolved.
+
+    Attributes
+    ----------
+    spacing
+        Of the nodes at first, in units of the fastest time scale: for tolerances above and below ``fine``.
+    fine
+        The tolerance from which on the longer of ``grids`` is used.
+    grids
+        How many grids are extrapolated, above and below.
+    orders
+        Nodes per panel, above and below.
+    share
+        Of the distance of the extrapolated values to those without the coarsest grid, which is the error of the latter.
+    """
+
+    spacing: tuple[float, float] = (0.6, 0.4)
+    fine: float = 1e-4
+    grids: tuple[int, int] = (3, 3)
+    orders: tuple[int, int] = (5, 8)
+    share: float = 0.3
+
+    def of(self, rtol: float) -> tuple[float, int, int]:
+        """Return spacing, number of grids and nodes per panel for a tolerance."""
+        place = int(rtol <= self.fine)
+        return self.spacing[place], self.grids[place], self.orders[place]
+
+
+@dataclass(frozen=True, eq=False)
+class Extrapolated:
+    """Values on the nodes of panels, with errors."""
+
+    curves: Curves
+    errors: Errors
+
+
+def even_panels(begin: float, end: float, length: float, asked: Sequence[float], order: int) -> PanelGrid:
+    """Return panels of about equal length that end at the times asked for."""
+    edges = [begin, *sorted({time for time in asked if begin < time < end}), end]
+    pieces = [np.linspace(low, high, max(1, int(np.ceil((high - low) / length))) + 1)[:-1] for low, high in pairwise(edges)]
+    return PanelGrid(np.append(np.concatenate(pieces), end), order)
+
+
+def denser_between(panels: PanelGrid, ratios: Array, asked: Sequence[float]) -> PanelGrid:
+    """Return panels that are denser by given ratios, and still end at the times asked for."""
+    cuts = [0, *np.flatnonzero(np.isin(panels.edges[1:-1], list(asked))) + 1, panels.panels]
+    parts = [denser(PanelGrid(panels.edges[low : high + 1], panels.order), ratios[low:high]) for low, high in pairwise(cuts)]
+    return PanelGrid(np.concatenate([*(part.edges[:-1] for part in parts), panels.edges[-1:]]), panels.order)
+
+
+def subdivided(panels: PanelGrid, parts: int) -> Array:
+    """Return the nodes of panels, every interval between them cut into equal parts."""
+    nodes = panels.nodes
+    inner = nodes[:-1, None] + np.diff(nodes)[:, None] * np.arange(parts) / parts
+    return np.append(inner.ravel(), nodes[-1])
+
+
+def cut_rows(panels: PanelGrid, tables: dict[str, Array]) -> RowStore:
+    """Return kernels given on all pairs of nodes, those in a panel on the diagonal by what they are at t' ≤ t."""
+    m, records = panels.order, []
+    lower, upper = np.tril_indices(m + 1), np.triu_indices(m + 1, 1)
+    matrix = continuation(m)
+    for panel in range(panels.panels):
+        first, last = panel * m, (panel + 1) * m + 1
+        values = {}
+        for name, table in tables.items():
+            rows = table[first:last, :last].copy()
+            block = rows[:, first:]
+            block[upper] = matrix @ block[lower]
+            values[name] = rows
+        ends = float(panels.edges[panel]), float(panels.edges[panel + 1])
+        records.append(Record(*ends, panels.edges[: panel + 2], values))
+    return RowStore(m, tuple(records))
+
+
+def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves, share: float) -> Extrapolated:
+    """Return the limit of solutions on nodes that are subdivided into 1, 2, 4, ... parts.
+
+    ``beside`` is another solution on the coarsest nodes, with other rules for integrals. The errors are a share of what the
+    coarsest grid changes, what the rules change, and how far polynomials between the nodes are from the limit of the others.
+    """
+    values, errors = {}, {}
+    middle = subdivided(panels, 2)
+    within = panels.locate(panels.nodes)
+    between = panels.locate(middle)
+    forward = panels.interpolation(middle)
+    tables = [*found[0].tables, *found[0].values]
+    halves = {}
+    for name in found[0].all:
+        levels = [_every(item.all[name], 2**place) for place, item in enumerate(found)]
+        values[name], other = romberg(levels)
+        errors[name] = share * np.abs(values[name] - other) + np.abs(beside.all[name] - levels[0])
+        halves[name] = romberg([_every(item.all[name], 2**place) for place, item in enumerate(found[1:])])[0]
+    rows = cut_rows(panels, {name: values[name] for name in tables}).tables(middle) if tables else {}
+    for name, value in values.items():
+        rough = rows[name] if name in rows else forward @ value
+        gap = np.abs(np.tril(halves[name]) - rough if name in rows else halves[name] - rough)
+        start = float(errors[name].flat[0])
+        errors[name] = _spread(errors[name], within) + _spread(gap, between, within)
+        if name in rows:
+            errors[name] = np.maximum(errors[name], errors[name].T)
+        errors[name].flat[0] = start
+    curves = Curves(
+        {name: values[name] for name in found[0].single}, {name: values[name] for name in found[0].tables},
+        {name: values[name] for name in found[0].values}, found[-1].sizes,
+    )  # fmt: skip
+    return Extrapolated(curves, errors)
+
+
+def romberg(levels: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the limit of values at steps that halve, with an expansion in squares of the step, and without the coarsest."""
+    table, factor = list(levels), 4.0
+    last = table[-1]
+    while len(table) > 1:
+        last = table[-1]
+        table = [(factor * fine - coarse) / (factor - 1) for coarse, fine in pairwise(table)]
+        factor *= 4.0
+    return table[0], last
+
+
+def _every(values: Array, step: int) -> Array:
+    return values[(slice(None, None, step),) * values.ndim]
+
+
+def _spread(values: Array, panels: Array, wanted: Array | None = None) -> Array:
+    """Give every node the largest value of its panel."""
+    largest = np.zeros((int(panels.max()) + 1,) * values.ndim)
+    np.maximum.at(largest, np.ix_(*(panels,) * values.ndim), values)
+    return largest[np.ix_(*(panels if wanted is None else wanted,) * values.ndim)]

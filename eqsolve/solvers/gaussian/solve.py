@@ -1,0 +1,321 @@
+"""Systems whose paths are affine in Gaussian drives and constants: a closed system of two times, no paths.
+
+The law of such paths is Gaussian, given the constants that are not: mean and covariance follow from linear operators on a grid
+of panels, and what is averaged is a one- or two-dimensional Gaussian integral (``eqsolve.numerics.hermite``). The means are
+found panel after panel, each by a few steps of an iteration with the past settled. Panels are made denser where the difference
+to others of another order asks for it; those are solved with other rules for the integrals too, so that the difference is the
+error of both. With white noise, paths and correlations are rough: steps of the trapezoidal rule are extrapolated instead
+(``eqsolve.solvers.gaussian.rough``).
+
+Chosen before the sampling solver where the law is Gaussian. Order 2m − 1 in the panels' length (Radau IIA with m nodes;
+Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: nodes² × (terms of a series + nodes of a panel) × steps; memory:
+nodes² × (unknowns + signals) × noises. The equations of a network are those of Sompolinsky, Crisanti & Sommers, Phys. Rev.
+Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.gaussian import GaussianPlan
+from eqsolve.compile.lowering import at
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.values import Values
+from eqsolve.errors import MemoryLimitError, ModelError, SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.hermite import LineRule
+from eqsolve.numerics.memory import memory
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver, why_not_a
+from eqsolve.solvers.gaussian.law import conditions
+from eqsolve.solvers.gaussian.march import Marched, Steps, UnsettledError, march
+from eqsolve.solvers.gaussian.package import package
+from eqsolve.solvers.gaussian.panels import denser, first_panels, halved, other_panels, rate
+from eqsolve.solvers.gaussian.rough import Cuts, denser_between, even_panels, extrapolated, subdivided
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.sampled.solve import SampledSolver
+from eqsolve.solvers.shortening import stop_early
+from eqsolve.solvers.stochastic.control import Control
+from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
+from eqsolve.solvers.stochastic.solve import StochasticSolver
+from eqsolve.solvers.stochastic.sweep import Engine, Work
+from eqsolve.solvers.stochastic.transfer import transfer
+
+__all__ = ["GaussianSolver"]
+
+logger = logging.getLogger("eqsolve")
+
+
+@dataclass(frozen=True)
+class Fineness:
+    """How finely what is not time is resolved: rules for Gaussian integrals, and for constants with a density.
+
+    Attributes
+    ----------
+    rule
+        For integrals over Gaussian variables.
+    constants
+        Gauss nodes of constants with a density that are conditioned on; ``more`` as many again where these are not enough.
+    most_conditions
+        Combinations of constants, without and with white noise: with more of them paths are cheaper.
+    accuracy
+        Of Gaussian integrals, in units of rtol.
+    left
+        Of the iteration, in units of rtol.
+    halvings
+        Of panels on which the means do not settle: what then fails has no solution.
+    falls
+        What denser panels leave of an error, at most, for two rounds: else it is not theirs.
+    """
+
+    rule: LineRule = field(default_factory=LineRule)
+    constants: int = 12
+    more: float = 1.5
+    most_conditions: tuple[int, int] = (64, 8)
+    accuracy: float = 1e-3
+    left: float = 1e-3
+    halvings: int = 7
+    falls: float = 0.7
+
+
+class GaussianSolver(Solver):
+    __doc__ = __doc__
+    name = "gaussian"
+
+    def why_not(self, plan: Plan) -> str:
+        facts = plan.facts
+        driven = facts.noises or (facts.processes and (facts.memory or facts.kernels))
+        if unfit := why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it"):
+            return unfit
+        try:
+            return plan.why_not_gaussian()
+        except ModelError as error:
+            return str(error)
+
+    def why(self, plan: Plan) -> str:
+        noises = plan.facts.noises
+        drives = f"Gaussian drives ({', '.join(noises)})" if noises else "Gaussian constants"
+        return f"affine in {drives}: Gaussian, no paths"
+
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+        """Solve to the tolerance asked for; an interruption returns what there is."""
+        program, control, fineness = at(plan.program("gaussian"), values.numbers), Control(), Fineness()
+        begin = float(program.paths.start()[0])
+        options.demand_after(begin)
+        laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.paths.laws}}
+        if _count(program, laws, fineness) > fineness.most_conditions[bool(program.paths.whites)]:
+            logger.info("too many combinations of constants to condition on; solving with paths")
+            paths: Solver = SampledSolver() if plan.facts.whites else StochasticSolver()
+            return paths.solve(plan, values, options)
+
+        def until(end: float) -> _Solve:
+            asked = options if end == options.t_max else replace(options, t_max=end, at=(), checkpoint=None)
+            engine = Engine(program.paths, laws, Work(checkpoint=asked.checkpoint))
+            return _Solve(engine, program, asked, control, fineness, begin, values.settings)
+
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            try:
+                return until(options.t_max).run()
+            except MemoryLimitError:
+                raise
+            except SolverError as error:
+                end = options.t_max
+                raise stop_early(error, begin, end, lambda t: until(t).begun(), lambda t: until(t).run()) from None
+
+
+def _count(program: GaussianPlan, laws: Mapping[str, Any], fineness: Fineness) -> int:
+    pairs = zip(program.paths.ensembles, program.laws, strict=True)
+    return max(len(conditions(law, paths.constants, laws, fineness.constants)) for paths, law in pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A solution on panels: what it reports, with errors, and the march that it is of, which may have more nodes."""
+
+    panels: PanelGrid
+    marched: Marched
+    curves: Curves
+    errors: Errors
+
+
+class _Solve:
+    """One solve on its way."""
+
+    def __init__(
+        self, engine: Engine, program: GaussianPlan, options: Options, control: Control, fineness: Fineness, begin: float,
+        params: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self.engine, self.program, self.options, self.control, self.fineness = engine, program, options, control, fineness
+        self.begin, self.params, self.nodes = begin, params, fineness.constants
+        self.judge, self.cuts = Judge(engine, options), Cuts()
+        self.best: Found | None = None
+        self.rough = bool(program.paths.whites)
+        self.asked = sorted({*options.at, *(moment for pair in options.at2 for moment in pair)})
+        self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
+        if self.rough:
+            self.order = options.order or self.cuts.of(options.rtol)[2]
+        engine.work.notify = self._notify
+
+    def run(self) -> Result:
+        """Solve; an interruption returns what there is, with the error it has."""
+        try:
+            found = self._settle()
+        except (KeyboardInterrupt, MemoryError) as reason:
+            if self.best is None:
+                raise
+            what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
+            said = f"{what} while panels were refined; the errors are those of what was done by then"
+            return self._package(self.best).stopped(what, said)
+        return self._package(found)
+
+    def begun(self) -> Marched:
+        """Return a rough solution over the whole time."""
+        return self._from_start(self._first())[1]
+
+    # --- panels -------------------------------------------------------------------------------------------------------
+    def _first(self) -> PanelGrid:
+        begin, end = self.begin, self.options.t_max
+        start = OperatorGrid.from_panels(PanelGrid(np.array([begin, end]), 1)).head(1)
+        begun = march(self.engine, self.program, start, None, self.fineness.rule, self.nodes, 1e-3, Steps(1e-2))
+        if not self.rough:
+            return first_panels(begin, end, rate(begun), self.order, self.control)
+        length = min(self.cuts.of(self.options.rtol)[0] * self.order / rate(begun), (end - begin) / 2)
+        return even_panels(begin, end, length, self.asked, self.order)
+
+    def _from_start(self, panels: PanelGrid) -> tuple[PanelGrid, Marched]:
+        """Solve without a guess; panels on which the means do not settle are halved."""
+        for number in range(self.fineness.halvings):
+            try:
+                return panels, self._march(panels, None, other=False)
+            except UnsettledError as reason:
+                if number == self.fineness.halvings - 1 or reason.block == 0:
+                    raise
+                logger.info("%s; panels are halved there", reason)
+                panels = halved(panels, (reason.block - 1) // (self.order if self.rough else 1))
+        raise AssertionError
+
+    def _march(self, panels: PanelGrid, like: Marched | None, *, other: bool, parts: int = 1) -> Marched:
+        """Solve on panels, beginning with a solution on others; ``other`` rules where these are compared with.
+
+        Where paths are rough, by steps: ``parts`` of every interval between nodes.
+        """
+        self._demand_memory(1 + parts * (panels.size - 1))
+        fine, rtol = self.fineness, self.options.rtol
+        grid = OperatorGrid.trapezoid(subdivided(panels, parts)) if self.rough else OperatorGrid.from_panels(panels)
+        guess = None if like is None else transfer(like.means, self.engine.responses, like.grid, grid)
+        rule, nodes = (fine.rule.other(), round(fine.more * self.nodes)) if other else (fine.rule, self.nodes)
+        tolerance = max(fine.left * rtol, 1e-12)
+        return march(self.engine, self.program, grid, guess, rule, nodes, fine.accuracy * rtol, Steps(tolerance))
+
+    def _find(self, panels: PanelGrid, solved: Marched) -> Found:
+        """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
+        judge = self.judge
+        if not self.rough:
+            other = self._march(other_panels(panels, self.control), solved, other=True)
+            return Found(panels, solved, judge.curves(solved), self._errors(solved, judge.differ(solved, other)))
+        beside = judge.curves(self._march(panels, None, other=True))
+        every, finest = [judge.curves(solved)], solved
+        for place in range(1, self.cuts.of(self.options.rtol)[1]):
+            finest = self._march(panels, None, other=False, parts=2**place)
+            every.append(judge.curves(finest))
+        made = extrapolated(panels, every, beside, self.cuts.share)
+        errors = {
+            name: error + 2.0 * max(finest.left, 1e-14) * float(np.abs(made.curves.all[name]).max(initial=0.0))
+            for name, error in made.errors.items()
+        }
+        return Found(panels, finest, made.curves, errors)
+
+    def _settle(self) -> Found:
+        """Return the solution on panels that are dense enough, and its errors."""
+        control, last, stalled = self.control, math.inf, 0
+        panels, solved = self._from_start(self._first())
+        for number in range(1, control.rounds + 1):
+            found = self._find(panels, solved)
+            worst = self._worst(found)
+            logger.info("panels: %d nodes, error %.2g of the tolerance", found.marched.grid.size, worst)
+            if self.best is None or worst < self._worst(self.best):
+                self.best = found
+            stalled = stalled + 1 if worst > self.fineness.falls * last else 0
+            last = min(worst, last)
+            if worst <= control.share or number == control.rounds or stalled == 2:
+                break
+            if self._has_densities:
+                self.nodes = round(self.fineness.more * self.nodes)
+            ratios = self._ratios(found)
+            panels = denser_between(panels, ratios, self.asked) if self.rough else denser(panels, ratios)
+            try:
+                solved = self._march(panels, None if self.rough else solved, other=False)
+            except MemoryLimitError as reason:
+                logger.info("%s", reason)
+                break
+        assert self.best is not None
+        return self.best
+
+    def _worst(self, found: Found) -> float:
+        """Return the largest error in units of the tolerance."""
+        return max(self.judge.excesses(found.curves, found.errors, kinks=True).values(), default=0.0)
+
+    @property
+    def _has_densities(self) -> bool:
+        """Whether constants with a density are conditioned on."""
+        names = [name for law in self.program.laws for name in law.conditions]
+        return any(self.engine.laws[name].has_density for name in names)
+
+    def _ratios(self, found: Found) -> Array:
+        """Return how much denser each panel and its neighbours should be."""
+        curves, errors, judge = found.curves, found.errors, self.judge
+        over = np.zeros(found.panels.size)
+        for name in judge.excesses(curves, errors, kinks=True):
+            if name in curves.single:
+                over = np.maximum(over, judge.over(curves, errors, name))
+            else:
+                table, error = np.abs(curves.tables[name]), errors[name]
+                part = error / (self.options.rtol * np.maximum(table, 0.1 * table.max()) + (self.options.atol or 0.0) + 1e-300)
+                over = np.maximum(over, np.maximum(part.max(axis=0), part.max(axis=1)))
+        panels = over[1:].reshape(-1, found.panels.order).max(axis=1)
+        panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
+        return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
+
+    def _errors(self, solved: Marched, differences: Errors) -> Errors:
+        """Return all errors: what other panels and rules show, and what the iteration left."""
+        curves = self.judge.curves(solved)
+        remain, made = 2.0 * max(solved.left, 1e-14), {}
+        for name, error in differences.items():
+            made[name] = error + remain * self.judge.size(name, curves, solved.grid)
+            if is_known(error):
+                made[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
+        return made
+
+    def _demand_memory(self, nodes: int) -> None:
+        """Refuse what would not fit into the machine's memory, before it is asked for."""
+        numbers = 0.0
+        for paths, law in zip(self.program.paths.ensembles, self.program.laws, strict=True):
+            held = len(paths.unknowns) + paths.count + len(law.arguments)
+            laws = len(conditions(law, paths.constants, self.engine.laws, self.nodes))
+            drives = len(paths.noises) + 2 * len({kick.noise for kick in paths.kicks})
+            numbers += laws * held * drives + 6.0 * len(paths.means)
+        needed, there = 8.0 * numbers * nodes**2, memory()
+        if needed > 0.5 * there:
+            raise MemoryLimitError(
+                f"{nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's {there / 1e9:.1f} GB; ask for a "
+                "larger rtol or a shorter time"
+            )
+
+    # --- on the way -----------------------------------------------------------------------------------------------------
+    def _notify(self, until: float, count: int, left: float) -> None:
+        self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {left:.1g}")
+
+    def _package(self, found: Found) -> Result:
+        over = self.judge.excesses(found.curves, found.errors, kinks=True)
+        return package(
+            self.engine, found.marched, found.panels, found.curves, found.errors, over, self.options, self.params,
+            self.control.kept,
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Systems with white noise: many paths, advanced together step by step in time."""

@@ -1,0 +1,133 @@
+"""A solution moved from set to set of finer points, until it stays where it is.
+
+The sets share nothing, neither modes nor rules nor samples, so that how far one moves what another left is the error of both.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from eqsolve.numerics.gaussian import Level
+from eqsolve.numerics.levels import refine
+from eqsolve.solvers.stochastic.control import Control
+from eqsolve.solvers.stochastic.iterate import USUAL, Solved
+from eqsolve.solvers.stochastic.judge import Errors, Judge
+from eqsolve.solvers.stochastic.probing import corrected, other_points, probe
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, count_paths, sweep
+
+__all__ = ["Moved", "Mover"]
+
+logger = logging.getLogger("eqsolve")
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """A solution after the last set of points, the error of its points, and the means before that set."""
+
+    final: Solved
+    errors: Errors
+    before: tuple[Means, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Mover:
+    """What moves solutions of one system; ``tolerance`` is that of the iteration."""
+
+    engine: Engine
+    judge: Judge
+    control: Control
+    tolerance: float
+
+    @property
+    def bent(self) -> bool:
+        """Whether paths bend: few of them then tell little of how many react."""
+        return any(plan.bent for plan in self.engine.plan.ensembles)
+
+    def move(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
+        """Return a solution moved from set to set of finer points, and the error of its points.
+
+        The sets share nothing, neither modes nor rules nor samples. Each moves the solution that the last one left; the error
+        is how far the last one moved it, and not less than a part of the move before. After a move by more than the tolerance,
+        the paths of the solution tell how the means act back, not mean responses (``corrected``).
+        """
+        judge, control = self.judge, self.control
+        final, finer, moved = begun, design, judge.nothing(begun)
+        before_last: tuple[Means, ...] = ()
+        errors, far, slow = moved, 0.0, False
+        for number in range(1, control.checks + 1):
+            coarse, finer = finer.level, self._finer(begun, finer, ways, number)
+            if slow:
+                means = corrected(self.engine, begun, final, finer, self.tolerance)
+            else:
+                means = other_points(self.engine, final, finer)
+            last, kernels = final, self.engine.kernels(final.grid, means)
+            final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
+            curves = judge.curves(final)
+            before, moved = moved, judge.change(curves, final.grid, last.means)
+            before_last = (last.means,)
+            part = control.alike if _is_alike(coarse, finer.level, ways) else control.hope
+            errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
+            by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
+            logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
+                        begun.paths, by_points, self._count(final, finer))  # fmt: skip
+            if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
+                return Moved(last, errors, before_last)  # moves that run away
+            if ((slow or self.bent) and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
+                break
+            far, slow = by_points, by_points > 1.0 and not self.bent
+        return Moved(final, errors, before_last)
+
+    def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
+        """Return another set of points, finer in the ways given as far as it is not too dear.
+
+        The second is not finer in modes than the first, so that two of about the same size are compared.
+        """
+        most = max(self.control.dearest * solved.paths * (1 if number == 1 else 2), self.control.cheap / solved.grid.size**3)
+        level = replace(last.level, twist=number)
+        for way in (*sorted(ways - {"constants"}), "constants"):  # rules of constants that converge slowly err alike
+            if way == "sharp" and number % 2:
+                continue
+            more = refine(level, way, None if way != "sharp" and number == 1 else 7.5)
+            if self._count(solved, replace(last, level=more)) <= most:
+                level = more
+        return replace(last, level=level)
+
+    def _count(self, solved: Solved, design: Design) -> int:
+        return count_paths(self.engine, solved.kernels, design)
+
+    def effects(self, solved: Solved, design: Design) -> dict[str, float]:
+        """Return how far more points in each way move a solution, in tolerances."""
+        same, curves, effects = sweep(self.engine, solved.grid, solved.means, design), self.judge.curves(solved), {}
+        for way in ("choice", *self.ways(solved)):
+            step = probe(self.engine, solved, same, design, way)
+            moved = {name: value + step[name] for name, value in solved.means.items()}
+            effects[way] = self.judge.worst(curves, self.judge.change(curves, solved.grid, moved))
+        logger.info("more points: %s", ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))
+        return effects
+
+    def refined(self, level: Level, effects: dict[str, float]) -> Level:
+        """Return a level with more points in the ways that matter."""
+        choice, ways = effects["choice"], {way: effect for way, effect in effects.items() if way != "choice"}
+        largest = max(ways.values())
+        for way, effect in ways.items():
+            if effect > self.control.matters * largest or (way == "modes" and choice > largest):
+                level = refine(level, way, effect)
+        return level
+
+    def ways(self, solved: Solved) -> list[str]:
+        """Return the ways in which there may be more points."""
+        rough = [item for item in solved.averages if item.choice.layout.kind != "cubic"]
+        ways = ["sample"] if any(item.choice.layout.kind == "sample" for item in rough) else []
+        if any(item.choice.layout.kind == "sparse" and len(item.choice.order) for item in rough):
+            ways += ["sharp", "modes"]
+        ruled = [name for item in rough for name in item.paths.plan.constants if name not in item.choice.points.scales]
+        if any(self.engine.laws[name].has_density for name in ruled):
+            ways.append("constants")
+        return ways
+
+
+def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
+    """Whether a level is not finer than another in a way that matters: both may then err in the same manner."""
+    same = {"constants": coarse.constants == fine.constants, "modes": coarse.accuracy == fine.accuracy}
+    return any(same.get(way, False) for way in ways)

@@ -1,0 +1,32 @@
+"""A perceptron learns a teacher's signs by gradient flow of the squared hinge loss.
+
+The label is sign(x·w*), the loss max(0, κ − y x·w)²/2. Margins beyond κ are left alone; the gradient bends where one
+crosses κ. (The hinge loss itself has a gradient that jumps there, on which samples get stuck: support vectors.)
+"""
+
+from sympy import Max, sign
+
+from eqsolve import E, Flow, field, gradient, param, random, state
+from eqsolve.laws import Normal
+
+delta, kappa = param("delta kappa", positive=True)
+lam = param("lam", nonnegative=True, latex=r"\lambda")
+w_star = random("w_star", Normal(0, 1), latex="w^*")
+w = state("w")
+f, f_star = field("f f_star")
+g, g_star = gradient("g g_star")
+
+lack = Max(0, kappa - sign(f_star) * f)
+
+model = Flow(
+    "perceptron_hinge",
+    state={w: 0},
+    weights=[w, w_star],
+    fields=[f, f_star],
+    loss_gradient=[-sign(f_star) * lack, 0],
+    gradients=[g, g_star],
+    drift={w: -(g + lam * w)},
+    defaults={delta: 2, kappa: 1, lam: 0.1},
+    observables={"train_loss": E(lack**2) / 2, "m": E(w * w_star), "q": E(w**2)},
+    cite="cortes1995support",
+)

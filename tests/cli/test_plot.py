@@ -1,0 +1,98 @@
+"""`eqsolve plot` draws any saved file again, and solves nothing."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import eqsolve
+from eqsolve.cli import main
+
+
+def forbid_solving(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a solver ran")
+
+    monkeypatch.setattr("eqsolve.solving.solve_as_asked", refuse)
+    monkeypatch.setattr("eqsolve.microscopic.simulate.simulate", refuse)
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a picture shows something."""
+    with Image.open(path) as picture:
+        return len(np.unique(np.asarray(picture.convert("L")))) > 10
+
+
+@pytest.fixture
+def files(folder: Path) -> Path:
+    eqsolve.solve("decay", t_max=3).save("solve.nc")
+    eqsolve.sweep("decay", {"k": [0.5, 1, 2]}, at=[1, 2], out="sweep.nc")
+    runs = eqsolve.load("linear_flow").simulate(d=20, seeds=2, at=[0.5, 1.0, 2.0])
+    runs.save("runs.nc")
+    eqsolve.validate("linear_flow", d=20, seeds=3, at=[0.5, 2.0]).save("validation.nc")
+    return folder
+
+
+def test_every_kind_of_file_is_drawn(files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    forbid_solving(monkeypatch)
+    for name in ("solve", "sweep", "runs", "validation"):
+        assert main(["plot", f"{name}.nc"]) == 0
+        assert is_picture(files / f"{name}.png")
+    assert "wrote validation.png" in capsys.readouterr().err
+    assert main(["plot", "solve.nc", "size", "--logy", "--no-logx", "--out", "one.svg"]) == 0
+    assert "<svg" in (files / "one.svg").read_text()
+    assert main(["plot", "validation.nc", "E_test", "--logx", "--json"]) == 0
+    assert '"names": ["E_test"]' in capsys.readouterr().out
+
+
+def test_what_cannot_be_drawn_is_explained(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plot", "nothing.nc"]) == 2
+    assert "there is no file" in capsys.readouterr().err
+    assert main(["plot", "solve.nc", "siz"]) == 2
+    assert "did you mean `size`?" in capsys.readouterr().err
+    assert main(["plot", "runs.nc", "E_tst"]) == 2
+    assert "did you mean `E_test`?" in capsys.readouterr().err
+    assert main(["plot", "validation.nc", "E_tst"]) == 2
+    assert "was not compared" in capsys.readouterr().err
+    assert main(["plot", "solve.nc", "--out", "x.txt"]) == 2
+    assert main(["plot"]) == 2
+
+
+def test_a_sweep_that_is_finished_is_not_solved_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["sweep", "decay", "--grid", "k=0.5,1,2", "--at", "1", "--out", "sweep.nc"]
+    assert main(command) == 0
+    said, stamp = capsys.readouterr().out, (folder / "sweep.nc").stat().st_mtime_ns
+    with monkeypatch.context() as forbidden:
+        forbidden.setattr("eqsolve.sweeping.run.solve_point", None)
+        assert main([*command, "--plot", "sweep.png"]) == 0
+        again = capsys.readouterr()
+        assert again.out == said
+        assert "holds this sweep already, nothing is solved" in again.err
+        assert is_picture(folder / "sweep.png")
+    assert (folder / "sweep.nc").stat().st_mtime_ns == stamp
+    assert main([*command[:3], "k=0.5,1,3", *command[4:]]) == 0  # another grid is another sweep
+    assert eqsolve.open("sweep.nc")["k"].values.tolist() == [0.5, 1, 3]
+
+
+def test_validate_writes_what_plot_reads(folder: Path) -> None:
+    command = [
+        "validate",
+        "linear_flow",
+        "--d",
+        "30",
+        "--seeds",
+        "3",
+        "--at",
+        "0.5,2",
+        "--out",
+        "v.nc",
+        "--plot",
+        "v.png",
+        "-q",
+    ]
+    assert main(command) in (0, 1)
+    assert is_picture(folder / "v.png")
+    assert eqsolve.open("v.nc").t.tolist() == [0.5, 2]

@@ -1,0 +1,270 @@
+"""The page as a person has it, in headless Chromium: what is moved, typed and clicked, and what is then shown.
+
+Chromium is looked for on the path, or under the name in CHROMIUM; where there is none, these tests are skipped. Their
+screenshots are kept in EQSOLVE_SCREENSHOTS, if that names a folder.
+"""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve.cli import main
+from eqsolve.explorer.server import Explorer
+
+
+def _beside(name: str) -> Any:
+    """Return a module that stands beside this one; tests are no package."""
+    spec = spec_from_file_location(f"explorer_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+browsing, serving = _beside("browser"), _beside("conftest")
+CHROMIUM = browsing.find_chromium()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium on the path (Debian: apt-get install chromium), CHROMIUM names none"
+    ),
+]
+FINE = (
+    "explorer.answer && explorer.answer.how === 'fine' && explorer.busy === null"
+    " && !document.querySelector('#picture').classList.contains('stale')"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    found = browsing.Browser(CHROMIUM, tmp_path_factory.mktemp("browser"))
+    yield found
+    found.close()
+
+
+def keep(page: Any, name: str) -> None:
+    """Keep a screenshot for people to look at."""
+    if folder := os.environ.get("EQSOLVE_SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(Path(folder) / f"{name}.png", whole=True)
+
+
+def curve(page: Any, name: str = "height") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what is drawn: times, values, errors."""
+    t, values, errors = page.js(f"[explorer.answer.t, explorer.answer.values.{name}, explorer.answer.errors.{name}]")
+    return np.array(t), np.array(values, dtype=float), np.array(errors, dtype=float)
+
+
+def test_a_slider_moves_the_curve(browser: Any, explorer: Explorer, slowed: Path) -> None:
+    page = browser.open(explorer.address)
+    page.wait(FINE)
+    assert page.text("#name") == "slowed"
+    assert page.js("getComputedStyle(document.querySelector('#tabs')).display") == "none"  # no fixed point, so no second tab
+    assert page.js("document.querySelectorAll('#lines math').length") >= 4
+    before = page.js("document.querySelector('path.curve').getAttribute('d')")
+    page.drag("[data-slider=a]", 0.55, 0.6, 0.65, 0.7, 0.75)
+    page.wait(FINE)
+    a = float(page.js("document.querySelector('#set-a').value"))
+    assert a > 2
+    assert page.js("document.querySelector('path.curve').getAttribute('d')") != before
+    times, heights, errors = curve(page)
+    assert np.all(np.abs(heights - a / (1 + a * times)) <= 3 * errors + 1e-14)
+    solved = eqsolve.solve(str(slowed), a=a, t_max=5, rtol=1e-4).at(times)["height"].values
+    assert np.allclose(heights, solved, rtol=1e-12)
+    shown = page.text("#readout [data-value=height]")
+    assert float(shown.split("±")[0]) == pytest.approx(a / (1 + 5 * a), rel=1e-3)
+    assert page.problems() == []
+    keep(page, "slider")
+    page.close()
+
+
+def test_a_bad_value_shows_the_message_and_a_good_one_takes_it_away(browser: Any, explorer: Explorer) -> None:
+    page = browser.open(explorer.address)
+    page.wait(FINE)
+    page.type("#set-a", "-1")
+    page.wait("!document.querySelector('#message').hidden")
+    assert "parameter `a` of model `slowed` must be positive, got -1" in page.text("#message")
+    assert page.js("document.querySelector('#set-a').getAttribute('aria-invalid')") == "true"
+    keep(page, "bad_value")
+    page.type("#set-a", "1/3")
+    page.wait(FINE)
+    assert page.js("document.querySelector('#message').hidden")
+    times, heights, errors = curve(page)
+    assert np.all(np.abs(heights - 1 / (3 + times)) <= 3 * errors + 1e-14)
+    page.close()
+
+
+def test_a_link_restores_the_state_and_tabs_are_apart(browser: Any, explorer: Explorer) -> None:
+    first = browser.open(explorer.address)
+    first.wait(FINE)
+    first.type("#set-a", "3")
+    first.type("#option-t_max", "2")
+    first.click("#option-logy")
+    first.click("[data-show=area]")
+    first.wait(f"{FINE} && explorer.answer.settings.a === '3' && explorer.answer.t.at(-1) === 2")
+    first.wait("location.hash.includes('t_max=2')")
+    second = browser.open(first.js("location.href"))
+    second.wait(FINE)
+    boxes = "document.querySelector('#set-a').value, document.querySelector('#option-t_max').value"
+    state = f"[{boxes}, explorer.shown, explorer.answer.t.at(-1)]"
+    assert second.js(state) == first.js(state) == ["3", "2", ["height"], 2]
+    assert second.js("document.querySelector('#option-logy').checked")
+    second.type("#set-a", "0.5")
+    second.wait(f"{FINE} && explorer.answer.settings.a === '0.5'")
+    assert first.js("explorer.answer.settings.a") == "3"
+    assert first.js("explorer.session") != second.js("explorer.session")
+    first.close()
+    second.type("#set-a", "0.7")  # the other tab's end is not this one's
+    second.wait(f"{FINE} && explorer.answer.settings.a === '0.7'")
+    second.close()
+
+
+def test_files_and_recipes(
+    browser: Any, explorer: Explorer, slowed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = browser.open(explorer.address)
+    page.wait(FINE)
+    page.type("#set-a", "2")
+    page.wait(f"{FINE} && explorer.answer.settings.a === '2'")
+    for button in ("png", "csv", "netcdf"):
+        page.click(f"#{button}")
+    picture = page.downloaded("slowed.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    lines = [line for line in page.downloaded("slowed.csv").read_text().splitlines() if not line.startswith("#")]
+    table = {key: np.array([float(row[key]) for row in csv.DictReader(lines)]) for key in ("t", "height", "height_error")}
+    assert np.all(np.abs(table["height"] - 2 / (1 + 2 * table["t"])) <= 3 * table["height_error"] + 1e-14)
+    saved = eqsolve.open(page.downloaded("slowed.nc"), model=str(slowed))
+    assert np.allclose(saved.at(table["t"])["height"], table["height"], rtol=1e-12)
+    values: dict[str, Any] = {}
+    monkeypatch.chdir(tmp_path)
+    exec(page.text("#python"), values)
+    assert (tmp_path / "slowed.png").is_file()
+    (tmp_path / "slowed.png").unlink()
+    assert np.allclose(values["res"].at(table["t"])["height"], table["height"], rtol=1e-12)
+    command = page.text("#command").replace("eqsolve ", f"{sys.executable} -m eqsolve ", 1) + " --json"
+    run = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout)["params"] == {"a": 2}
+    assert (tmp_path / "slowed.png").is_file()
+    page.close()
+
+
+SLOW = "1e-11"  # a tolerance that keeps the solver busy
+
+
+def test_a_slow_solve_is_stopped(browser: Any, explorer: Explorer) -> None:
+    page = browser.open(explorer.address)
+    page.wait(FINE)
+    page.type("#option-rtol", SLOW)
+    page.type("#option-t_max", "30000")
+    page.wait("explorer.busy === 'fine'")
+    page.click("#stop")
+    page.wait("document.querySelector('#status').innerText === 'stopped'")
+    page.type("#option-rtol", "1e-3")
+    page.type("#option-t_max", "4")
+    page.wait(f"{FINE} && explorer.answer.t.at(-1) === 4")
+    page.close()
+
+
+def test_the_file_is_followed(browser: Any, explorer: Explorer, slowed: Path) -> None:
+    page = browser.open(explorer.address)
+    page.wait(FINE)
+    text = slowed.read_text()
+    slowed.write_text(text.replace("-y(t) * (a", "-yy(t) * (a"))
+    page.js("dispatchEvent(new Event('focus'))")
+    page.wait("!document.querySelector('#message').hidden")
+    assert "slowed.py:11" in page.text("#message")
+    assert "yy" in page.text("#message")
+    keep(page, "broken_file")
+    slowed.write_text(text.replace("defaults={a: 1}", "defaults={a: 4}"))
+    page.js("dispatchEvent(new Event('focus'))")
+    page.wait(f"{FINE} && explorer.answer.settings.a === '4'")
+    assert page.js("document.querySelector('#message').hidden")
+    page.close()
+
+
+def test_fixed_point_rate_and_finite_size(browser: Any) -> None:
+    server = serving.serve("dln", settings={"delta": "0.6"}, t_max=3, rtol=1e-3)
+    try:
+        page = browser.open(server.address, 1300, 1000, dark=True)
+        page.wait(f"{FINE} && !document.querySelector('#tabs').hidden")
+        page.js("document.querySelector('#d').value = '60'")
+        page.click("#run-finite")
+        page.wait("explorer.points")
+        assert page.js("document.querySelectorAll('circle.point').length") == 16
+        assert "d = 60" in page.text("#verdict")
+        keep(page, "finite_size")
+        page.click("#tab-rest")
+        page.wait("explorer.rest")
+        for name, value in (("dln_fixed_point", "E_test"), ("dln_rate", "gamma")):
+            shown = float(page.text(f"[data-related={name}] [data-value={value}]").split("±")[0])
+            known = eqsolve.solve(name, alpha=0.3, delta=0.6)
+            assert shown == pytest.approx(float(known[value]), rel=1e-6)
+        keep(page, "fixed_point")
+        page.type("#set-lam", "0.1")
+        page.wait("explorer.rest && explorer.rest.some((item) => item.error)")
+        assert "`dln_rate` does not know `lam`, which is 0.1 here" in page.text("[data-related=dln_rate]")
+        assert page.problems() == []
+        page.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_model_without_time_is_drawn_over_a_parameter(browser: Any) -> None:
+    server = serving.serve("ridge", settings={"lam": "0.3"}, rtol=1e-3)
+    try:
+        page = browser.open(server.address)
+        page.wait(FINE)
+        assert page.js("explorer.answer.x") == "delta"
+        deltas, values, _ = curve(page, "E_test")
+        place = 20
+        assert values[place] == pytest.approx(float(eqsolve.solve("ridge", lam=0.3, delta=deltas[place])["E_test"]), rel=1e-9)
+        here = float(page.text("#readout [data-value=E_test]").split("±")[0])
+        assert here == pytest.approx(float(eqsolve.solve("ridge", lam=0.3)["E_test"]), rel=1e-6)
+        page.choose("[data-law=w_star]", "Normal")
+        page.wait(f"{FINE} && explorer.answer.settings.w_star === 'Normal(0, 1)'")
+        here = float(page.text("#readout [data-value=E_test]").split("±")[0])
+        assert here == pytest.approx(float(eqsolve.solve("ridge", lam=0.3, w_star="Normal(0, 1)")["E_test"]), rel=1e-6)
+        assert "eqsolve sweep ridge --grid delta=" in page.text("#command")
+        keep(page, "fixed_point_model")
+        page.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_an_exported_page(browser: Any, slowed: Path, tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    words = ["--grid", "a=0.2:5:9:log", "--t-max", "4", "--rtol", "1e-5", "-q"]
+    assert main(["explore", str(slowed), "--export", str(target), *words]) == 0
+    page = browser.open(target.as_uri(), 900, 800)
+    for share in (0.13, 0.4, 0.5, 0.77, 0.98):
+        page.drag("[data-slider=a]", share)
+        a = float(page.js("document.querySelector('#set-a').value"))
+        times, heights, errors = curve(page)
+        miss = np.abs(heights - a / (1 + a * times))
+        assert np.all(miss <= 3 * errors + 1e-6 * heights)
+        assert np.all(errors <= 0.02 * heights)
+    page.type("#set-a", "7")
+    page.wait("!document.querySelector('#message').hidden")
+    assert "`a` runs from 0.2 to 5 on this page, got 7" in page.text("#message")
+    page.type("#set-a", "1/2")
+    page.wait("document.querySelector('#message').hidden")
+    page.click("#netcdf")
+    assert eqsolve.open(page.downloaded("slowed_sweep.nc"))["height"].shape == (9, 60)
+    assert re.search(r"eqsolve solve slowed.py --set a=1/2 --t-max 4", page.text("#command"))
+    assert page.problems() == []
+    keep(page, "exported")
+    page.close()

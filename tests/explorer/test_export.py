@@ -1,0 +1,105 @@
+"""The page over a sweep: what it holds, and that the error of interpolation is never understated by more than a factor 3."""
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve.cli import main
+from eqsolve.explorer.export import default_grid, interpolation_errors
+from eqsolve.language.loading import load
+
+
+def config(page: Path) -> dict[str, Any]:
+    found = re.search(r'id="config">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    assert found
+    return dict(json.loads(found[1]))
+
+
+def cubic(nodes: np.ndarray, values: np.ndarray, place: float) -> float:
+    """Interpolate as the page does: through the four nodes around a place."""
+    cell = min(max(int(np.searchsorted(nodes, place)) - 1, 0), len(nodes) - 2)
+    near = min(max(cell - 1, 0), len(nodes) - 4) + np.arange(4)
+    weights = [np.prod([(place - nodes[m]) / (nodes[k] - nodes[m]) for m in near if m != k]) for k in near]
+    return float(np.dot(weights, values[near]))
+
+
+@pytest.mark.parametrize(
+    "function", [np.exp, np.sin, lambda x: 1 / (1 + 4 * x**2), lambda x: abs(x - 0.37), lambda x: np.tanh(5 * x), np.sign],
+    ids=["exp", "sin", "Runge", "kink", "layer", "jump"],
+)  # fmt: skip
+@pytest.mark.parametrize("count", [5, 9, 14, 33])
+def test_interpolation_errors_are_honest(function: Any, count: int) -> None:
+    nodes = np.linspace(-2, 2, count)
+    values = function(nodes)
+    stated = interpolation_errors(values, [list(nodes)])
+    for place in np.linspace(-2, 2, 401):
+        cell = min(max(int(np.searchsorted(nodes, place)) - 1, 0), count - 2)
+        around = max(stated[cell], stated[cell + 1])
+        assert abs(cubic(nodes, values, place) - function(place)) <= 2 * around + 1e-12
+
+
+def test_axes_add_up_and_choices_do_not_count() -> None:
+    x, y = np.linspace(0, 1, 5), np.linspace(0, 1, 7)
+    grid = np.exp(x)[:, None] + np.sin(3 * y)[None, :]
+    both = interpolation_errors(grid, [list(x), list(y)])
+    assert np.allclose(both, interpolation_errors(grid, [list(x), None]) + interpolation_errors(grid, [None, list(y)]))
+    assert np.all(interpolation_errors(grid, [None, None]) == 0)
+
+
+def test_a_written_page(slowed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    command = ["explore", str(slowed), "--export", str(page), "--grid", "a=0.5:2:5:log", "--t-max", "4", "--rtol", "1e-5"]
+    assert main(command) == 0
+    assert "5 points" in capsys.readouterr().err
+    text = page.read_text(encoding="utf-8")
+    assert "http" not in re.sub(r"http-equiv|http://www\.w3\.org/[\w/]+", "", text)  # nothing from elsewhere
+    assert "default-src 'none'" in text.replace("&#x27;", "'")
+    data = config(page)["data"]
+    [axis] = data["axes"]
+    assert (axis["kind"], axis["scale"]) == ("number", "log")
+    assert np.allclose(np.exp(axis["nodes"]), [0.5, 0.5 * 2**0.5, 1, 2**0.5, 2])
+    item, times = data["quantities"]["height"], np.array(data["t"])
+    heights = np.array(item["values"]).reshape(5, -1)
+    a = np.exp(np.array(axis["nodes"]))[:, None]
+    assert item["log"]
+    assert np.allclose(heights, a / (1 + a * times), rtol=1e-5)
+    (tmp_path / "sweep.nc").write_bytes(base64.b64decode(config(page)["netcdf"]))
+    assert np.allclose(eqsolve.open(tmp_path / "sweep.nc")["height"].values, heights, rtol=1e-6)
+
+
+def test_the_grid_that_is_left_open() -> None:
+    assert default_grid(load("dln"), {}) == {"alpha": "0.01:10:9:log", "delta": "0.01:10:9:log"}
+    assert default_grid(load("dln"), {"alpha": "0.3"}) == {"delta": "0.01:10:9:log", "lam": "0:1:9:lin"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--export", "page.html", "--grid", "a=1:2:2"], "at least 3 values"),
+        (["--export", "page.png"], "--export"),
+        (["--export", "page.html", "--port", "80"], "--port is for the page that is served"),
+        (["--grid", "a=1:2:5"], "--grid is for a page that is written"),
+        (["--port", "many"], "--port takes a whole number"),
+        (["--set", "a=-1"], "must be positive"),
+        (["--set", "b=1"], "no parameter `b`"),
+    ],
+)
+def test_what_cannot_be_meant(
+    words: list[str], said: str, slowed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(slowed.parent)
+    assert main(["explore", str(slowed), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_the_extra(slowed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "latex2mathml.converter", None)
+    assert main(["explore", str(slowed)]) == 2
+    assert "pip install 'eqsolve[explore]'" in capsys.readouterr().err
+    assert main(["explore", "--help"]) == 0

@@ -1,0 +1,92 @@
+"""Fits against the parameters that made the data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import eqsolve
+from eqsolve import Eq, System, function, param, times
+from eqsolve.cli import main
+from eqsolve.errors import UsageError
+
+t = times("t")
+a = param("a", positive=True, default=1)
+v = param("v", positive=True, default=1)
+y = function("y")
+DECAY = System("decay", eqs=[Eq(y(t).diff(t), -a * y(t))], init={y: v}, observables={"size": y(t)})
+MOMENTS = np.linspace(0.2, 4, 20)
+
+
+def _draws(rng, count, noise):
+    """Draws whose times are correlated: every one has its own start."""
+    starts = 2.0 * (1 + noise * rng.standard_normal(count))
+    frames = [
+        pd.DataFrame({"t": MOMENTS, "size": start * np.exp(-0.7 * MOMENTS) + 1e-3 * rng.standard_normal(20), "seed": number})
+        for number, start in enumerate(starts)
+    ]
+    return pd.concat(frames)
+
+
+def test_values_and_error_bars(rng):
+    """Least squares of a straight line in the parameters has a closed form; near the optimum this is one."""
+    data = {"t": MOMENTS, "size": 2 * np.exp(-0.7 * MOMENTS) + 1e-3 * rng.standard_normal(20), "size_error": np.full(20, 1e-3)}
+    found = eqsolve.fit(DECAY, data, free=["a", "v"], rtol=1e-8)
+    slopes = np.stack([-2 * MOMENTS * np.exp(-0.7 * MOMENTS), np.exp(-0.7 * MOMENTS)], axis=1) / 1e-3
+    expected = np.sqrt(np.diagonal(np.linalg.inv(slopes.T @ slopes)))
+    assert found.errors["a"] == pytest.approx(expected[0], rel=0.02)
+    assert found.errors["v"] == pytest.approx(expected[1], rel=0.02)
+    assert abs(found.parameters["a"] - 0.7) < 4 * found.errors["a"]
+    assert 0.3 < found.reduced_chi2 < 2.5
+    assert "independent" in found.assumes
+    _, heights = found.profile("a", 3, reach=1.0)
+    assert heights[0] - heights[1] == pytest.approx(1.0, rel=0.1)
+    found.plot()
+
+
+def test_intervals_of_correlated_draws_cover(rng):
+    """The start varies from draw to draw by 5 %: v is known to 5 %/√n, not to what independent times would say."""
+    inside = 0
+    for _ in range(10):
+        found = eqsolve.fit(DECAY, _draws(rng, 8, 0.05), free=["a", "v"], rtol=1e-6)
+        low, high = found.intervals["v"]
+        inside += low <= 2.0 <= high
+    assert inside >= 8
+
+
+def test_refusals():
+    data = {"t": MOMENTS, "size": np.exp(-MOMENTS)}
+    with pytest.raises(UsageError, match="`sigma2` cannot be identified"):
+        eqsolve.fit("dln_infinite_data", {"t": MOMENTS, "w_mean": 0.05 + 0 * MOMENTS}, free=["alpha", "sigma2"])
+    with pytest.raises(UsageError, match="no observable of model"):
+        eqsolve.fit(DECAY, {"t": MOMENTS, "weight": MOMENTS}, free=["a"])
+    with pytest.raises(UsageError, match="no parameter `b`"):
+        eqsolve.fit(DECAY, data, free=["b"])
+    with pytest.raises(UsageError, match="no time 9"):
+        eqsolve.fit(DECAY, data, free=["a"], at=[9.0])
+
+
+def test_the_command_line(tmp_path, capsys):
+    path = tmp_path / "runs.csv"
+    solved = eqsolve.solve("dln_infinite_data", alpha=0.25, t_max=6, rtol=1e-6)
+    moments = np.linspace(1, 6, 8)
+    pd.DataFrame({"t": moments, "E_test": solved.at(moments)["E_test"].values}).to_csv(path, index=False)
+    assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "alpha", "--json"]) == 0
+    assert '"alpha": 0.2' in capsys.readouterr().out.replace("0.25", "0.2")
+    assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "beta"]) == 2
+    words = ["optimise", "dln_infinite_data", "--minimise", "E_test", "--over", "lam=0.1:1", "--at", "3", "--json"]
+    assert main(words) == 2
+    assert '"at_edge": true' in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_finite_size_runs_tell_their_parameter(rng):
+    """40 trials at d = 1000: the interval of 95 % covers the parameter in 35 of them at least."""
+    moments = [0.5, 1.0, 2.0, 3.0]
+    inside = 0
+    flow = eqsolve.load("linear_flow")
+    for trial in range(40):
+        runs = flow.simulate(d=1000, seeds=6, seed=100 * trial, at=moments, sigma2=0.3)
+        found = eqsolve.fit(flow, runs, free=["sigma2"], sigma2=0.2)
+        low, high = found.intervals["sigma2"]
+        inside += low <= 0.3 <= high
+    assert inside >= 35

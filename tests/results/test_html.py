@@ -1,0 +1,28 @@
+"""What notebooks show: names as LaTeX and as they are typed, and nothing of the user's that would act as HTML."""
+
+import eqsolve
+from eqsolve import Eq, System, function, param, times
+
+t = times("t")
+y = function("y")
+a = param("a", positive=True, latex=r"\alpha_<")
+
+
+def test_a_result_names_its_values_and_settings() -> None:
+    model = System("decay", eqs=[Eq(y(t).diff(t), -a * y(t))], init={y: 1}, observables={"E_test": y(t)}, defaults={a: 2})
+    page = eqsolve.solve(model, t_max=1)._repr_html_()
+    assert "$E_{\\mathrm{test}}$" in page
+    assert "<code>E_test</code>" in page
+    assert "$\\alpha_&lt;$ = 2" in page
+
+
+def test_an_equation_is_latex() -> None:
+    assert eqsolve.load("dln_lazy")["C_w"]._repr_latex_().startswith("$\\displaystyle ")
+    assert Eq(y(t).diff(t), -y(t))._repr_latex_() == r"$\displaystyle \frac{\mathrm{d}}{\mathrm{d} t} y(t) = - y(t)$"
+
+
+def test_an_explanation_folds_its_parts() -> None:
+    explanation = eqsolve.explain("dln")
+    page = explanation._repr_html_()
+    assert page.count("<details") == len(explanation.sections())
+    assert "E[(w(t) - w_star)*(w(t&#x27;) - w_star)]" in page

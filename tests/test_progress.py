@@ -1,0 +1,149 @@
+"""One bar, shown to people only; the share it shows is of work, never falls, and the time left follows from it."""
+
+import io
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve import progress
+from eqsolve.cli import main
+from eqsolve.progress import Bar, clock, part_of, watching
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal on which bars appear at once; made inside a test, as pytest has its own stderr between fixtures and tests."""
+    made = Terminal()
+    monkeypatch.setattr(sys, "stderr", made)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_PAUSE", 0.0)
+    return made
+
+
+def test_a_bar_tells_the_share_and_the_time_left() -> None:
+    bar = Bar(quiet=True)
+    try:
+        bar(1.0, 4.0, "")
+        assert bar.line(30, "x") == f"[{'#' * 6}{'.' * 18}]  25%, 30 s, about 1 min 30 s left  x"
+        bar(0.5, 4.0, "")  # more work was found
+        assert bar.share == 0.25
+        bar(4.0, 4.0, "")
+        assert "100%, 40 s, about 0 s left" in bar.line(40, "")
+    finally:
+        bar.close()
+    with Bar(quiet=True, count=True) as points:
+        points(5, 10, "")  # found finished
+        assert "starting" in points.line(1, "")
+        points(6, 10, "")
+        assert "about 40 s left" in points.line(10, "")  # one in ten seconds, four to go
+    assert [clock(seconds) for seconds in (3, 75, 7300)] == ["3 s", "1 min 15 s", "2 h 01 min"]
+
+
+def test_a_person_sees_one_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with watching(None) as outer:
+        assert outer is not None
+        outer(1, 2, "outer")
+        with watching(None) as inner:  # a solve inside a sweep
+            assert inner is None
+    text = terminal.getvalue()
+    assert text.count("\r[") == 1
+    assert "outer" in text
+    assert text.endswith("\r")
+    assert text.split("\r")[-2].strip() == ""
+    with watching(None) as again:
+        assert again is not None
+
+
+def test_logs_stay_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    with watching(None) as report:
+        assert report is None
+    eqsolve.solve("volterra_linear", t_max=2)
+    assert log.getvalue() == ""
+
+
+def test_a_notebook_sees_the_bar_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    display = pytest.importorskip("IPython.display")
+    import IPython
+
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, page: object) -> None:
+            shown.append(page.data)  # type: ignore[attr-defined]
+
+    def show(page: object, display_id: bool) -> Handle:
+        shown.append(page.data)  # type: ignore[attr-defined]
+        return Handle()
+
+    monkeypatch.setattr(IPython, "get_ipython", lambda: type("Shell", (), {"kernel": object()})())
+    monkeypatch.setattr(display, "display", show)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_PAUSE", 0.0)
+    with watching(None) as report:
+        assert report is not None
+        report(1, 4, "a < b")
+        report(2, 4, "")
+    assert "25%" in shown[0]
+    assert "a &lt; b" in shown[0]
+    assert "50%" in shown[1]
+    assert shown[-1] == ""
+
+
+def test_what_the_user_gives_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    seen: list[float] = []
+    eqsolve.solve("volterra_linear", t_max=2, progress=lambda done, total, text: seen.append(done / total))
+    assert seen
+    eqsolve.solve("volterra_linear", t_max=2, progress=False)
+    assert terminal.getvalue() == ""
+    eqsolve.solve("volterra_linear", t_max=2)
+    assert "columns, t = " in terminal.getvalue()
+    assert part_of(None, 0, 1) is None
+    told: list[float] = []
+    inner = part_of(lambda done, total, text: told.append(done / total), 0.2, 0.6)
+    assert inner is not None
+    inner(1, 2, "")
+    assert told == pytest.approx([0.4])
+
+
+def _solve(model: str, **options: object) -> Callable[[object], object]:
+    return lambda report: eqsolve.solve(model, progress=report, **options)
+
+
+WORKS = {
+    "ode": _solve("dln_infinite_data", t_max=5),
+    "two_time": _solve("pspin", t_max=10),
+    "gaussian": _solve("rnn", t_max=10),
+    "stochastic": _solve("dln", t_max=5),
+    "operators": _solve("dln_lazy", t_max=50, kernels=False),
+    "simulation": lambda report: eqsolve.load("linear_flow").simulate(50, seeds=2, t_max=3, progress=report),
+    "validation": lambda report: eqsolve.validate("linear_flow", d=40, seeds=3, at=[1.0, 2.0], progress=report),
+}
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_every_work_goes_from_nothing_to_the_end(work: str) -> None:
+    shares: list[float] = []
+    WORKS[work](lambda done, total, text: shares.append(done / total))
+    assert min(shares) >= 0
+    assert max(shares) <= 1 + 1e-9
+    assert max(shares) >= 0.75
+    if len(shares) > 20:  # spread over the work, not all at its end
+        assert np.median(np.maximum.accumulate(shares)) < 0.95
+
+
+def test_a_command_that_is_refused_leaves_no_bar() -> None:
+    assert main(["solve", "dln_infinite_data", "--set", "alpha=-1"]) == 2
+    assert progress.Bar._shown_by is None
