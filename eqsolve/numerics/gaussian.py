@@ -13,13 +13,13 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
-from eqsolve.numerics.laws import Component, Law
+from eqsolve.numerics.laws import Component, Law, Normal
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "factor_covariance",
     "factor_followers",
     "follow_covariance",
+    "is_gaussian",
     "lay_out",
     "make_points",
     "sample_normals",
@@ -247,12 +248,19 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
 
 
 def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) -> Points:
-    """Return points for modes by decreasing strength and for the random constants, all independent."""
+    """Return points for modes by decreasing strength and for the random constants, all independent.
+
+    Where modes are sampled, Gaussian constants are too, first.
+    """
+    drawn: dict[str, Array] = {}
     match layout.kind:
         case "draws":
             return _draw(modes, laws, level)
         case "sample" | "single":
-            normals, weights = _sample(modes, level, both=layout.kind == "sample")
+            gaussian = [(item, law) for item, law in laws.items() if is_gaussian(law)]
+            normals, weights = _sample(len(gaussian) + modes, level, both=layout.kind == "sample")
+            drawn = {item: law.mean + math.sqrt(law.variance) * x for (item, law), x in zip(gaussian, normals, strict=False)}
+            normals, laws = normals[len(gaussian) :], {item: law for item, law in laws.items() if item not in drawn}
         case "cubic":
             normals = _cubic(modes)
             weights = np.full(normals.shape[1], 1 / normals.shape[1])
@@ -261,11 +269,17 @@ def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) 
     order = 2 if layout.kind == "cubic" else level.constants + (1 + level.twist % 2 if level.twist else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])
     count = len(constants.weights)
+    ruled = {item: np.repeat(values, len(weights)) for item, values in constants.values.items()}
     return Points(
         np.tile(normals, count),
-        {item: np.repeat(values, len(weights)) for item, values in constants.values.items()},
+        ruled | {item: np.tile(values, count) for item, values in drawn.items()},
         np.multiply.outer(constants.weights, weights).ravel(),
     )
+
+
+def is_gaussian(law: Law) -> TypeGuard[Normal]:
+    """Whether a constant is drawn like a mode where modes are sampled."""
+    return isinstance(law, Normal) and law.variance > 0
 
 
 def _draw(modes: int, laws: dict[str, Law], level: Level) -> Points:

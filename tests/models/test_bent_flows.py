@@ -15,14 +15,14 @@ def _models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["huber_regression", "perceptron_hinge", "relu_student"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["perceptron_hinge", "relu_student"])
 def test_a_finite_size_agrees(name: str) -> None:
     found = eqsolve.validate(name, d=600, seeds=8, t_max=3, rtol=1e-2, workers=1)
     assert found.verdict == "agrees"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_hubers_loss_with_a_far_bend_is_least_squares() -> None:
     """q' and m' of ridge regression with noise of variance E s²: a closed system, solved to 1e-6."""
     at = [0.5, 1.0, 2.0]

@@ -10,15 +10,17 @@ import eqsolve
 from eqsolve import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
-LONG = {"dln", "dln_flow", "dln_flow_random_start", "dln_path_rates", "dln_rate", "phase_retrieval", "teacher_student_tanh"}
-BENT = {"huber_regression", "perceptron_hinge", "relu_student"}
+LONG = {
+    *("dln", "dln_flow", "dln_flow_random_start", "dln_path_rates", "dln_rate", "phase_retrieval", "teacher_student_tanh"),
+    *("huber_regression", "perceptron_hinge", "relu_student"),
+}
 SETTINGS = {"dln_path_rates": {"alpha": 1, "delta": 2}}  # at its own the flow takes too long to come to rest
 NAMES = sorted(path.stem for path in (ROOT / "models").glob("*.py"))
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG) + [pytest.mark.long] * (name in BENT)) for name in NAMES],
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in NAMES],
 )
 def test_validates(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -55,7 +55,10 @@ class Control:
     kept
         Paths, to look at laws.
     sets
-        Independent sets of points to average kinks.
+        Independent sets of points to average kinks, and of sampled paths.
+    probe, pays
+        Sampled paths in each set to see what their error is; and how many times dearer than a sparse grid they may be
+        predicted to be: they are swept once or twice, the grid in every step of an iteration.
     sample, fair_sample, most_sample
         Paths in each where they are sampled: at first, where the tolerance is out of reach, and most.
     paths, fair_paths, most_paths
@@ -91,6 +94,8 @@ class Control:
     handed: tuple[float, float] = (0.75, 1.2)
     kept: int = 4096
     sets: int = 4
+    probe: int = 512
+    pays: float = 4.0
     sample: int = 1024
     fair_sample: int = 4096
     most_sample: int = 16384

@@ -117,6 +117,8 @@ def _more(effort: _Effort, parts: Mapping[str, float], samplers: Sequence[Sample
 
 
 def _sampler(engine: Engine, kernels: Kernels, item: Averages, bent: list[str]) -> Sampler | None:
+    if item.choice.layout.kind == "sample":  # too many modes matter for stand-ins
+        return None
     wanted = [mean for mean in item.paths.plan.means if mean.name in bent]
     return make_sampler(engine, kernels, item.paths.plan, wanted, item.choice.level)
 

@@ -20,12 +20,12 @@ from eqsolve.numerics.gaussian import (
     factor_covariance,
     factor_followers,
     follow_covariance,
+    is_gaussian,
     lay_out,
     make_points,
     rotate,
     twist_modes,
 )
-from eqsolve.numerics.laws import Normal
 from eqsolve.numerics.relations import Kernels
 
 __all__ = ["Choice", "Drawn", "Group", "Rest", "choose", "draw", "groups_of"]
@@ -138,7 +138,8 @@ def choose(
     order = np.argsort(-flat, kind="stable")
     if layout is None or layout.kind not in ("sample", "single", "draws"):
         simple = plan.degree is not None and plan.degree <= _CUBIC
-        sampled = len(scales) >= _MANY
+        ruled = [law for name, law in mine.items() if name not in scales and law.has_density and not is_gaussian(law)]
+        sampled = (plan.bent and not ruled) or len(scales) >= _MANY
         layout = layout or (Layout("sample") if sampled else lay_out(list(flat[order]), level))
         layout = Layout("cubic") if simple else layout
     rest = {name: law for name, law in mine.items() if name not in scales}
@@ -159,7 +160,7 @@ def choose(
 
 def _spread(level: Level, laws: Mapping[str, Any]) -> Level:
     """Return a level for a sample of paths that bend: as many in all, whatever the number of values of constants."""
-    values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values())
+    values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values() if not is_gaussian(law))
     return replace(level, most=max(_FEWEST, round(level.most / values)))
 
 
@@ -168,7 +169,7 @@ def gaussian_constants(plan: EnsemblePlan, laws: Mapping[str, Any]) -> dict[str,
     return {
         name: math.sqrt(laws[name].variance)
         for name, sloped in zip(plan.constants, plan.sloped, strict=True)
-        if sloped and isinstance(laws[name], Normal) and laws[name].variance > 0
+        if sloped and is_gaussian(laws[name])
     }
 
 

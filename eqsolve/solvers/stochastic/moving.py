@@ -6,9 +6,11 @@ The sets share nothing, neither modes nor rules nor samples, so that how far one
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from eqsolve.numerics.gaussian import Level
+from eqsolve.numerics.gaussian import Level, is_gaussian
 from eqsolve.numerics.levels import refine
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import USUAL, Solved
@@ -16,18 +18,22 @@ from eqsolve.solvers.stochastic.judge import Errors, Judge
 from eqsolve.solvers.stochastic.probing import corrected, other_points, probe
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, count_paths, sweep
 
-__all__ = ["Moved", "Mover"]
+__all__ = ["Moved", "Mover", "predict"]
 
 logger = logging.getLogger("eqsolve")
 
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """A solution after the last set of points, the error of its points, and the means before that set."""
+    """A solution after the last set of points, the error of its points, and the means before that set.
+
+    ``trend`` are the sets by number of paths, with the errors they showed in units of the tolerance.
+    """
 
     final: Solved
     errors: Errors
     before: tuple[Means, ...]
+    trend: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +61,7 @@ class Mover:
         final, finer, moved = begun, design, judge.nothing(begun)
         before_last: tuple[Means, ...] = ()
         errors, far, slow = moved, 0.0, False
+        trend: tuple[tuple[int, float], ...] = ()
         for number in range(1, control.checks + 1):
             coarse, finer = finer.level, self._finer(begun, finer, ways, number)
             if slow:
@@ -69,14 +76,17 @@ class Mover:
             part = control.alike if _is_alike(coarse, finer.level, ways) else control.hope
             errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
+            trend = (*trend, (self._count(final, finer), by_points))
             logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
-                        begun.paths, by_points, self._count(final, finer))  # fmt: skip
+                        begun.paths, by_points, trend[-1][0])  # fmt: skip
             if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
-                return Moved(last, errors, before_last)  # moves that run away
+                return Moved(last, errors, before_last, trend)  # moves that run away
             if ((slow or self.bent) and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
                 break
+            if number > 2 - self.bent and predict(trend, 1.0) > control.pays * begun.paths * control.dearest:
+                break  # further sets would not do either
             far, slow = by_points, by_points > 1.0 and not self.bent
-        return Moved(final, errors, before_last)
+        return Moved(final, errors, before_last, trend)
 
     def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
         """Return another set of points, finer in the ways given as far as it is not too dear.
@@ -121,9 +131,11 @@ class Mover:
         ways = ["sample"] if any(item.choice.layout.kind == "sample" for item in rough) else []
         if any(item.choice.layout.kind == "sparse" and len(item.choice.order) for item in rough):
             ways += ["sharp", "modes"]
-        ruled = [name for item in rough for name in item.paths.plan.constants if name not in item.choice.points.scales]
-        if any(self.engine.laws[name].has_density for name in ruled):
-            ways.append("constants")
+        for item in rough:
+            laws = [self.engine.laws[name] for name in item.paths.plan.constants if name not in item.choice.points.scales]
+            drawn = item.choice.layout.kind == "sample"
+            if "constants" not in ways and any(law.has_density and not (drawn and is_gaussian(law)) for law in laws):
+                ways.append("constants")
         return ways
 
 
@@ -131,3 +143,19 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
     """Whether a level is not finer than another in a way that matters: both may then err in the same manner."""
     same = {"constants": coarse.constants == fine.constants, "modes": coarse.accuracy == fine.accuracy}
     return any(same.get(way, False) for way in ways)
+
+
+def predict(known: Sequence[tuple[int, float]], wanted: float, rate: float | None = None) -> float:
+    """Return how many points an error is predicted to need, from numbers of points with their errors.
+
+    Without a rate, it is what the last two of them show; errors that do not fall are never small enough.
+    """
+    (points, error) = known[-1]
+    if error <= wanted:
+        return float(points)
+    if rate is None:
+        if len(known) < 2:
+            return math.inf
+        fewer, larger = known[-2]
+        rate = math.log(larger / error) / math.log(points / fewer) if points > fewer and larger > error > 0 else 0.0
+    return points * math.exp(min(math.log(error / wanted) / rate, 200.0)) if rate > 0 else math.inf

@@ -43,9 +43,10 @@ from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
-from eqsolve.solvers.stochastic.moving import Mover
+from eqsolve.solvers.stochastic.moving import Moved, Mover, predict
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
+from eqsolve.solvers.stochastic.samples import Sampler
 from eqsolve.solvers.stochastic.sensitivity import add_derivatives
 from eqsolve.solvers.stochastic.sweep import (
     Design,
@@ -132,6 +133,7 @@ class _Solve:
         self.stage = "start"
         self.moved: tuple[Means, ...] = ()  # what the points before the last ask for
         self.mover = Mover(engine, self.judge, control, self.tolerance)
+        self.sampler = Sampler(engine, self.judge, control, self.tolerance)
         self.near: Neighbour | None = None
         self.best: tuple[Solved, Errors, str] | None = None
         self._bent = any(plan.bent for plan in engine.plan.ensembles)
@@ -155,17 +157,22 @@ class _Solve:
 
     def begin_window(self) -> Solved:
         """Return a rough solution over the whole time."""
-        options, rough = self.options, make_level(1e-2, self.options.seed)
+        options, rough = self.options, self._level(1e-2)
         if options.step is not None:
             grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
         else:
             grid = OperatorGrid.from_panels(self._first_panels())
         return self._start(grid, rough)
 
+    def _level(self, accuracy: float) -> Level:
+        """Return the points for an accuracy; of paths that bend always a small sample, which others are carried by."""
+        level = make_level(accuracy, self.options.seed)
+        return replace(level, most=self.control.probe) if self._bent else level
+
     def _run(self) -> Result:
         options = self.options
-        wanted = make_level(min(1e-2, 10 * options.rtol), options.seed)
-        few = make_level(max(1e-3, wanted.accuracy), options.seed)  # panels are settled with few points
+        wanted = self._level(min(1e-2, 10 * options.rtol))
+        few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
         solved, by_panels = self._from_neighbour(few) or self._from_nothing(few)
         self.stage = "points"
         if wanted != few:
@@ -224,7 +231,7 @@ class _Solve:
     @functools.cached_property
     def _rate(self) -> float:
         """How fast paths move at the start."""
-        return rate(self.engine, self.begin, make_level(1e-2, self.options.seed))
+        return rate(self.engine, self.begin, self._level(1e-2))
 
     def _first_panels(self) -> PanelGrid:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
@@ -240,7 +247,7 @@ class _Solve:
             return start(self.engine, grid, rough)
         except SolverError:
             logger.info("the start fails with few points; trying more")
-            return start(self.engine, grid, make_level(1e-3, self.options.seed))
+            return start(self.engine, grid, self._level(1e-3))
 
     def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
@@ -321,7 +328,7 @@ class _Solve:
                 return made, shapes
             found.append((made, shapes))
         try:  # from the start again, on these panels
-            begun = self._start(grid, make_level(1e-2, self.options.seed))
+            begun = self._start(grid, self._level(1e-2))
             learnt = variation(begun.averages)
             again = Design(design.level, solved.layouts, learnt)
             found.append((iterate(engine, begun.grid, begun.means, again, self.rough), learnt))
@@ -345,13 +352,13 @@ class _Solve:
         final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
         for number in range(1, control.rounds + 1):
             try:
-                moved = self.mover.move(solved, design, matter, by_panels)
+                moved = self._move_points(solved, design, matter, by_panels)
                 final, errors, self.moved = moved.final, moved.errors, moved.before
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= 1.0 or self._unsettled(solved):
                     break
-                if number == control.rounds:
+                if number == control.rounds or matter == {"sample"}:
                     break
                 effects = self.mover.effects(solved, design)
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
@@ -369,6 +376,25 @@ class _Solve:
                 logger.info("more points cannot be had: %s", reason)
                 break
         return final, by_panels, errors
+
+    def _move_points(self, solved: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
+        """Return a solution moved by sets of finer points, or by sampled paths where these are predicted to cost less."""
+        judge, control = self.judge, self.control
+        if "sample" in ways and "constants" not in ways:
+            found = self.sampler.move(solved, solved, design, by_panels, math.inf)
+            assert found is not None
+            return found
+        moved = self.mover.move(solved, design, ways, by_panels)
+        left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
+        grid = predict(moved.trend, left)
+        if moved.trend[-1][1] <= left or grid <= control.sets * control.probe or "modes" not in ways or "constants" in ways:
+            return moved
+        dearest = min(control.pays * grid, 4.0 * control.sets * control.most_sample)
+        sampled = self.sampler.move(solved, solved, design, by_panels, dearest)
+        if sampled is None:
+            logger.info("points: no sample of paths does with %.2g of them; a finer grid is tried", dearest)
+            return moved
+        return sampled
 
     def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
         """Return all errors: of panels, of points, and of what the iteration left."""

@@ -56,7 +56,7 @@ def test_the_order_is_that_of_the_nodes(m: int) -> None:
         wrong = np.abs(functions.tables[:, 0] - _linear(nodes))
         return wrong.max(), wrong[:, -1].max()
 
-    rough, fine = (errors(12), errors(24)) if m < 6 else (errors(6), errors(12))
+    rough, fine = (errors(12), errors(24)) if m < 6 else (errors(3), errors(6))
     assert np.log2(rough[0] / fine[0]) >= m + 0.7
     assert np.log2(rough[1] / fine[1]) >= 2 * m - 1.5
 
