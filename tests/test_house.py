@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,8 +51,14 @@ def _imports(node: ast.AST) -> Iterator[str]:
         yield from _imports(child)
 
 
-TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
-IMPORTS = {name: set(_imports(tree)) for name, tree in TREES.items()}
+@functools.cache
+def _trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+
+
+@functools.cache
+def _imported() -> dict[str, set[str]]:
+    return {name: set(_imports(tree)) for name, tree in _trees().items()}
 
 
 def _room(module: str) -> str:
@@ -59,7 +66,7 @@ def _room(module: str) -> str:
 
 
 def test_there_are_no_circles() -> None:
-    graph = nx.DiGraph((name, other) for name, found in IMPORTS.items() for other in found if other in FILES)
+    graph = nx.DiGraph((name, other) for name, found in _imported().items() for other in found if other in FILES)
     assert [sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
 
 
@@ -69,7 +76,7 @@ def test_no_module_imports_a_later_stage() -> None:
         pure = _room(name) in ("numerics", "solvers")
         broken[name] = sorted(
             other
-            for other in IMPORTS[name]
+            for other in _imported()[name]
             if (other in FILES and RANK[_room(other)] > RANK[_room(name)]) or (pure and other.startswith(SYMBOLIC))
         )
     assert {name: found for name, found in broken.items() if found and name not in KNOWN} == {}
@@ -84,7 +91,7 @@ def test_the_engine_names_no_model() -> None:
     models = {path.stem for path in (ROOT / "models").glob("*.py")}
     named = {
         (name, node.value)
-        for name, tree in TREES.items()
+        for name, tree in _trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in models
     }

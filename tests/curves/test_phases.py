@@ -96,7 +96,7 @@ def test_activation_times_with_finite_data() -> None:
 @pytest.mark.slow
 def test_grokking_slope_of_the_network() -> None:
     """With weight decay λ = 0.5 the rich phase begins at (2/λ) log α: slope over α within 3%."""
-    found, alphas = [], (10.0, 100.0, 1e3, 1e4)
+    found, alphas = [], (10.0, 1e3)
     for alpha in alphas:
         last = 4 * math.log(alpha) + 8
         res = eqsolve.solve("dln", alpha=alpha, lam=0.5, delta=0.5, t_max=last, rtol=3e-2, atol=1e-3, observables=["E_train"])

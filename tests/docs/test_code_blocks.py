@@ -96,14 +96,10 @@ def run_console(block: Block, page: Path) -> None:
 
 
 def find_pages() -> list:
-    """README.md, always tested, and the pages under docs/, which carry the marker ``docs``."""
+    """README.md and the pages under docs/."""
     pages = [path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))] if path.exists()]
     return [
-        pytest.param(
-            page,
-            id=page.relative_to(ROOT).as_posix(),
-            marks=[] if page.name == "README.md" and page.parent == ROOT else [pytest.mark.docs],
-        )
+        pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=pytest.mark.docs)
         for page in pages
         if read_blocks(page.read_text(encoding="utf-8"), page.name)
     ]

@@ -43,6 +43,7 @@ def test_values_and_error_bars(rng):
     found.plot()
 
 
+@pytest.mark.slow
 def test_intervals_of_correlated_draws_cover(rng):
     """The start varies from draw to draw by 5 %: v is known to 5 %/√n, not to what independent times would say."""
     inside = 0

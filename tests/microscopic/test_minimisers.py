@@ -80,6 +80,7 @@ def test_fixed_points_describe_their_estimators(name: str, settings: dict[str, f
     assert result.law("w").wasserstein(found.law) ** 2 < 3 * np.sqrt(0.09 / (8 * d))
 
 
+@pytest.mark.slow
 def test_validate_uses_the_estimator_a_model_names() -> None:
     found = eqsolve.validate("lasso", lam=0.3, sigma2=0.1, delta=1.5, d=1000, seeds=10)
     assert found.verdict == "agrees"

@@ -24,7 +24,7 @@ from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.plotting.files import save_figure
 from eqsolve.plotting.graph import draw_dependencies
 
-SYSTEMS = [item.name for item in list_models() if isinstance(load(item.name), System)]
+NAMES = [item.name for item in list_models()]
 
 
 def boxes_and_arrows(figure):
@@ -34,9 +34,11 @@ def boxes_and_arrows(figure):
     return boxes, arrows
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_arrows_run_outside_the_boxes(name):
     model = load(name)
+    if not isinstance(model, System):
+        return
     figure = draw_dependencies(model)
     boxes, arrows = boxes_and_arrows(figure)
     assert len(boxes) == len(model.unknowns)

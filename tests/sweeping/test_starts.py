@@ -21,6 +21,7 @@ def test_who_starts_from_a_neighbour() -> None:
     assert chaining(eqsolve.load("dln_infinite_data"), {}, {}) == ""
 
 
+@pytest.mark.slow
 def test_starts_and_workers_do_not_change_numbers() -> None:
     alone = eqsolve.sweep("dln", AXES, **ASKED)
     assert alone.status == "ok"

@@ -99,6 +99,7 @@ def decaying(wrong: bool = False):
     )
 
 
+@pytest.mark.slow
 def test_a_drift_that_is_wrong_by_a_few_percent_is_seen_with_few_draws() -> None:
     settings = {"d": 300, "seeds": 6, "at": [1.0, 3.0, 10.0], "lam": 0.3}
     right, wrong = eqsolve.validate(decaying(), **settings), eqsolve.validate(decaying(wrong=True), **settings)

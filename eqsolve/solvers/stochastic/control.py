@@ -95,7 +95,7 @@ class Control:
     kept: int = 4096
     sets: int = 4
     probe: int = 512
-    pays: float = 4.0
+    pays: float = 12.0
     sample: int = 1024
     fair_sample: int = 4096
     most_sample: int = 16384

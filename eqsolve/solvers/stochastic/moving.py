@@ -83,7 +83,7 @@ class Mover:
                 return Moved(last, errors, before_last, trend)  # moves that run away
             if ((slow or self.bent) and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
                 break
-            if number > 2 - self.bent and predict(trend, 1.0) > control.pays * begun.paths * control.dearest:
+            if number > 1 and predict(trend, 1.0) > 2 * self._most(begun, number):
                 break  # further sets would not do either
             far, slow = by_points, by_points > 1.0 and not self.bent
         return Moved(final, errors, before_last, trend)
@@ -93,7 +93,7 @@ class Mover:
 
         The second is not finer in modes than the first, so that two of about the same size are compared.
         """
-        most = max(self.control.dearest * solved.paths * (1 if number == 1 else 2), self.control.cheap / solved.grid.size**3)
+        most = self._most(solved, number)
         level = replace(last.level, twist=number)
         for way in (*sorted(ways - {"constants"}), "constants"):  # rules of constants that converge slowly err alike
             if way == "sharp" and number % 2:
@@ -102,6 +102,11 @@ class Mover:
             if self._count(solved, replace(last, level=more)) <= most:
                 level = more
         return replace(last, level=level)
+
+    def _most(self, solved: Solved, number: int) -> float:
+        """Return how many paths a set of other points may have."""
+        control = self.control
+        return max(control.dearest * solved.paths * (1 if number == 1 else 2), control.cheap / solved.grid.size**3)
 
     def _count(self, solved: Solved, design: Design) -> int:
         return count_paths(self.engine, solved.kernels, design)

@@ -29,7 +29,7 @@ __all__ = ["Sampler"]
 logger = logging.getLogger("eqsolve")
 
 _APART = 1_000_003  # between the seeds of two sets
-_ROUGH = 0.1  # of how far the sets are apart: what an iteration may leave where only their spread is seen
+_ROUGH = 0.3  # of how far the sets are apart: what an iteration may leave where only their spread is seen
 _RATE = 0.8  # at which the error of a set falls with its size: between that of chance, 0.5, and that of smooth functions, 1
 
 
@@ -85,23 +85,21 @@ class Sampler:
 
     def _carry(self, few: Solved, final: Solved, swept: Sequence[tuple[Averages, ...] | None]) -> tuple[Solved, list[Means]]:
         """Return the solution that the average of all sets asks for, and the means that each of them does."""
-        engine, grid = self.engine, final.grid
-        own = collect(sweep(engine, grid, final.means, Design(few.averages[0].choice.level), few.averages))
+        engine, grid, design = self.engine, final.grid, Design(few.averages[0].choice.level)
+        own = collect(sweep(engine, grid, final.means, design, few.averages))
         every = [collect(item) for item in swept if item is not None]
-        centre = {name: np.mean([item[name] for item in every], axis=0) for name in own}
+        centre = {name: np.mean([made[name] for made in every], axis=0) for name in own}
+        weights = weigh(engine, grid, centre)
+        apart = [pack(engine, made) - pack(engine, centre) for made in every]
+        rough = max(_ROUGH * max(float(np.abs(item * weights).max(initial=0.0)) for item in apart), self.tolerance)
 
-        def solve(means: Means, begin: Means, tolerance: float) -> Means:
-            correction = Correction(few.averages, {name: value - own[name] for name, value in means.items()})
-            design = Design(few.averages[0].choice.level)
+        def solve(asked: Means, begin: Means, tolerance: float) -> Means:
+            correction = Correction(few.averages, {name: value - own[name] for name, value in asked.items()})
             return iterate(engine, grid, begin, design, tolerance, few.how, correction).means
 
         means = solve(centre, final.means, self.tolerance)
-        weights = weigh(engine, grid, centre)
-        apart = max(float(np.abs((pack(engine, item) - pack(engine, centre)) * weights).max(initial=0.0)) for item in every)
-        rough = max(_ROUGH * apart, self.tolerance)
-        kernels = engine.kernels(grid, means)
-        moved = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
-        return moved, [solve(item, means, rough) for item in every]
+        moved = replace(final, means=means, kernels=engine.kernels(grid, means), left=USUAL.leaves * final.left)
+        return moved, [solve(made, means, rough) for made in every]
 
 
 def _standard_error(changes: Sequence[Errors]) -> Errors:

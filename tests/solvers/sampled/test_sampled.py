@@ -48,7 +48,7 @@ def linear_truth(kappa_: float, temperature: float, coupling: float, end: float)
     return eqsolve.solve(model, kappa=kappa_, T=temperature, J=coupling, t_max=end, rtol=1e-9, at=FEW, kernels=True)
 
 
-@pytest.mark.parametrize("kappa_", [0, 1])
+@pytest.mark.parametrize("kappa_", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_linear_spins_have_no_statistical_error(kappa_: int) -> None:
     truth = linear_truth(kappa_, 0.5, 0.4, 4.0).at(FEW)["q"].values
     res = eqsolve.solve("soft_spin", u=0, T=0.5, J=0.4, kappa=kappa_, t_max=4, at=FEW, rtol=1e-6, solver="sampled")
@@ -114,10 +114,10 @@ def test_late_spins_obey_the_gibbs_law() -> None:
     assert abs(value - gibbs(1.0, 0.5)) <= min(1e-3, 3 * error)
 
 
-@pytest.mark.parametrize(("rtol", "slow"), [(1e-2, False), pytest.param(3e-3, True, marks=pytest.mark.slow)])
-def test_coupled_spins_meet_a_simulation(rtol: float, slow: bool) -> None:
+@pytest.mark.slow
+def test_coupled_spins_meet_a_simulation() -> None:
     """The simulation's mean over 3 ≤ t ≤ 10, and over lags 1 there; u = 1, T = 1/2, J = 1, independent couplings."""
-    res = eqsolve.solve("soft_spin", kappa=0, t_max=4, at=[2.0, 3.0, 4.0], at2=[(4.0, 3.0)], kernels=slow, rtol=rtol)
+    res = eqsolve.solve("soft_spin", kappa=0, t_max=4, at=[2.0, 3.0, 4.0], at2=[(4.0, 3.0)], rtol=1e-2)
     found = res.at([4.0])
     assert res.status == "ok"
     assert abs(found["q"].item() - 0.33156) <= 2 * found["q_error"].item() + 2 * 0.0005
@@ -213,6 +213,7 @@ def test_the_same_seed_gives_the_same_numbers_on_any_threads_and_paths_have_the_
     assert abs((paths[:, -1] ** 2).mean() / float(first.dataset["q"][-1]) - 1) < 0.1
 
 
+@pytest.mark.slow
 def test_an_interruption_returns_the_last_round(tmp_path: Path) -> None:
     def stop(done: float, total: float, text: str) -> None:
         if "sample 4 of round 2" in text:
