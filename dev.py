@@ -6,7 +6,7 @@
   docs    the pages of docs/ as html (into out/docs), no warning allowed; their code blocks and notebooks
   lint    ruff: rules and format
   types   mypy
-  wheel   build sdist and wheel (into dist/), try the wheel in a fresh environment
+  wheel   build sdist and wheel (into dist/), check their metadata, try the wheel in a fresh environment
   ci      lint, types, test with coverage, wheel, docs, slow; stops at the first failure
 
 The environment is made in .venv on first use, and brought up to date when pyproject.toml changes.
@@ -152,21 +152,14 @@ def wheel():
         elsewhere.mkdir()
         need(python, "-m", "build", "--outdir", built, ROOT, why="the build failed")
         [file] = built.glob("*.whl")
+        need(python, "-m", "twine", "check", "--strict", *built.iterdir(), why="the metadata would be refused on publishing")
         pip = [make_venv(fresh), "-m", "pip"]
         need(*pip, "install", "--quiet", file, env=env, why="the wheel does not install")
         command = tool(fresh, "eqsolve")
         need(command, "list", cwd=elsewhere, env=env, why="`eqsolve list` fails from the wheel")
         need(command, "doctor", cwd=elsewhere, env=env, why="`eqsolve doctor` fails in a bare environment")
-        need(
-            command,
-            "validate",
-            *DEMO,
-            "--plot",
-            "demo.png",
-            cwd=elsewhere,
-            env=env,
-            why="the demonstration fails from the wheel",
-        )
+        demonstrate = (command, "validate", *DEMO, "--plot", "demo.png")
+        need(*demonstrate, cwd=elsewhere, env=env, why="the demonstration fails from the wheel")
         (ROOT / "dist").mkdir(exist_ok=True)
         for path in built.iterdir():
             print("built", shutil.copy(path, ROOT / "dist"))

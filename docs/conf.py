@@ -9,34 +9,46 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from make_explorer import make_explorer
 from make_gallery import make_gallery, make_pictures
+from make_math import add_mathml
 
 from eqsolve import __version__
 
 project = "eqsolve"
 author = copyright = "The eqsolve authors"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-source_suffix = {".md": "markdown"}
-myst_enable_extensions = ["dollarmath", "amsmath"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 4
-exclude_patterns = ["_build", "_extra", "_gallery", "notebooks/*.ipynb"]
+exclude_patterns = ["_build", "_extra", "_gallery", "_static"]
+nb_execution_mode = "off"  # notebooks are kept with their outputs; tests/docs executes them
 autodoc_typehints = "none"  # the signature shows them in the source; here they would hide the words
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
+napoleon_use_ivar = True  # attributes as a list: entries of their own would double those of `:members:`
 highlight_language = "none"
-html_theme = "alabaster"
+pygments_dark_style = "github-dark"  # the theme's own underlines every name that is imported
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True  # of a session the commands, not what they print
+copybutton_line_continuation_character = "\\"
+html_theme = "furo"
 html_title = f"eqsolve {__version__}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_js_files = ["pages.js"]
+html_math_renderer = "mathml"
 html_extra_path = ["_extra"]  # pages that Sphinx copies as they are, made when the build begins
+html_copy_source = False
+html_show_sphinx = False
 (Path(__file__).resolve().parent / "_extra").mkdir(exist_ok=True)
 html_theme_options = {
-    "description": "Equations of dynamical mean-field theory, solved with error estimates",
-    "fixed_sidebar": True,
-    "page_width": "1040px",
+    "light_css_variables": {"color-brand-primary": "#0b5c8f", "color-brand-content": "#0b5c8f"},
+    "dark_css_variables": {"color-brand-primary": "#6db8e8", "color-brand-content": "#6db8e8"},
 }
 
 
 def setup(app: Any) -> None:
+    add_mathml(app)
     app.connect("builder-inited", make_pictures)
     app.connect("builder-inited", make_explorer)
     app.connect("builder-inited", make_gallery)

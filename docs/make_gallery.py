@@ -9,10 +9,14 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 FIGURES = DOCS / "_gallery"  # not kept in the repository
-CHOSEN = (
-    "dmft_curves", "two_time_maps", "fixed_points_alpha", "box_ridgeless", "convergence_gaussian",
-    "rates_alpha", "tradeoff", "depth", "limit_search", "activation_times", "two_time_order",
-)  # fmt: skip
+TOPICS = {
+    "Learning curves": ("dmft_curves", "two_time_maps", "depth"),
+    "Phases and times of learning": ("limit_search", "activation_times"),
+    "Where learning ends": ("fixed_points_alpha", "box_ridgeless"),
+    "How fast it gets there": ("convergence_gaussian", "rates_alpha", "tradeoff"),
+    "Glasses, and the solver itself": ("two_step_relaxation", "two_time_order"),
+}
+CHOSEN = tuple(name for names in TOPICS.values() for name in names)
 
 
 def make_pictures(*_: object) -> None:
@@ -46,19 +50,32 @@ def make_gallery(*_: object) -> None:
 
     command = [sys.executable, "-m", "eqsolve", "figure", *CHOSEN, "--quick", "--out", str(FIGURES), "--workers", "2", "-q"]
     subprocess.run(command, cwd=DOCS.parent, check=True)  # in the checkout, whose eqsolve it finds
+    titles = {name: find_analysis(name).title.rstrip(".") for name in CHOSEN}
     parts = []
-    for name in CHOSEN:
-        analysis = find_analysis(name)
-        text = (FIGURES / f"{name}.txt").read_text(encoding="utf-8")
-        caption = text.removeprefix(analysis.title).lstrip(". ")
-        parts.append(
-            f"## {analysis.title.rstrip('.')}\n\n![{analysis.title}](_gallery/{name}.png)\n\n{_escaped(caption)}\n\n"
-            f"Made by `eqsolve figure {name} --quick` from `analyses/{name}.py`.\n"
-        )
+    for topic, names in TOPICS.items():
+        cards = "".join(_card(name, titles[name]) for name in names)
+        parts.append(f"## {topic}\n\n::::{{grid}} 2 2 3 3\n:gutter: 2\n:class-container: gallery\n\n{cards}::::\n")
+    parts.append("## The figures\n")
+    parts += [_entry(name, titles[name]) for name in CHOSEN]
     target = FIGURES / "figures.md"
     made = "\n".join(parts)
     if not target.exists() or target.read_text(encoding="utf-8") != made:
         target.write_text(made, encoding="utf-8")
+
+
+def _card(name: str, title: str) -> str:
+    """Return a thumbnail with its title, a link to the figure below."""
+    head = f":::{{grid-item-card}}\n:img-top: _gallery/{name}.png\n:img-alt: {title}\n:link: figure-{name}\n:link-type: ref\n"
+    return f"{head}\n{_escaped(title)}\n:::\n\n"
+
+
+def _entry(name: str, title: str) -> str:
+    text = (FIGURES / f"{name}.txt").read_text(encoding="utf-8")
+    caption = text.removeprefix(title).lstrip(". ")
+    return (
+        f"(figure-{name})=\n### {_escaped(title)}\n\n![{title}](_gallery/{name}.png)\n\n{_escaped(caption)}\n\n"
+        f"Made by `eqsolve figure {name} --quick` from `analyses/{name}.py`.\n"
+    )
 
 
 def _escaped(text: str) -> str:

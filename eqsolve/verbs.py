@@ -29,6 +29,8 @@ _HOMES = {
     "save": "eqsolve.results.archive:save",
     "write_dataset": "eqsolve.results.archive:write_dataset",
     "read simulation": "eqsolve.microscopic.simulation:read_simulation",
+    "read fit": "eqsolve.fitting.stored:read_fit",
+    "save_fit": "eqsolve.fitting.stored:save_fit",
     "read validation": "eqsolve.validation.stored:read_validation",
     "save_validation": "eqsolve.validation.stored:save_validation",
     "plot_validation": "eqsolve.plotting.validation:plot_validation",

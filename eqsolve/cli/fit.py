@@ -24,6 +24,7 @@ __all__ = ["FIT"]
 
 def run_fit(options: Namespace) -> int:
     """Fit parameters to data; exit code 2 says that they cannot be told."""
+    kept = check_destination(options.out, "--out", (".nc",))
     picture = check_destination(options.plot, "--plot", FIGURES)
     if options.data is None:
         raise UsageError("name the data: --data runs.csv, with columns t and the observables")
@@ -36,16 +37,19 @@ def run_fit(options: Namespace) -> int:
 
     free = [name.strip() for name in options.free.split(",")]
     found = fit(load(options.model), options.data, free=free, params=settings, **asked)
+    if kept is not None:
+        found.save(kept)
     if picture is not None:
-        from eqsolve.plotting.files import save_figure
+        from eqsolve.plotting.files import figure_of, save_figure
 
-        save_figure(found.plot()[0].figure, picture)
+        save_figure(figure_of(found.plot()), picture)
     if options.json:
         write_json(found.json_object())
     else:
         write(found.report())
-        if picture is not None and not options.quiet:
-            say(f"wrote {picture}")
+        for path in (kept, picture):
+            if path is not None and not options.quiet:
+                say(f"wrote {path}")
     return 0
 
 
@@ -62,6 +66,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--free", metavar="P,Q,...", help="the parameters to be found")
     add_set(parser, "values that stay, and where the free ones begin")
     add_options(parser, _OPTIONS)
+    parser.add_argument("--out", metavar="F.nc", help="keep the fit; `eqsolve plot F.nc` draws it again")
     add_plot(parser, "draw data, fit and residuals")
     add_json(parser)
 
@@ -75,4 +80,5 @@ FIT = Verb(
     example="fit {model} --data runs.csv --free {parameter}",
     add_arguments=_arguments,
     run=run_fit,
+    more=("fit {model} --data runs.csv --free {parameter} --out fit.nc --plot fit.png",),
 )

@@ -13,7 +13,7 @@ __all__ = ["PLOT"]
 
 
 def run_plot(options: Namespace) -> int:
-    """Draw what a file holds: a solve, a sweep, a validation or a simulation."""
+    """Draw what a file holds: a solve, a sweep, a validation, a simulation or a fit."""
     default = str(Path(options.file).with_suffix(".png").name)
     picture = check_destination(options.out or default, "--out", FIGURES)
     assert picture is not None
@@ -31,7 +31,7 @@ def run_plot(options: Namespace) -> int:
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "file", metavar="FILE.nc", help="a file written by --out or save(): a solve, sweep, validation, simulation"
+        "file", metavar="FILE.nc", help="a file written by --out or save(): a solve, sweep, validation, simulation, fit"
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="what to draw; what the result is about by default")
     parser.add_argument(
@@ -47,8 +47,8 @@ def _arguments(parser: ArgumentParser) -> None:
 PLOT = Verb(
     summary="draw a saved result again, without solving",
     description=(
-        "Draw what `solve`, `sweep` or `validate` wrote by --out, or Python by save(): curves with error bands, maps,\n"
-        "theory over finite sizes. Nothing is solved."
+        "Draw what `solve`, `sweep`, `validate` or `fit` wrote by --out, or Python by save(): curves with error bands, maps,\n"
+        "theory over finite sizes, data with their fit. Nothing is solved."
     ),
     example="plot result.nc  # what `solve {model} --out result.nc` wrote, as result.png",
     add_arguments=_arguments,

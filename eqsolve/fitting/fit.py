@@ -13,6 +13,7 @@ doi:10.2307/1912934). Intervals use Student's law with one degree of freedom les
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,17 +21,21 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, names, number, table
-from eqsolve.errors import UsageError
+from eqsolve.arguments import path as read_path
+from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.fitting.data import Data, read_data
 from eqsolve.fitting.evaluating import Question, find_parameters
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
+from eqsolve.results.result import Result
+from eqsolve.verbs import later
 
 __all__ = ["Fit", "fit"]
 
 _SMALL = 1e-12  # of a parameter's size: the least value of one that must be positive
 _ROUNDS = 50
+_DRAWN, _FIRST = 100, 1e-3  # points of a line that is drawn; where it begins on a logarithmic axis, of its end
 _INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
@@ -50,6 +55,10 @@ class Fit:
         The sum of squared residuals in units of the data's errors; divided by the degrees of freedom; these.
     assumes
         What the error bars rest on, in words.
+    curves, sigmas
+        The model at the data's times, and the errors of the data that were used, by observable.
+    lines
+        The model between the data's times: ``t`` and the observables there; empty where there is no time.
     """
 
     model: str
@@ -64,7 +73,9 @@ class Fit:
     data: Data = field(repr=False)
     curves: dict[str, Array] = field(repr=False)
     sigmas: dict[str, Array] = field(repr=False)
-    _problem: _Problem = field(repr=False)
+    lines: dict[str, Array] = field(repr=False, default_factory=dict)
+    latex: dict[str, str] = field(repr=False, default_factory=dict)
+    _problem: _Problem | None = field(repr=False, default=None)
 
     @property
     def reduced_chi2(self) -> float:
@@ -99,15 +110,28 @@ class Fit:
         """Return values of a parameter within ``reach`` errors, and χ² there with all others fitted again."""
         if name not in self.parameters:
             raise UsageError(f"`{name}` was not free; free were: {', '.join(self.parameters)}")
+        if self._problem is None:
+            raise UsageError("a fit from a file holds what was found; its profiles need the model: fit again")
         values = self.parameters[name] + self.errors[name] * np.linspace(-reach, reach, points)
         return values, np.array([self._problem.held(name, float(value), self.parameters) for value in values])
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw data, fit and, below, the residuals in units of the errors."""
+    def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None) -> Any:
+        """Draw data, fit and, below, the residuals in units of the errors.
+
+        ``names`` are observables, all by default; ``ax`` a pair of axes, one below the other.
+        """
         from eqsolve.plotting.fits import plot_fit
 
-        means = {name: values.mean(axis=0) for name, values in self.data.values.items()}
-        return plot_fit(self.data.times, means, self.sigmas, self.curves, axes)
+        for name in names:
+            if name not in self.data.names:
+                has = ", ".join(self.data.names)
+                raise UsageError(f"`{name}` was not fitted{did_you_mean(name, self.data.names)} (to draw there are: {has})")
+        return plot_fit(self, names or self.data.names, ax=ax, logx=logx, logy=logy)
+
+    @checked(path=read_path)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file, which ``eqsolve.open`` reads back and ``eqsolve plot`` draws."""
+        later("save_fit")(self, path)
 
 
 @checked(model=read_model, free=names, observables=names, rtol=number, params=table)
@@ -177,6 +201,7 @@ class _Problem:
     bounds: tuple[Array, Array]
     solves: int = 0
     _known: dict[tuple[float, ...], tuple[Array, Array, float]] = field(default_factory=dict)
+    _results: dict[tuple[float, ...], Result] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -214,6 +239,7 @@ class _Problem:
             unsure = float(found.slope_errors.max(initial=0.0)) / size if size else 0.0
             slopes = found.slopes.reshape(len(point), -1).T
             self._known[key] = (found.values.ravel(), slopes, unsure)
+            self._results[key] = found.result
         return self._known[key]
 
     def solve(self, begin: Array) -> Fit:
@@ -268,8 +294,21 @@ class _Problem:
             {name: dict(zip(free, row.tolist(), strict=True)) for name, row in zip(free, unit, strict=True)},
             chi2, freedom, self.assumes, self.solves, self.data,
             dict(zip(self.data.names, values.reshape(count, -1), strict=True)),
-            dict(zip(self.data.names, self.sigmas.reshape(count, -1), strict=True)), self,
+            dict(zip(self.data.names, self.sigmas.reshape(count, -1), strict=True)),
+            *self._drawn(self._results[tuple(map(float, best))]), self,
         )  # fmt: skip
+
+    def _drawn(self, result: Result) -> tuple[dict[str, Array], dict[str, str]]:
+        """Return the model between the data's times, for either scale of time, and the LaTeX of its names."""
+        times = self.data.times
+        if times is None or not float(np.min(times)) < float(np.max(times)):
+            return {}, result.latex
+        low, high = float(np.min(times)), float(np.max(times))
+        first = low if low > 0 else _FIRST * high
+        moments = np.unique(np.concatenate([times, np.linspace(low, high, _DRAWN), np.geomspace(first, high, _DRAWN)]))
+        moments = moments[(moments >= low) & (moments <= high)]
+        found = result.at(moments)
+        return {"t": moments, **{name: np.asarray(found[name].values) for name in self.data.names}}, result.latex
 
     def held(self, name: str, value: float, begin: Mapping[str, float]) -> float:
         """Return χ² with one parameter held and the others fitted."""

@@ -20,6 +20,7 @@ import numpy as np
 from eqsolve.arguments import checked, flag, number, table, text
 from eqsolve.errors import EqsolveError, SolverError, UsageError
 from eqsolve.fitting.evaluating import Question, find_parameters
+from eqsolve.language.latex import latex_names
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
@@ -82,6 +83,7 @@ class Optimum:
     scan: tuple[Array, Array]
     ranges: tuple[Range, ...] = field(repr=False)
     solves: int = 0
+    latex: dict[str, str] = field(repr=False, default_factory=dict)
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
@@ -89,13 +91,13 @@ class Optimum:
         numbers = {"parameters": self.parameters, "errors": self.errors, "value": self.value, "value_error": self.error}
         return {**made, **numbers, "at_edge": self.at_edge, "message": self.edge, "solves": self.solves}
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, *, ax: Any = None) -> Any:
         """Draw the landscape: the scan along one parameter, or as a map over two, and the optimum in it."""
         from eqsolve.plotting.landscapes import plot_landscape
 
         names = [item.name for item in self.ranges]
         best = ([self.parameters[name] for name in names], self.value, [self.errors[name] for name in names])
-        return plot_landscape(names, self.scan, best, [item.log for item in self.ranges], self.observable, axes)
+        return plot_landscape(names, self.scan, best, [item.log for item in self.ranges], self.observable, self.latex, ax)
 
 
 @checked(model=read_model, observable=text, over=table, maximise=flag, rtol=number, params=table)
@@ -197,7 +199,7 @@ class _Search:
         table = np.array([[item.value(place) for item, place in zip(self.ranges, point, strict=True)] for point in points])
         return Optimum(
             self.question.model.name, name, maximise, found, spread, self.sign * value, error, bool(where), edge,
-            (table, self.sign * values), self.ranges, self.solves,
+            (table, self.sign * values), self.ranges, self.solves, latex_names((self.question.model,)),
         )  # fmt: skip
 
     def at(self, place: Array, *, slopes: bool = True) -> tuple[float, Array, float, Array, float]:

@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 @checked(path=read_path)
 def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> Any:
-    """Read what was saved: a `Result` (of a solve or a sweep), a `Validation` or a `Simulation`.
+    """Read what was saved: a `Result` (of a solve or a sweep), a `Validation`, a `Simulation` or a `Fit`.
 
     Parameters
     ----------
@@ -112,6 +112,10 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
             if model is not None:
                 raise UsageError(f"{str(path)!r} holds a simulation, not a result of a model; leave model= out")
             return later("read simulation")(dataset, record)
+        if record["kind"] == "fit":
+            if model is not None:
+                raise UsageError(f"{str(path)!r} holds a fit, not a result of a model; leave model= out")
+            return later("read fit")(dataset, record)
         if model is not None:
             _check_model(str(path), record, model)
         if "validation" in record:

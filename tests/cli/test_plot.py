@@ -31,12 +31,14 @@ def files(folder: Path) -> Path:
     runs = eqsolve.load("linear_flow").simulate(d=20, seeds=2, at=[0.5, 1.0, 2.0])
     runs.save("runs.nc")
     eqsolve.validate("linear_flow", d=20, seeds=3, at=[0.5, 2.0]).save("validation.nc")
+    moments = np.linspace(0.2, 3, 8)
+    eqsolve.fit("decay", {"t": moments, "size": np.exp(-2 * moments)}, free=["k"]).save("fit.nc")
     return folder
 
 
 def test_every_kind_of_file_is_drawn(files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     forbid_solving(monkeypatch)
-    for name in ("solve", "sweep", "runs", "validation"):
+    for name in ("solve", "sweep", "runs", "validation", "fit"):
         assert main(["plot", f"{name}.nc"]) == 0
         assert is_picture(files / f"{name}.png")
     assert "wrote validation.png" in capsys.readouterr().err
@@ -55,6 +57,8 @@ def test_what_cannot_be_drawn_is_explained(files: Path, capsys: pytest.CaptureFi
     assert "did you mean `E_test`?" in capsys.readouterr().err
     assert main(["plot", "validation.nc", "E_tst"]) == 2
     assert "was not compared" in capsys.readouterr().err
+    assert main(["plot", "fit.nc", "siz"]) == 2
+    assert "did you mean `size`?" in capsys.readouterr().err
     assert main(["plot", "solve.nc", "--out", "x.txt"]) == 2
     assert main(["plot"]) == 2
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import eqsolve
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 EXAMPLES = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
 ENTRIES = set(re.findall(r"\.\. auto\w+:: eqsolve\.(\w+)\n", PAGE))
 MODULES = {"compile", "errors", "laplace", "laws", "phases", "spectra"}
@@ -39,3 +40,20 @@ def test_names_are_there_without_importing_them_first() -> None:
     code = "import eqsolve; [getattr(eqsolve, name) for name in dir(eqsolve)]; print(len(dir(eqsolve)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == len(dir(eqsolve))
+
+
+def test_every_model_stands_on_the_page_of_equations() -> None:
+    page = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
+    assert [path.stem for path in sorted((ROOT / "models").glob("*.py")) if f"`{path.stem}`" not in page] == []
+
+
+def test_every_page_is_listed_once() -> None:
+    """A page in two lists stands twice in the menu, one in none is not found."""
+    listed = []
+    for page in (ROOT / "docs").rglob("*.md"):
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            names = [line for line in block.splitlines() if line and not line.startswith(":")]
+            listed += [(page.parent / name).resolve().relative_to(ROOT / "docs").as_posix() for name in names]
+    pages = [path.relative_to(ROOT / "docs") for end in ("md", "ipynb") for path in (ROOT / "docs").rglob(f"*.{end}")]
+    there = [path.with_suffix("").as_posix() for path in pages if not path.parts[0].startswith("_")]
+    assert sorted(listed) == sorted(set(there) - {"index"})

@@ -40,7 +40,40 @@ def test_values_and_error_bars(rng):
     assert "independent" in found.assumes
     _, heights = found.profile("a", 3, reach=1.0)
     assert heights[0] - heights[1] == pytest.approx(1.0, rel=0.1)
-    found.plot()
+    above, _ = found.plot()
+    [line] = above.lines[-1:]
+    exact = found.parameters["v"] * np.exp(-found.parameters["a"] * line.get_xdata())
+    np.testing.assert_allclose(line.get_ydata(), exact, rtol=1e-6)  # between the data too
+    assert above.get_ylabel() == "$\\mathrm{size}$"
+
+
+def test_a_fit_is_saved_and_read(tmp_path, rng):
+    found = eqsolve.fit(DECAY, _draws(rng, 3, 0.05), free=["a", "v"])
+    found.save(tmp_path / "fit.nc")
+    again = eqsolve.open(tmp_path / "fit.nc")
+    assert isinstance(again, eqsolve.Fit)
+    assert again.json_object() == found.json_object()
+    assert again.report() == found.report()
+    for part in ("curves", "sigmas", "lines"):
+        assert getattr(again, part).keys() == getattr(found, part).keys()
+        for name, values in getattr(found, part).items():
+            np.testing.assert_array_equal(getattr(again, part)[name], values)
+    again.plot(logy=True)
+    with pytest.raises(UsageError, match="fit again"):
+        again.profile("a")
+    with pytest.raises(UsageError, match="holds a fit"):
+        eqsolve.open(tmp_path / "fit.nc", model=DECAY)
+    with pytest.raises(UsageError, match="takes two axes"):
+        found.plot(ax=found.plot()[0])
+
+
+def test_a_fit_of_numbers_without_time_is_saved_and_drawn(tmp_path):
+    truth = eqsolve.solve("ridge", lam=0.3)["E_test"].item()
+    found = eqsolve.fit("ridge", {"E_test": [truth]}, free=["lam"], lam=0.5)
+    assert found.parameters["lam"] == pytest.approx(0.3, rel=1e-4)
+    found.save(tmp_path / "fit.nc")
+    assert eqsolve.open(tmp_path / "fit.nc").data.times is None
+    eqsolve.open(tmp_path / "fit.nc").plot()
 
 
 @pytest.mark.slow
@@ -71,7 +104,9 @@ def test_the_command_line(tmp_path, capsys):
     solved = eqsolve.solve("dln_infinite_data", alpha=0.25, t_max=6, rtol=1e-6)
     moments = np.linspace(1, 6, 8)
     pd.DataFrame({"t": moments, "E_test": solved.at(moments)["E_test"].values}).to_csv(path, index=False)
-    assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "alpha", "--json"]) == 0
+    kept = tmp_path / "fit.nc"
+    assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "alpha", "--json", "--out", str(kept)]) == 0
+    assert eqsolve.open(kept).parameters["alpha"] == pytest.approx(0.25, rel=1e-2)
     assert '"alpha": 0.2' in capsys.readouterr().out.replace("0.25", "0.2")
     assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "beta"]) == 2
     words = ["optimise", "dln_infinite_data", "--minimise", "E_test", "--over", "lam=0.1:1", "--at", "3", "--json"]

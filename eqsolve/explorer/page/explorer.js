@@ -293,6 +293,7 @@ function nameBoxes(names) {
 }
 
 const isDark = matchMedia('(prefers-color-scheme: dark)');
+const theme = () => ((document.documentElement.dataset.theme ?? (isDark.matches ? 'dark' : 'light')) === 'dark' ? DARK : LIGHT);
 
 function chart(theme, width, height) {
   const { answer, points } = page;
@@ -313,7 +314,7 @@ function draw() {
   if (!answer) return;
   if (answer.x === null) { $('picture').replaceChildren($('tip')); readout(); return; }
   const width = Math.max(320, Math.round($('picture').clientWidth));
-  const made = chart(isDark.matches ? DARK : LIGHT, width, Math.round(Math.min(460, Math.max(300, width * 0.52))));
+  const made = chart(theme(), width, Math.round(Math.min(460, Math.max(300, width * 0.52))));
   $('picture').replaceChildren(made.root, $('tip'));
   made.root.addEventListener('pointermove', (event) => {
     const box = made.root.getBoundingClientRect();
@@ -452,6 +453,11 @@ function connect() {
   addEventListener('hashchange', () => { if (page.model) { readAddress(); begin(); } });
   addEventListener('resize', draw);
   isDark.addEventListener('change', draw);
+  addEventListener('message', ({ data }) => { // from a page that shows this one inside it
+    if (data?.theme !== 'light' && data?.theme !== 'dark') return;
+    document.documentElement.dataset.theme = data.theme;
+    draw();
+  });
   if (LIVE) {
     addEventListener('pagehide', () => navigator.sendBeacon('/api/close', body({})));
     addEventListener('focus', () => { if (page.busy === null) reload(); });
