@@ -163,7 +163,9 @@ class _Ensemble:
         some = slice(0, min(4, slopes.shape[-1]))
         wanted = _reacting(self.paths.actions, self.paths.slopes[..., some], range(len(self.places)))
         for members in self.companions:
-            if not np.allclose(_reacting(actions, slopes[..., some], members), wanted, rtol=1e-6, atol=1e-9 * np.abs(wanted).max()):
+            if not np.allclose(
+                _reacting(actions, slopes[..., some], members), wanted, rtol=1e-6, atol=1e-9 * np.abs(wanted).max()
+            ):
                 raise SolverError("the equations of the paths' derivatives are not the linearised ones of the paths")
 
     def _each(self) -> Iterator[tuple[slice, Array, dict[str, Array]]]:

@@ -285,7 +285,9 @@ def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:
     left = [group.beyond(part) for group, part in zip(groups, parts, strict=True)]
     if all(part is None for part in left):
         return None
-    return _side_by_side([np.zeros((len(whole),) * 2) if part is None else part for part, whole in zip(left, parts, strict=True)])
+    return _side_by_side(
+        [np.zeros((len(whole),) * 2) if part is None else part for part, whole in zip(left, parts, strict=True)]
+    )
 
 
 def _together(groups: Sequence[Group]) -> Group:

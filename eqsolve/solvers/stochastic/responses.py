@@ -213,7 +213,9 @@ def _instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: l
     return total
 
 
-def follow_tangents(operators: Operators, blocks: Sequence[slice], slopes: Array, source: Array, by_noise: Array | None) -> Array:
+def follow_tangents(
+    operators: Operators, blocks: Sequence[slice], slopes: Array, source: Array, by_noise: Array | None
+) -> Array:
     """Solve the linearised path equations; returns (unknown, node, path, node of the noise). All arrays are of one backend.
 
     The blocks are halved again and again: what the first half does to the second is one large matrix product over all paths.

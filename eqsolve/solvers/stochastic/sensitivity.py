@@ -53,23 +53,29 @@ class Effort:
 
     Attributes
     ----------
-    most, stop, near
-        Sweeps, at most, and what the iteration may leave, of the tolerance: with the points of the solution, and with others.
+    most, stop
+        Sweeps, at most, and what the iteration may leave, of the tolerance.
+    krylov
+        Residual that the Krylov method of mean responses may leave: a sweep follows.
     sets
         Sets of other points, at most.
+    enough
+        Tolerances, as an error that needs no further set: a derivative changes its sign where its curve has an extremum, and what
+        is allowed there is a tenth of what it is elsewhere.
     dearest
         Paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below ``cheap``.
     share
-        Of the move before the last that the error is at least.
+        Of the move before the last that the error is at least: every set is finer than the last.
     """
 
     most: int = 30
-    stop: float = 1e-2
-    near: float = 0.1
+    stop: float = 0.3
+    krylov: float = 0.1
     sets: int = 4
+    enough: float = 3.0
     dearest: float = 60.0
     cheap: float = 1e8
-    share: float = 0.3
+    share: float = 0.04
 
 
 def add_derivatives(
@@ -83,7 +89,7 @@ def add_derivatives(
     effort = effort or Effort()
     program = at(plan.program("stochastic" if options.step is None else "discrete stochastic"), values.numbers)
     drawn = {name: law.at(values.numbers, values.laws) for name, law in program.laws}
-    engine = Engine(program, {**own.laws, **values.laws, **drawn}, Work(), accuracy=effort.stop * 1e-3 * options.rtol)
+    engine = Engine(program, {**own.laws, **values.laws, **drawn}, Work(), accuracy=1e-5 * options.rtol)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found, errors = _Search(own, engine, solved, options, effort).run()
     return _attached(result, engine, found, errors, options)
@@ -105,30 +111,31 @@ class _Search:
         alone = self.alone(base)
         few = linearise(self.own, alone, base, None)
         begun = {mean.name: np.zeros((base.grid.size,) * (1 if mean.kind == "one" else 2)) for mean in _means(alone)}
-        found = self.iterate(few, begun, Secants(effort.most), effort.stop)
-        by_panels = self.other_panels(judge, found) if self.options.step is None else judge.nothing(found)
-        final, moved, errors = found, judge.nothing(found), judge.nothing(found)
+        found = self.iterate(few, begun, Secants(effort.most))
+        final, curves = found, judge.curves(found)
+        nothing = {name: np.zeros_like(values) for name, values in curves.all.items()}
+        by_panels = self.other_panels(judge, found) if self.options.step is None else nothing
+        moved = errors = nothing
         level, most = base.averages[0].choice.level, max(effort.dearest * base.paths, effort.cheap / base.grid.size**3)
         ways = _ways(self.own, base)
         for number in range(1, effort.sets + 1) if ways else ():
             finer = replace(_finer(level, ways, number), twist=number)
             if number > 2 and self.count(finer) > most:
                 break
-            level, last = finer, final
+            level, last = finer, curves
             try:
                 points = linearise(self.own, alone, base, finer)
-                final = self.iterate(points, {name: final.means[name] for name in begun}, final.secants, effort.near)
+                final = self.iterate(points, {name: final.means[name] for name in begun}, final.secants)
             except (SolverError, MemoryError) as reason:
                 logger.info("derivatives: more points cannot be had: %s", reason)
                 break
             curves = judge.curves(final)
-            before, moved = moved, judge.change(curves, final.grid, last.means)
+            before, moved = moved, judge.apart(last, curves)
             errors = judge.spread(curves, [moved, {name: effort.share * change for name, change in before.items()}])
             worst = judge.worst(curves, errors)
             logger.info("derivatives: set %d, %d paths, error %.2g of the tolerance", number, points.paths, worst)
-            if number > 1 and worst + judge.worst(curves, by_panels) <= 1.0:
+            if number > 1 and worst + judge.worst(curves, by_panels) <= effort.enough:
                 break
-        curves = judge.curves(final)
         total = {}
         for name, error in by_panels.items():
             total[name] = error + errors[name] + 2 * final.left * judge.size(name, curves, final.grid)
@@ -147,11 +154,11 @@ class _Search:
     def count(self, level: Level) -> int:
         return count_paths(self.own, self.base.kernels, Design(level, None, _shapes(self.base)))
 
-    def iterate(self, points: Linearised, means: Means, secants: Secants, stop: float) -> Solved:
+    def iterate(self, points: Linearised, means: Means, secants: Secants) -> Solved:
         """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
         engine, grid = points.engine, points.grid
         secants.interrupt()
-        left = np.inf
+        left, how = np.inf, replace(USUAL, accuracy=self.effort.krylov)
         for count in range(1, self.effort.most + 1):
             averages = points.sweep(means)
             made = collect(averages)
@@ -162,10 +169,10 @@ class _Search:
             if not math.isfinite(left):
                 raise SolverError("the linearised equations of the means do not stay finite")
             whole = {**points.known, **means}
-            image = before + improve(engine, whole, after - before, averages, weights)
+            image = before + improve(engine, whole, after - before, averages, weights, how)
             means = unpack(engine, secants.next(before, image, weights), made)
             logger.info("derivatives: sweep %d, residual %.2g", count, left)
-            if left <= stop * self.options.rtol:
+            if left <= self.effort.stop * self.options.rtol:
                 break
         whole = {**points.known, **means}
         return Solved(grid, whole, engine.kernels(grid, whole), averages, secants, USUAL.leaves * left)
@@ -198,7 +205,7 @@ class _Search:
         alone = self.alone(there)
         begun = {name: found.means[name] for name in (mean.name for mean in _means(alone))}
         begun = transfer(begun, alone.responses, base.grid, grid)
-        other = self.iterate(linearise(own, alone, there, None), begun, Secants(self.effort.most), self.effort.near)
+        other = self.iterate(linearise(own, alone, there, None), begun, Secants(self.effort.most))
         return judge.differ(found, other)
 
 
