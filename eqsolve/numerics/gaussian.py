@@ -28,6 +28,7 @@ __all__ = [
     "Points",
     "factor_covariance",
     "factor_followers",
+    "follow_covariance",
     "lay_out",
     "make_points",
     "sample_normals",
@@ -124,19 +125,12 @@ def factor_covariance(covariance: Array, count: int | None = None, drop: float =
 def factor_followers(covariance: Array, leading: int, modes: Array, order: Array) -> Array:
     """Return the rows, in given modes of some processes, of those that follow them: dL with L dLᵀ + dL Lᵀ = dC.
 
-    ``covariance`` holds C of the first ``leading`` rows, and below it dC/2 for each set of followers; ``modes`` is L of the leading
-    rows, ``order`` sorts its columns by what they do. Of all dL, which differ by rotations of the modes, this is the one in
-    which a mode changes by itself and by those after it alone (Cholesky's choice): what follows a weak mode, of which only what is
-    linear counts, is then as weak. Modes below ``_FOLLOWED`` lead nothing among themselves: what rounding makes of dC is
-    divided by their size.
+    ``covariance`` holds C of the first ``leading`` rows, and below it dC/2 for each set of followers; ``modes`` is L of the
+    leading rows, ``order`` sorts its columns by what they do. Of all dL, which differ by rotations of the modes, this is the
+    one in which a mode changes by itself and by those after it alone (Cholesky's choice): what follows a weak mode, of which
+    only what is linear counts, is then as weak.
     """
-    own = covariance[:leading, :leading]
-    sizes = np.sqrt(np.abs(np.diagonal(own)))
-    sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))[:, None]
-    values, vectors = np.linalg.eigh((own + own.T) / (2 * sizes * sizes.T))
-    kept = values > _FOLLOWED * max(values[-1], 1e-300)
-    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
-    basis, inverse = sizes * vectors * roots, vectors / roots / sizes  # inverseᵀ basis = 1
+    basis, inverse = _leading_modes(covariance[:leading, :leading])
     turn = inverse.T @ modes
     first = np.linalg.qr(turn[:, order])[0]  # the modes in their order, as far as they are independent
     made = []
@@ -148,6 +142,31 @@ def factor_followers(covariance: Array, leading: int, modes: Array, order: Array
         outside = change @ inverse - basis @ (inverse.T @ change @ inverse)
         made.append((basis @ (first @ lower @ first.T) + outside) @ turn)
     return np.vstack(made)
+
+
+def follow_covariance(covariance: Array, leading: int) -> Array:
+    """Return the covariance of processes and of those that follow them linearly, Aᵀ C⁻¹ of the first, A their covariance.
+
+    What is given of the latter's own is replaced.
+    """
+    inverse = _leading_modes(covariance[:leading, :leading])[1]
+    followers = covariance[leading:, :leading] @ inverse
+    made = covariance.copy()
+    made[leading:, leading:] = followers @ followers.T
+    return made
+
+
+def _leading_modes(covariance: Array) -> tuple[Array, Array]:
+    """Return modes of a covariance as columns, and the same with inverseᵀ modes = 1.
+
+    Modes below ``_FOLLOWED`` are left out, as they lead nothing: what rounding makes of a change is divided by their size.
+    """
+    sizes = np.sqrt(np.abs(np.diagonal(covariance)))
+    sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))[:, None]
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / (2 * sizes * sizes.T))
+    kept = values > _FOLLOWED * max(values[-1], 1e-300)
+    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+    return sizes * vectors * roots, vectors / roots / sizes
 
 
 def align(factor: Array, previous: Array) -> Array:

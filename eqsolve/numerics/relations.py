@@ -275,7 +275,7 @@ def _spread(values: Array, time: str) -> Any:
 def evaluate(
     definitions: Sequence[Definition], grid: OperatorGrid, means: Mapping[str, Array], known: Kernels | None = None
 ) -> Kernels:
-    """Return all kernels and functions for given means, in the order of the definitions; ``known`` ones are taken as they are."""
+    """Return all kernels and functions for given means, in the order of the definitions; ``known`` ones stay."""
     if known is None:
         state = Kernels(grid, means)
     else:

@@ -86,7 +86,8 @@ def average(
 ) -> Averages:
     """Return the means over paths, responses among them; tangents and sums over pairs of times are taken on the backend.
 
-    Mean responses to some noises may be ``known``, and where the tangents come from be given. On a sparse grid mean responses are always found: what is linear in the weak modes is taken from them exactly.
+    Mean responses to some noises may be ``known``, and where the tangents come from be given. On a sparse grid mean responses
+    are always found: what is linear in the weak modes is taken from them exactly.
     """
     plan = paths.plan
     made: dict[str, Array] = {}

@@ -19,6 +19,7 @@ from eqsolve.numerics.gaussian import (
     align,
     factor_covariance,
     factor_followers,
+    follow_covariance,
     lay_out,
     make_points,
     rotate,
@@ -130,13 +131,15 @@ class Drawn:
     rests: tuple[Rest, ...]
 
 
-def groups_of(covariances: Sequence[Covariance], kernels: Kernels) -> tuple[Group, ...]:
-    """Return the noises of a system with their covariances for given kernels."""
+def groups_of(covariances: Sequence[Covariance], kernels: Kernels, *, whole: bool = False) -> tuple[Group, ...]:
+    """Return the noises of a system with their covariances for given kernels, ``whole`` among followers too."""
     made = []
     for item in covariances:
         tables = [[kernels.table(entry) for entry in row] for row in item.blocks]
-        whole = tables[0][0] if len(tables) == 1 else np.block(tables)
-        made.append(Group(item.noises, whole, tuple(kernels.vector(centre) for centre in item.centres), item.leading))
+        table = tables[0][0] if len(tables) == 1 else np.block(tables)
+        if whole and item.leading < len(item.noises):
+            table = follow_covariance(table, item.leading * kernels.grid.size)
+        made.append(Group(item.noises, table, tuple(kernels.vector(centre) for centre in item.centres), item.leading))
     return tuple(made)
 
 

@@ -38,7 +38,7 @@ def respond(
     Both are operators; the paths are taken chunk by chunk, and each is followed by its tangents on the backend, unless it is
     said where these come from.
     """
-    plan, (size, count), weights, put = paths.plan, paths.shape, paths.points.weights, backend.put
+    plan, size, weights, put = paths.plan, paths.shape[0], paths.points.weights, backend.put
     unknowns = len(plan.unknowns)
     source, by_noise = enter(paths, noise)
     jobs = []  # per mean: outputs by unknown, the factors around, the sum

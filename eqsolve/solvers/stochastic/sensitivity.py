@@ -7,7 +7,8 @@ by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J. N
 doi:10.1137/10078356X), preconditioned by the mean responses: with the points of the solution first, then with sets of finer
 points that share nothing, each begun where the last one ended and with what that taught about J. All parameters go together.
 
-Errors: how far the last set moved the derivatives is the error of the points, how far panels of another order do that of the panels.
+Errors: how far the last set moved the derivatives is that of the points, how far panels of another order do that of the
+panels.
 
 Cost: see ``linearised``; some ten sweeps with the points of the solution, and three with each set.
 """
@@ -60,8 +61,8 @@ class Effort:
     sets
         Sets of other points, at most.
     enough
-        Tolerances, as an error that needs no further set: a derivative changes its sign where its curve has an extremum, and what
-        is allowed there is a tenth of what it is elsewhere.
+        Tolerances, as an error that needs no further set: a derivative changes its sign somewhere, and what is allowed there
+        is a tenth of what it is elsewhere.
     dearest
         Paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below ``cheap``.
     share
@@ -180,8 +181,8 @@ class _Search:
     def other_panels(self, judge: Judge, found: Solved) -> Errors:
         """Return the errors of the panels: how far panels of another order move everything.
 
-        Modes, points and paths are carried there, so that nothing but the panels differs. The solution is balanced there first,
-        up to what its points ask for, which is not the panels'.
+        Modes, points and paths are carried there, so that nothing but the panels differs. The solution is balanced there
+        first, up to what its points ask for, which is not the panels'.
         """
         own, base = self.own, self.base
         old = base.grid.panels
