@@ -170,6 +170,8 @@ def solve_as_asked(
     along = {called.get(name, name): name for name in derivatives}
     task = make_task(model, settings, asked.get("observables"), along, discrete=discrete)
     plan = task.plan
+    if derivatives and plan.facts.kind != "System":
+        _refuse_laws((task.declared, *models_behind(task.declared)), along)
     if task.switches is not None:
         kept = {name: asked.get(name) for name in ("t_max", "at", "step", "seed") if asked.get(name) is not None}
         known = {name: value for name, value in settings.items() if task.switches.knows(name)}
@@ -218,6 +220,18 @@ def solve_as_asked(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:
+    """Raise where a fixed point or a rate is asked for its derivative along a number in a law: its Jacobian has none."""
+    for item in models:
+        for random in item.randoms:
+            symbols = random.law.free_symbols if random.law is not None else ()
+            for name in sorted(along[symbol.name] for symbol in symbols if getattr(symbol, "name", None) in along):
+                raise UsageError(
+                    f"`{name}` stands in the law of `{random.name}`, model `{item.name}` ({item.location}): the derivative of "
+                    f"a {type(item).__name__} along it is not known; difference two solves, or differentiate the dynamics"
+                )
 
 
 def _demand_card(plan: Plan, solver: Solver, options: Options) -> None:

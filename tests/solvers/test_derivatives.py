@@ -178,11 +178,11 @@ def test_convolutions_and_white_noise():
     """Differences of tighter solves; of white noise its strength, in closed form."""
     for model, parameter, name, settings in (
         ("mct_f12", "v1", "phi", {"v1": 1.0, "v2": 1.5}),
-        ("sir_memory", "shape", "S", {"shape": 3.0}),
+        ("sir_memory", "beta", "S", {"beta": 2.5}),
     ):
         h, here = 1e-3, settings[parameter]
         low, high = (
-            float(eqsolve.solve(model, **{**settings, parameter: here + k * h}, at=[2.0], rtol=1e-11).at([2.0])[name][0])
+            float(eqsolve.solve(model, **{**settings, parameter: here + k * h}, at=[2.0], rtol=1e-9).at([2.0])[name][0])
             for k in (-1, 1)
         )
         result = eqsolve.solve(model, at=[2.0], rtol=1e-6, derivatives=[parameter], **settings)
@@ -213,6 +213,28 @@ def test_a_fixed_point_and_a_rate():
         made = result.json_object()
         assert made["derivatives"]["alpha"][name] == pytest.approx((high - low) / (2 * h), rel=1e-5)
         assert 0 < made["derivative_errors"]["alpha"][name] < 1e-6
+
+
+def test_numbers_in_laws_are_named():
+    """E[w²] is 1 in the variance and 2 × the mean in the mean; of a model's own Bernoulli(0.1), differences."""
+    w = random("w", Normal(0.5, 0.4))
+    model = System("relaxing", eqs=[Eq(x(t).diff(t), w - x(t))], init={x: 0}, observables={"square": E(x(t) ** 2)})
+    result = eqsolve.solve(model, t_max=1, rtol=1e-6, derivatives=["w.variance", "w.mean"])
+    for name, truth in (("w.variance", 1.0), ("w.mean", 1.0)):
+        assert float(result.derivative("square", name)[-1]) == pytest.approx(truth * (1 - np.exp(-1)) ** 2, rel=1e-6)
+    made = eqsolve.solve("dln_infinite_data", at=[3.0], rtol=1e-6, derivatives=["w_star.p"]).json_object(at=[3.0])
+    h = 1e-3
+    low, high = (
+        float(eqsolve.solve("dln_infinite_data", w_star=Bernoulli(0.1 + k * h), at=[3.0], rtol=1e-9).at([3.0])["E_test"][0])
+        for k in (-1, 1)
+    )
+    assert made["derivatives"]["w_star.p"]["E_test"][0] == pytest.approx((high - low) / (2 * h), rel=1e-6)
+    with pytest.raises(UsageError, match=r"no such number \(it has: w_star\.p\)"):
+        eqsolve.solve("dln_infinite_data", at=[1.0], derivatives=["w_star.variance"])
+    with pytest.raises(UsageError, match="no random constant `u_star`"):
+        eqsolve.solve("dln_infinite_data", at=[1.0], derivatives=["u_star.p"])
+    with pytest.raises(UsageError, match="stands in the law of `w_star`"):
+        eqsolve.solve("dln_fixed_point_min_norm", alpha=0.3, delta=0.5, derivatives=["w_star.p"])
 
 
 def test_refusals():

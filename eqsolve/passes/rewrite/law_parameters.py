@@ -58,7 +58,9 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
     """Return a law with some of its numbers as parameters, and their values."""
     law = item.law
     if not isinstance(law, Law):
-        raise UsageError(f"the law of `{item.name}` in model `{model.name}` comes from elsewhere: it has no numbers of its own")
+        raise UsageError(
+            f"the law of `{item.name}` in model `{model.name}` comes from elsewhere: it has no numbers of its own"
+        )
     known = [entry for entry in inspect.signature(type(law).__new__).parameters.values() if entry.name != "cls"]
     plain = {
         entry.name: place
