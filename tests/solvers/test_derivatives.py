@@ -180,14 +180,14 @@ def test_convolutions_and_white_noise():
         ("mct_f12", "v1", "phi", {"v1": 1.0, "v2": 1.5}),
         ("sir_memory", "beta", "S", {"beta": 2.5}),
     ):
-        h, here = 1e-3, settings[parameter]
+        h, here = 3e-3, settings[parameter]  # differences: 1e-8/h of noise, and h² of truncation
         low, high = (
-            float(eqsolve.solve(model, **{**settings, parameter: here + k * h}, at=[2.0], rtol=1e-9).at([2.0])[name][0])
+            float(eqsolve.solve(model, **{**settings, parameter: here + k * h}, at=[2.0], rtol=1e-8).at([2.0])[name][0])
             for k in (-1, 1)
         )
         result = eqsolve.solve(model, at=[2.0], rtol=1e-6, derivatives=[parameter], **settings)
         found, error = _derivative(result, name, parameter, [2.0])
-        assert found[0] == pytest.approx((high - low) / (2 * h), rel=1e-5)
+        assert found[0] == pytest.approx((high - low) / (2 * h), rel=1e-4)
         assert error[0] <= 1e-5 * abs(found[0])
     xi = process("xi")
     model = System(

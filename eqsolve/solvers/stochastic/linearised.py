@@ -173,6 +173,7 @@ class _Ensemble:
         paths, (size, count) = self.paths, self.paths.shape
         width, noises = len(self.places), paths.plan.noises
         step = max(1, _TOGETHER // (width * size) ** 2)
+        entries = {} if self.pieces else {noise: enter(paths, noise) for noise in noises}
         keep = count * width * size * size * (width + len(noises)) <= _KEPT
         for begin in range(0, count, step):
             part = slice(begin, min(begin + step, count))
@@ -187,19 +188,10 @@ class _Ensemble:
                 found = follow_tangents(operators, paths.kernels.grid.blocks, slopes, unit, None)
                 resolvent[:, :, :, column] = found.transpose(2, 0, 1, 3)
             flat = resolvent.reshape(part.stop - begin, width * size, width * size)
-            tangents = {noise: self._apply(flat, self._sources(paths, noise, part)) for noise in noises}
+            tangents = {noise: self._apply(flat, _sources(paths, entry, part)) for noise, entry in entries.items()}
             if keep:
                 self.pieces[begin] = (flat, tangents)
             yield part, flat, tangents
-
-    def _sources(self, paths: Paths, noise: str, part: slice) -> Array:
-        """Return how a noise enters equations: (unknown, node, path, node of the noise)."""
-        source, by_noise = enter(paths, noise)
-        made = np.repeat(source[:, :, None, :], part.stop - part.start, axis=2)
-        if by_noise is not None:
-            for (unknown, signal), matrix in paths.actions.operators.items():
-                made[unknown] += matrix[:, None, :] * by_noise[signal][:, part].T
-        return made
 
     @staticmethod
     def _apply(resolvent: Array, right: Array) -> Array:
@@ -210,10 +202,10 @@ class _Ensemble:
 
     def _tangents(self, paths: Paths, noise: str) -> Iterator[tuple[slice, Array]]:
         """Return the tangents of the paths and of their derivatives, some paths at a time."""
-        size, places = paths.shape[0], self.places
+        size, places, entry = paths.shape[0], self.places, enter(paths, noise)
         for part, resolvent, tangents in self._each():
             count = part.stop - part.start
-            made = self._sources(paths, noise, part)
+            made = _sources(paths, entry, part)
             if noise in tangents:
                 made[places] = own = tangents[noise]
                 acted = {
@@ -228,6 +220,18 @@ class _Ensemble:
                 if made[members].any():
                     made[members] = self._apply(resolvent, made[members])
             yield part, made
+
+
+def _sources(paths: Paths, entry: tuple[Array, Array | None], part: slice) -> Array:
+    """Return how a noise enters equations: (unknown, node, path, node of the noise)."""
+    source, by_noise = entry
+    made = np.repeat(source[:, :, None, :], part.stop - part.start, axis=2)
+    if by_noise is not None:
+        for (unknown, signal), matrix in paths.actions.operators.items():
+            slope = by_noise[signal][:, part]
+            if slope.any():
+                made[unknown] += matrix[:, None, :] * slope.T
+    return made
 
 
 def _acted(slopes: Array, tangents: Array) -> Array | None:
