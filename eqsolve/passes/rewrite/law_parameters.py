@@ -46,7 +46,7 @@ def name_law_numbers(
             raise UsageError(f"model `{model.name}` has no random constant `{constant}`{near} (it has: {has})")
         item = randoms[constant]
         if constant in left:
-            item = bind_some(model, {constant: left.pop(constant)})[item]  # type: ignore[assignment]
+            item = bind_some(model, {constant: left.pop(constant)})[item]
         called |= {f"{constant}.{argument}": fresh_name(f"{constant}_{argument}", taken) for argument in arguments}
         law, values = _opened(model, item, arguments, called)
         changed[randoms[constant]] = Random(item.name, item.latex_name, (law, *item.extra[1:]), **item._assumptions_orig)
