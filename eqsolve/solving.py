@@ -161,9 +161,17 @@ def solve_as_asked(
         if not model.knows(word) and word not in RESERVED and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
     derivatives = tuple(dict.fromkeys(asked.get("derivatives") or ()))
+    called: dict[str, str] = {}
+    if any("." in name for name in derivatives):
+        from eqsolve.passes.rewrite.law_parameters import name_law_numbers
+
+        model, settings, called = name_law_numbers(model, settings, derivatives)
     discrete = asked.get("step") is not None
-    task = make_task(model, settings, asked.get("observables"), derivatives, discrete=discrete)
+    along = {called.get(name, name): name for name in derivatives}
+    task = make_task(model, settings, asked.get("observables"), along, discrete=discrete)
     plan = task.plan
+    if derivatives and plan.facts.kind != "System":
+        _refuse_laws((task.declared, *models_behind(task.declared)), along)
     if task.switches is not None:
         kept = {name: asked.get(name) for name in ("t_max", "at", "step", "seed") if asked.get(name) is not None}
         known = {name: value for name, value in settings.items() if task.switches.knows(name)}
@@ -197,10 +205,10 @@ def solve_as_asked(
         if plan.facts.kind != "System":
             result = _judged(result, task.observables, options)
             if derivatives:
-                table = {name: result.source.derivatives(name) for name in derivatives}
-                result = with_scalar_derivatives(result, {name: _known(table[name], result) for name in derivatives})
+                table = {name: _known(result.source.derivatives(inside), result) for inside, name in along.items()}
+                result = with_scalar_derivatives(result, table)
         elif task.companions:
-            result = with_derivatives(result, task.companions)
+            result = with_derivatives(result, [replace(item, parameter=along[item.parameter]) for item in task.companions])
         names = latex_names((task.declared, model, *models_behind(task.declared)))
         result = result.with_provenance(stats, describe(task.declared, seed), names)
         return result.renamed(model.name, task.reason, task.case) if task.case else result
@@ -212,6 +220,18 @@ def solve_as_asked(
         if partial is not None:
             error.partial = finish(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:
+    """Raise where a fixed point or a rate is asked for its derivative along a number in a law: its Jacobian has none."""
+    for item in models:
+        for random in item.randoms:
+            symbols = random.law.free_symbols if random.law is not None else ()
+            for name in sorted(along[symbol.name] for symbol in symbols if getattr(symbol, "name", None) in along):
+                raise UsageError(
+                    f"`{name}` stands in the law of `{random.name}`, model `{item.name}` ({item.location}): the derivative of "
+                    f"a {type(item).__name__} along it is not known; difference two solves, or differentiate the dynamics"
+                )
 
 
 def _demand_card(plan: Plan, solver: Solver, options: Options) -> None:

@@ -123,29 +123,51 @@ def factor_covariance(covariance: Array, count: int | None = None, drop: float =
     return np.asarray(columns[:, : max(1, np.count_nonzero(kept)) if count is None else count])
 
 
-def factor_followers(covariance: Array, leading: int, count: int | None = None, drop: float = 1e-11) -> Array:
-    """Return modes of processes and of those that follow them linearly, given their covariances with the leading ones.
+def factor_followers(covariance: Array, leading: int, modes: Array, order: Array) -> Array:
+    """Return the rows, in given modes of some processes, of those that follow them: dL with L dLᵀ + dL Lᵀ = dC.
 
-    With C = L Lᵀ of the first ``leading`` rows and A their covariance with the others, these are Aᵀ C⁻¹ of the first: their
-    rows of a mode are Aᵀ (Lᵀ)⁺. Modes below ``_FOLLOWED`` are not followed: what rounding and unconverged covariances make
-    of A is divided by their size.
+    ``covariance`` holds C of the first ``leading`` rows, and below it dC/2 for each set of followers; ``modes`` is L of the
+    leading rows, ``order`` sorts its columns by what they do. Of all dL, which differ by rotations of the modes, this is the
+    one in which a mode changes by itself and by those after it alone (Cholesky's choice): what follows a weak mode, of which
+    only what is linear counts, is then as weak.
     """
-    own = factor_covariance(covariance[:leading, :leading], count, drop)
-    sizes = np.sqrt(np.abs(np.diagonal(covariance)[:leading]))
-    sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))[:, None]
-    scaled = own / sizes  # its columns are orthogonal
-    lengths = (scaled**2).sum(axis=0)
-    kept = lengths > _FOLLOWED * lengths.max(initial=0.0)
-    inverse = np.where(kept, scaled / np.where(kept, lengths, 1.0), 0.0) / sizes
-    return np.vstack([own, covariance[leading:, :leading] @ inverse])
+    basis, inverse = _leading_modes(covariance[:leading, :leading])
+    turn = inverse.T @ modes
+    first = np.linalg.qr(turn[:, order])[0]  # the modes in their order, as far as they are independent
+    made = []
+    for begin in range(leading, len(covariance), leading):
+        change = covariance[begin : begin + leading, :leading]
+        change = change + change.T
+        inner = first.T @ (inverse.T @ change @ inverse) @ first
+        lower = np.tril(inner, -1) + np.diag(np.diagonal(inner) / 2)
+        outside = change @ inverse - basis @ (inverse.T @ change @ inverse)
+        made.append((basis @ (first @ lower @ first.T) + outside) @ turn)
+    return np.vstack(made)
 
 
 def follow_covariance(covariance: Array, leading: int) -> Array:
-    """Return the covariance of processes and of those that follow them; what is given of the latter's own is replaced."""
-    followers = factor_followers(covariance, leading)[leading:]
+    """Return the covariance of processes and of those that follow them linearly, Aᵀ C⁻¹ of the first, A their covariance.
+
+    What is given of the latter's own is replaced.
+    """
+    inverse = _leading_modes(covariance[:leading, :leading])[1]
+    followers = covariance[leading:, :leading] @ inverse
     made = covariance.copy()
     made[leading:, leading:] = followers @ followers.T
     return made
+
+
+def _leading_modes(covariance: Array) -> tuple[Array, Array]:
+    """Return modes of a covariance as columns, and the same with inverseᵀ modes = 1.
+
+    Modes below ``_FOLLOWED`` are left out, as they lead nothing: what rounding makes of a change is divided by their size.
+    """
+    sizes = np.sqrt(np.abs(np.diagonal(covariance)))
+    sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))[:, None]
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / (2 * sizes * sizes.T))
+    kept = values > _FOLLOWED * max(values[-1], 1e-300)
+    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+    return sizes * vectors * roots, vectors / roots / sizes
 
 
 def align(factor: Array, previous: Array) -> Array:

@@ -272,9 +272,16 @@ def _spread(values: Array, time: str) -> Any:
     return values[:, None] if time == "r" else values[None, :] if time == "c" else values[0]
 
 
-def evaluate(definitions: Sequence[Definition], grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
-    """Return all kernels and functions for given means, in the order of the definitions."""
-    state = Kernels(grid, means)
+def evaluate(
+    definitions: Sequence[Definition], grid: OperatorGrid, means: Mapping[str, Array], known: Kernels | None = None
+) -> Kernels:
+    """Return all kernels and functions for given means, in the order of the definitions; ``known`` ones stay."""
+    if known is None:
+        state = Kernels(grid, means)
+    else:
+        state = Kernels(grid, means, dict(known.tables), dict(known.operators), dict(known.functions))
+    there = {*state.tables, *state.operators, *state.functions}
     for item in definitions:
-        state.define(item)
+        if item.name not in there:
+            state.define(item)
     return state

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Abs, Add, Basic, DiracDelta, Dummy, Expr, ImmutableMatrix, Max, Min, Piecewise, S, Tuple, expand_mul
+from sympy import Abs, Add, Basic, DiracDelta, Dummy, Expr, ImmutableMatrix, Max, Min, Piecewise, S, Tuple, expand_mul, sqrt
 from sympy.core.function import Derivative, Subs
 from sympy.core.relational import Relational
 from sympy.matrices.matrixbase import MatrixBase
@@ -29,7 +29,7 @@ from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Table
-from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp
+from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.scores import fix_supports, score_of
@@ -73,6 +73,7 @@ def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = T
     system = _start_laws(system)
     if change and system.substitute:
         system = apply_substitutions(system, derive_substitutions(system))
+    system = _scale_whites(system, parameters)
     system = fix_supports(system._with(exact=Table(), flow=None, substitute=Table()), parameters)
     derivatives = [_Derivative(system, parameter) for parameter in parameters]
     equations, init, observables = [*system.equations], {**system.init}, {**system.observables}
@@ -103,6 +104,12 @@ def _parameter(system: System, name: str) -> Parameter:
         )
     if found[name].is_integer:
         raise UsageError(f"`{name}` of model `{system.name}` is a whole number: there is no derivative along it")
+    sides = [*(eq.rhs for eq in system.equations), *system.observables.values()]
+    for read in sorted({value for side in sides for value in side.atoms(Value)}, key=str):
+        if any(found[name] in moment.free_symbols for moment in read.moments):
+            raise UsageError(
+                f"model `{system.name}` reads `{read}`, a time that moves with `{name}`: there is no derivative along a delay"
+            )
     for what, value in (("start", system.start), ("step", system.step)):
         if value is not None and found[name] in value.free_symbols:
             raise UsageError(f"the {what} of model `{system.name}` is {value}: there is no derivative along `{name}`")
@@ -119,6 +126,27 @@ def _start_laws(system: System) -> System:
     for key, law in drawn.items():
         init[key] = Random(fresh_name(f"{key.name}_start", taken), None, (law,))
     return system._with(init=Table(init))
+
+
+def _scale_whites(system: System, parameters: tuple[Parameter, ...]) -> System:
+    """Return the system with every white noise whose strength moves written as one of strength 1 times its root."""
+    moving = {
+        noise: law.strength
+        for noise, law in system.laws.items()
+        if isinstance(law, White) and law.strength.free_symbols & {*parameters}
+    }
+    if not moving:
+        return system
+    laws = {noise: White(1, law.sense) if noise in moving else law for noise, law in system.laws.items()}
+
+    def scaled(equation: Equation) -> Equation:
+        answers = {node: Dummy("response") for node in equation.rhs.atoms(Resp) if node.noise.head in moving}
+        rhs = equation.rhs.xreplace(answers)
+        rhs = rhs.xreplace({value: sqrt(moving[value.head]) * value for value in rhs.atoms(Value) if value.head in moving})
+        kept = {stand_in: node / sqrt(moving[node.noise.head]) for node, stand_in in answers.items()}
+        return Equation(equation.lhs, rhs.xreplace(kept), equation.location)
+
+    return system._with(equations=tuple(map(scaled, system.equations)), laws=Table(laws))
 
 
 def _laws(system: System, derivatives: list[_Derivative]) -> Table:
@@ -153,7 +181,10 @@ class _Derivative:
         self.system, self.parameter = system, parameter
         taken = {*system.names, *system.observables}
         self.heads: dict[Head, Head] = {}
+        whites = {noise for noise, law in system.laws.items() if isinstance(law, White)}
         for head in system.unknowns:
+            if head in whites:  # of a given strength: they do not move
+                continue
             name = fresh_name(f"{head.name.rstrip(chr(39))}_d_{parameter.name}", taken)
             latex = rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
             self.heads[head] = type(head)(name, latex)
@@ -198,6 +229,9 @@ class _Derivative:
             case Resp():
                 moved = self._total(expr.output, label)
                 return Resp(moved, expr.noise) if moved != 0 else S.Zero
+            case Derivative(expr=Value() as value):  # under a convolution
+                moved = self._total(value, label)
+                return Derivative(moved, *expr.variables, evaluate=False) if moved != 0 else S.Zero
         nodes = _outermost(expr)
         stand_ins = {node: Dummy(f"x{place}", real=True) for place, node in enumerate(nodes)}
         body = expr.xreplace(stand_ins)
@@ -207,7 +241,7 @@ class _Derivative:
             moved = self._total(node, label)
             if moved != 0:
                 total += body.diff(stand_in) * moved
-        if total.has(Derivative, Subs):
+        if any(not isinstance(item.expr, Value) for item in total.atoms(Derivative)) or total.has(Subs):
             raise UsageError(f"{label} has no derivative along `{self.parameter.name}` that is a function")
         return total.xreplace({new: old for old, new in stand_ins.items()})
 
@@ -241,7 +275,7 @@ class _Derivative:
 
 def _outermost(expr: Basic) -> list[Basic]:
     """Return the outermost values, integrals, expectations and responses of an expression."""
-    if isinstance(expr, Value | Int | E | Resp):
+    if isinstance(expr, Value | Int | E | Resp) or (isinstance(expr, Derivative) and isinstance(expr.expr, Value)):
         return [expr]
     return list(dict.fromkeys(node for arg in expr.args for node in _outermost(arg)))
 

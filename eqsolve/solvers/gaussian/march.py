@@ -97,7 +97,7 @@ class _Work:
 
     def groups(self, kernels: Kernels, place: int) -> tuple[Group, ...]:
         own = self.plan.paths.ensembles[place].noises
-        return tuple(group for group in groups_of(self.plan.paths.covariances, kernels) if group.noises[0] in own)
+        return tuple(group for group in groups_of(self.plan.paths.covariances, kernels, whole=True) if group.noises[0] in own)
 
     def refresh(self, kernels: Kernels, rows: slice, acting: bool) -> list[dict[str, tuple[Array, Array | None]]]:
         """Return, by ensemble, the rows of all means that act back, or of those that do not, and their columns."""

@@ -58,7 +58,7 @@ def _draw(solved: Marched, size: int, kept: int, seed: int) -> list[PathSet]:
 
     Combinations of other constants have equal numbers of them.
     """
-    groups, every = groups_of(solved.covariances, solved.kernels), (solved.grid.size - 1) // (size - 1)
+    groups, every = groups_of(solved.covariances, solved.kernels, whole=True), (solved.grid.size - 1) // (size - 1)
     made = []
     for laws in solved.laws:
         own = [group for group in groups if group.noises[0] in laws[0].law.plan.noises]

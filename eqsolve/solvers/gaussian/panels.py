@@ -20,7 +20,7 @@ __all__ = ["denser", "first_panels", "halved", "other_panels", "rate"]
 
 def rate(begun: Marched) -> float:
     """Return how fast the unknowns move or react at the start, from a solution on its first node."""
-    groups = groups_of(begun.covariances, begun.kernels)
+    groups = groups_of(begun.covariances, begun.kernels, whole=True)
     return max([1e-6, *(_rate(item.law, begun.kernels, groups) for laws in begun.laws for item in laws)])
 
 

@@ -97,8 +97,12 @@ class Judge:
 
     def change(self, before: Curves, grid: OperatorGrid, means: Means) -> Errors:
         """Return how far all curves move when the means do."""
-        after, known = self._curves(grid, self.engine.kernels(grid, means)).all, before.all
-        return {name: _smear(np.abs(values - known[name])) for name, values in after.items()}
+        return self.apart(before, self._curves(grid, self.engine.kernels(grid, means)))
+
+    def apart(self, before: Curves, after: Curves) -> Errors:
+        """Return how far the curves of two solutions on one grid are apart."""
+        known = before.all
+        return {name: _smear(np.abs(values - known[name])) for name, values in after.all.items()}
 
     def spread(self, curves: Curves, changes: list[Errors], margin: float = _MARGIN) -> Errors:
         """Return the error that some independent changes of a solution show: margin × the largest of them.

@@ -15,7 +15,7 @@ from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.stochastic.modes import Choice, Group
 from eqsolve.solvers.stochastic.paths import Paths
-from eqsolve.solvers.stochastic.responses import respond, respond_steadily
+from eqsolve.solvers.stochastic.responses import Tangents, respond, respond_steadily
 
 __all__ = ["Averages", "average", "average_single"]
 
@@ -81,18 +81,23 @@ def _memory(link: Link, kernels: Kernels) -> Array:
     return operator if link.coefficient is None else kernels.vector(link.coefficient)[:, None] * operator
 
 
-def average(paths: Paths, choice: Choice, backend: Backend = CPU) -> Averages:
+def average(
+    paths: Paths, choice: Choice, backend: Backend = CPU, known: Reactions | None = None, tangents: Tangents | None = None
+) -> Averages:
     """Return the means over paths, responses among them; tangents and sums over pairs of times are taken on the backend.
 
-    On a sparse grid mean responses are always found: what is linear in the weak modes is taken from them exactly.
+    Mean responses to some noises may be ``known``, and where the tangents come from be given. On a sparse grid mean responses
+    are always found: what is linear in the weak modes is taken from them exactly.
     """
     plan = paths.plan
     made: dict[str, Array] = {}
-    reactions: dict[str, list[Array]] = {}
+    reactions: dict[str, list[Array]] = dict(known or {})
     for noise in plan.noises:
+        if noise in reactions:
+            continue
         asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
         if asked or choice.layout.kind == "sparse":
-            found, reactions[noise] = respond(paths, noise, asked, backend)
+            found, reactions[noise] = respond(paths, noise, asked, backend, tangents)
             made |= found
     single, sizes = average_single(paths)
     steady = respond_steadily(paths) if choice.layout.kind == "sparse" and not choice.strong.all() else {}
@@ -157,7 +162,8 @@ def _carried(group: Group, covariance: Array, reactions: Reactions, places: tupl
     known = [noise for noise in group.noises if noise in reactions]
     for noise, other in itertools.product(known, known):
         block = covariance[group.rows(noise), group.rows(other)]
-        total += reactions[noise][left] @ block @ reactions[other][right].T
+        if block.any():
+            total += reactions[noise][left] @ block @ reactions[other][right].T
     return total
 
 
@@ -171,6 +177,7 @@ def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array
     forces = [
         (link, noise, scale[:, None] * (_memory(link, kernels) - before)) for link, noise, scale, before in averages.forces
     ]
+    forces = [entry for entry in forces if entry[2].any()]
     made: dict[str, Array] = {}
     for mean in plan.means:
         if mean.kind == "one":

@@ -49,11 +49,36 @@ class Group:
     centres: tuple[Array, ...]
     leading: int
 
+    @property
+    def led(self) -> int:
+        """How many rows of the covariance are those of the leading noises."""
+        return self.leading * len(self.centres[0])
+
     def factor(self, count: int | None = None) -> Array:
-        """Return modes of all noises, by decreasing size."""
+        """Return modes of the leading noises, by decreasing size."""
+        return factor_covariance(self.covariance[: self.led, : self.led], count)
+
+    def complete(self, modes: Array, order: Array) -> Array:
+        """Return modes of all noises from those of the leading ones, which ``order`` sorts by what they do."""
         if self.leading == len(self.noises):
-            return factor_covariance(self.covariance, count)
-        return factor_followers(self.covariance, self.leading * len(self.centres[0]), count)
+            return modes
+        return np.vstack([modes, factor_followers(self.covariance, self.led, modes, order)])
+
+    def beyond(self, modes: Array) -> Array | None:
+        """Return the covariance less that of the modes; None where this is rounding.
+
+        Between leading noises and followers what does not change the covariance of their sum does not count, and nothing among
+        followers.
+        """
+        covariance, led = self.covariance, self.led
+        left = (covariance + covariance.T) / 2 - modes @ modes.T
+        for begin in range(led, len(left), led):
+            rows = slice(begin, begin + led)
+            left[rows, :led] = left[:led, rows] = (left[rows, :led] + left[rows, :led].T) / 2
+        left[led:, led:] = 0.0
+        sizes = np.sqrt(np.abs(np.diagonal(covariance)[:led]))
+        bound = np.tile(_ROUNDING * np.multiply.outer(sizes, sizes), (1, len(left) // led))
+        return left if (np.abs(left[:led]) > bound).any() else None
 
     def rows(self, noise: str) -> slice:
         """Return where a noise stands in the covariance."""
@@ -66,7 +91,7 @@ class Group:
 class Choice:
     """Modes, in the order of what they do, and points.
 
-    ``factors`` hold one matrix (nodes of the group's noises, modes) per group; ``order`` sorts all modes by strength;
+    ``factors`` hold one matrix (nodes of the group's leading noises, modes) per group; ``order`` sorts all modes by strength;
     ``strong`` ones are followed as they are, of the others the linear part is known. ``shapes`` is what they were chosen by;
     ``turn`` mixes the modes of all groups and the Gaussian constants, which come last: where there are such constants, and in
     a set of other points.
@@ -106,15 +131,15 @@ class Drawn:
     rests: tuple[Rest, ...]
 
 
-def groups_of(covariances: Sequence[Covariance], kernels: Kernels) -> tuple[Group, ...]:
-    """Return the noises of a system with their covariances for given kernels."""
+def groups_of(covariances: Sequence[Covariance], kernels: Kernels, *, whole: bool = False) -> tuple[Group, ...]:
+    """Return the noises of a system with their covariances for given kernels, ``whole`` among followers too."""
     made = []
     for item in covariances:
         tables = [[kernels.table(entry) for entry in row] for row in item.blocks]
-        whole = tables[0][0] if len(tables) == 1 else np.block(tables)
-        if item.leading < len(item.noises):
-            whole = follow_covariance(whole, item.leading * kernels.grid.size)
-        made.append(Group(item.noises, whole, tuple(kernels.vector(centre) for centre in item.centres), item.leading))
+        table = tables[0][0] if len(tables) == 1 else np.block(tables)
+        if whole and item.leading < len(item.noises):
+            table = follow_covariance(table, item.leading * kernels.grid.size)
+        made.append(Group(item.noises, table, tuple(kernels.vector(centre) for centre in item.centres), item.leading))
     return tuple(made)
 
 
@@ -210,7 +235,7 @@ def _by_group(shapes: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
 def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequence[Array], factor: Array) -> Array:
     """Return what each mode does: through known mean responses, else through the drives, else the modes themselves."""
     rows: list[Array] = []
-    for noise in group.noises:
+    for noise in group.noises[: group.leading]:
         part = factor[group.rows(noise)]
         known = [kernels.means[mean.name] for mean in plan.means if mean.kind == "response" and mean.noise == noise]
         effects = [matrix @ part for matrix in known if matrix.any()]
@@ -231,29 +256,42 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
         align(group.factor(chosen.shape[1]), chosen) if aligned else chosen
         for group, chosen in zip(groups, choice.factors, strict=True)
     ]
-    scales = choice.points.scales
-    if choice.turn is not None:  # modes of all noises and constants turn together
-        groups, factors = [_together(groups)], [_side_by_side([*factors, np.zeros((0, len(scales)))]) @ choice.turn]
+    scales, order = choice.points.scales, choice.order
     rests, made = [], {}
+    if choice.turn is not None:  # modes of all noises and constants turn together
+        turned = _side_by_side([*factors, np.zeros((0, len(scales)))]) @ choice.turn
+        ends = np.cumsum([0, *(group.led for group in groups)])
+        parts = [group.complete(turned[a:b], order) for group, (a, b) in zip(groups, itertools.pairwise(ends), strict=True)]
+        drawn = [(_together(groups), np.vstack(parts), _beyond(groups, parts))] if groups else []
+    else:
+        drawn, position = [], 0
+        for group, factor in zip(groups, factors, strict=True):
+            inside = order[(order >= position) & (order < position + factor.shape[1])] - position
+            completed = group.complete(factor, inside)
+            drawn.append((group, completed, group.beyond(completed)))
+            position += factor.shape[1]
     position = 0
-    for group, factor in zip(groups, factors, strict=True):
+    for group, factor, beyond in drawn:
         place = slice(position, position + factor.shape[1])
         position = place.stop
         values = factor @ coordinates[place]
         weak = ~choice.strong[place]
         mixed = choice.turn[len(choice.turn) - len(scales) :] if choice.turn is not None else ()
         steady = {name: scale * row[weak] for (name, scale), row in zip(scales.items(), mixed, strict=True)}
-        rests.append(Rest(group, factor[:, weak], coordinates[place][weak], steady, _beyond(group.covariance, factor)))
+        rests.append(Rest(group, factor[:, weak], coordinates[place][weak], steady, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + centre[:, None]
     return Drawn(tuple(made[noise] for noise in plan.noises), tuple(rests))
 
 
-def _beyond(covariance: Array, factor: Array) -> Array | None:
-    """Return a covariance less that of its modes; None where this is rounding."""
-    left = (covariance + covariance.T) / 2 - factor @ factor.T
-    sizes = np.sqrt(np.abs(np.diagonal(covariance)))
-    return left if (np.abs(left) > _ROUNDING * np.multiply.outer(sizes, sizes)).any() else None
+def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:
+    """Return what modes do not reach of groups that are drawn together."""
+    left = [group.beyond(part) for group, part in zip(groups, parts, strict=True)]
+    if all(part is None for part in left):
+        return None
+    return _side_by_side(
+        [np.zeros((len(whole),) * 2) if part is None else part for part, whole in zip(left, parts, strict=True)]
+    )
 
 
 def _together(groups: Sequence[Group]) -> Group:

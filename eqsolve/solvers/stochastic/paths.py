@@ -27,7 +27,7 @@ from eqsolve.solvers.stochastic.modes import Drawn
 
 Operators = Mapping[tuple[int, int], Array]
 
-__all__ = ["Actions", "Operators", "Paths", "act", "block_inverses", "check_memory", "follow", "substitute"]
+__all__ = ["Actions", "Operators", "Paths", "act", "block_inverses", "check_memory", "follow", "read_inputs", "substitute"]
 
 _CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
 _CONTRACTION = 0.3  # the least that each of them has to reach
@@ -84,7 +84,7 @@ class Paths:
     @functools.cached_property
     def inputs(self) -> list[Any]:
         """The arguments of the path equations on all nodes."""
-        return _read(self.plan, self.kernels, self.points, self.drawn).at(slice(0, self.shape[0]), self.unknowns)
+        return read_inputs(self.plan, self.kernels, self.points, self.drawn).at(slice(0, self.shape[0]), self.unknowns)
 
     @functools.cached_property
     def arguments(self) -> list[Any]:
@@ -138,7 +138,8 @@ class _Inputs:
         return [self.nodes[part], *unknowns, *noises, *self.constants, *functions]
 
 
-def _read(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
+def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
+    """Return what the path equations read beside the unknowns."""
     constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
     functions = [backend.put(kernels.functions[name][:, None]) for name in plan.functions]
     return _Inputs(backend.put(kernels.grid.nodes[:, None]), [backend.put(z) for z in drawn.noises], constants, functions)
@@ -183,7 +184,7 @@ def follow(
     """
     grid, count, paths = kernels.grid, len(plan.unknowns), len(points.weights)
     check_memory(plan, paths, grid.size)
-    zeros, inputs = backend.arrays.zeros, _read(plan, kernels, points, drawn, backend)
+    zeros, inputs = backend.arrays.zeros, read_inputs(plan, kernels, points, drawn, backend)
     base = zeros((count, grid.size, paths))
     for index, start in enumerate(plan.starts(*(item[0] for item in inputs.constants))):
         base[index] += start

@@ -6,7 +6,7 @@ vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, arrays_of
 from eqsolve.solvers.stochastic.paths import Operators, Paths, block_inverses, substitute
 
-__all__ = ["respond", "respond_steadily", "vary"]
+__all__ = ["Tangents", "enter", "follow_tangents", "respond", "respond_steadily", "vary"]
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
 _LOOK = 100  # paths looked at to choose modes
@@ -26,29 +26,27 @@ _HELD = 12  # arrays of that size at once, with what products make on the way
 _SHARE = 0.25  # of the memory of a card
 
 
+Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
+"""Of paths and a noise, the tangents (unknown, node, path, node of the noise), some paths at a time."""
+
+
 def respond(
-    paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU
+    paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None
 ) -> tuple[dict[str, Array], list[Array]]:
     """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target.
 
-    Both are operators; the paths are taken chunk by chunk, and each is followed by its tangents on the backend.
+    Both are operators; the paths are taken chunk by chunk, and each is followed by its tangents on the backend, unless it is
+    said where these come from.
     """
-    plan, (size, count), weights, put = paths.plan, paths.shape, paths.points.weights, backend.put
+    plan, size, weights, put = paths.plan, paths.shape[0], paths.points.weights, backend.put
     unknowns = len(plan.unknowns)
-    source, by_noise = _sources(paths, noise)
+    source, by_noise = enter(paths, noise)
     jobs = []  # per mean: outputs by unknown, the factors around, the sum
     for mean in asked:
         jobs.append((mean, paths.values(mean.by_unknown), paths.values(mean.factors), np.zeros((size, size))))
     slopes, own = _target_slopes(paths, noise)
     reactions = [np.diag(values @ weights) for values in own]
-    chunk = _CHUNK if backend is CPU else _SHARE * backend.memory() / (8 * _HELD)
-    step = max(1, int(chunk // (size * size * unknowns)))
-    operators, placed = {key: put(matrix) for key, matrix in paths.actions.operators.items()}, put(source)
-    for begin in range(0, count, step):
-        part = slice(begin, min(begin + step, count))
-        direct = None if by_noise is None else put(by_noise[..., part])
-        blocks = paths.kernels.grid.blocks
-        tangents = _tangents(operators, blocks, put(np.ascontiguousarray(paths.slopes[..., part])), placed, direct)
+    for part, found in tangents(paths, noise) if tangents else _followed(paths, source, by_noise, backend):
         for unknown in range(unknowns):
             left, sums = [], []
             for mean, outputs, factors, total in jobs:
@@ -58,14 +56,14 @@ def respond(
                     sums.append(total)
                 else:
                     second = put(factors[1][:, part])
-                    total += backend.get(np.einsum("iq,iqj,jq->ij", put(weighted), tangents[unknown], second))
+                    total += backend.get(np.einsum("iq,iqj,jq->ij", put(weighted), found[unknown], second))
             for target, reaction in enumerate(reactions):
                 slope = slopes[target][unknown]
                 if slope.strides != (0, 0) or slope.flat[0] != 0:
                     left.append(slope[:, part] * weights[part])
                     sums.append(reaction)
             if left:  # Σ_q left[k](i, q) tangents(i, q, j) for all k at once
-                averages = backend.get(np.matmul(put(np.stack(left, axis=1)), tangents[unknown]))
+                averages = backend.get(np.matmul(put(np.stack(left, axis=1)), found[unknown]))
                 for place, total in enumerate(sums):
                     total += averages[:, place]
     made = {}
@@ -73,6 +71,19 @@ def respond(
         total -= np.diag(_instantaneous(paths, source, outputs, factors))
         made[mean.name] = paths.kernels.scaled(total, mean.outers[0])
     return made, reactions
+
+
+def _followed(paths: Paths, source: Array, by_noise: Array | None, backend: Backend) -> Iterator[tuple[slice, Array]]:
+    """Follow the tangents of all paths, chunk by chunk, on the backend."""
+    (size, count), put, unknowns = paths.shape, backend.put, len(source)
+    chunk = _CHUNK if backend is CPU else _SHARE * backend.memory() / (8 * _HELD)
+    step = max(1, int(chunk // (size * size * unknowns)))
+    operators, placed = {key: put(matrix) for key, matrix in paths.actions.operators.items()}, put(source)
+    for begin in range(0, count, step):
+        part = slice(begin, min(begin + step, count))
+        direct = None if by_noise is None else put(by_noise[..., part])
+        slopes = put(np.ascontiguousarray(paths.slopes[..., part]))
+        yield part, follow_tangents(operators, paths.kernels.grid.blocks, slopes, placed, direct)
 
 
 def respond_steadily(paths: Paths) -> dict[str, list[Array]]:
@@ -138,10 +149,10 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
         total = np.zeros((width + len(scales), width + len(scales)))
         tangents = {}
         for noise in group.noises:
-            source, by_noise = _sources(paths, noise)
+            source, by_noise = enter(paths, noise)
             blocks, slopes_there = paths.kernels.grid.blocks, np.ascontiguousarray(paths.slopes[..., some])
             direct = None if by_noise is None else by_noise[..., some]
-            tangents[noise] = _tangents(paths.actions.operators, blocks, slopes_there, source, direct)
+            tangents[noise] = follow_tangents(paths.actions.operators, blocks, slopes_there, source, direct)
         changes = {noise: _target_slopes(paths, noise) for noise in group.noises}
         for target, value in enumerate(values):
             scale = np.sqrt((value**2) @ mass) / (1.0 if target in acting else _ASIDE)
@@ -179,7 +190,7 @@ def _bounded(slope: Any) -> Any:
     return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def _sources(paths: Paths, noise: str) -> tuple[Array, Array | None]:
+def enter(paths: Paths, noise: str) -> tuple[Array, Array | None]:
     """Return how a noise enters the path equations: the same for all paths, and path by path."""
     plan, (size, _) = paths.plan, paths.shape
     source = np.zeros((len(plan.unknowns), size, size))
@@ -202,7 +213,9 @@ def _instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: l
     return total
 
 
-def _tangents(operators: Operators, blocks: Sequence[slice], slopes: Array, source: Array, by_noise: Array | None) -> Array:
+def follow_tangents(
+    operators: Operators, blocks: Sequence[slice], slopes: Array, source: Array, by_noise: Array | None
+) -> Array:
     """Solve the linearised path equations; returns (unknown, node, path, node of the noise). All arrays are of one backend.
 
     The blocks are halved again and again: what the first half does to the second is one large matrix product over all paths.

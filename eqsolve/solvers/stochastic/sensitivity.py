@@ -1,24 +1,22 @@
 """Derivatives of a solved stochastic system along parameters: the linearised equations of the means, at the solution.
 
 The enlarged system (every unknown beside its derivative) has the means of the system alone, which are known, and those of
-its derivatives, which one sweep maps affinely onto themselves: D ↦ J D + b, with J the exact linearisation of the sweep in
+its derivatives, which a sweep maps affinely onto themselves: D ↦ J D + b, with J the exact linearisation of the sweep in
 the means (paths' tangents, and the tangents of these) and b its explicit derivative by the parameter. D = (1 − J)⁻¹ b is found
 by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011),
-doi:10.1137/10078356X), preconditioned by the mean responses. The grid and the modes are the solution's own.
+doi:10.1137/10078356X), preconditioned by the mean responses: with the points of the solution first, then with sets of finer
+points that share nothing, each begun where the last one ended and with what that taught about J. All parameters go together.
 
-Errors: sets of finer points that share nothing move the derivatives, each from where the last one left them; how far the
-last one did is the error of the points. One sweep on panels of another order gives that of the panels. Both follow how far the
-solution itself is moved by the same sets.
+Errors: how far the last set moved the derivatives is that of the points, how far panels of another order do that of the
+panels.
 
-Cost: a sweep of the enlarged system is that of about four sweeps of the system; some ten of them on one grid, and one with
-each set.
+Cost: see ``linearised``; some ten sweeps with the points of the solution, and three with each set.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +24,7 @@ import numpy as np
 
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
+from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
@@ -38,10 +37,10 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.iterate import USUAL, Solved, improve, pack, unpack, weigh
 from eqsolve.solvers.stochastic.judge import Errors, Judge, is_known
+from eqsolve.solvers.stochastic.linearised import Linearised, linearise
 from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.modes import Choice
-from eqsolve.solvers.stochastic.probing import other_points
-from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, Shapes, Work, collect, count_paths, sweep, variation
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, Shapes, Work, collect, count_paths, sweep
 from eqsolve.solvers.stochastic.transfer import transfer
 
 __all__ = ["Effort", "add_derivatives"]
@@ -57,141 +56,168 @@ class Effort:
     ----------
     most, stop
         Sweeps, at most, and what the iteration may leave, of the tolerance.
-    minds
-        How much modes are chosen by how the responses of derivatives vary, beside those of the solution: responses of
-        derivatives vary with all that the solution's do, and by more.
+    krylov
+        Residual that the Krylov method of mean responses may leave: a sweep follows.
     sets
         Sets of other points, at most.
+    enough
+        Tolerances, as an error that needs no further set: a derivative changes its sign somewhere, and what is allowed there
+        is a tenth of what it is elsewhere.
     dearest
         Paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below ``cheap``.
     share
-        Of the move before the last that the error is at least.
+        Of the move before the last that the error is at least: every set is finer than the last.
     """
 
     most: int = 30
-    stop: float = 1e-2
-    minds: float = 0.15
+    stop: float = 0.3
+    krylov: float = 0.1
     sets: int = 4
+    enough: float = 3.0
     dearest: float = 60.0
     cheap: float = 1e8
-    share: float = 0.3
+    share: float = 0.04
 
 
 def add_derivatives(
-    result: Result, solved: Solved, beside: tuple[Plan, Values], laws: Mapping[str, Any], options: Options,
-    effort: Effort | None = None,
-) -> Result:  # fmt: skip
-    """Return a result with the derivatives of all its functions of time and kernels, as the enlarged system names them."""
+    result: Result, own: Engine, solved: Solved, beside: tuple[Plan, Values], options: Options, effort: Effort | None = None
+) -> Result:
+    """Return a result with the derivatives of all its functions of time and kernels, as the enlarged system names them.
+
+    ``own`` is the engine of the solution.
+    """
     plan, values = beside
     effort = effort or Effort()
     program = at(plan.program("stochastic" if options.step is None else "discrete stochastic"), values.numbers)
     drawn = {name: law.at(values.numbers, values.laws) for name, law in program.laws}
-    engine = Engine(program, {**laws, **values.laws, **drawn}, Work(), accuracy=effort.stop * 1e-3 * options.rtol)
+    engine = Engine(program, {**own.laws, **values.laws, **drawn}, Work(), accuracy=1e-5 * options.rtol)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found, errors = _solve(engine, solved, options, effort)
+        found, errors = _Search(own, engine, solved, options, effort).run()
     return _attached(result, engine, found, errors, options)
 
 
-def _solve(engine: Engine, base: Solved, options: Options, effort: Effort) -> tuple[Solved, Errors]:
-    """Return the solution with its derivatives, and the errors of everything."""
-    judge = Judge(engine, options)
-    design = Design(base.averages[0].choice.level, _layouts(engine, base), _padded_shapes(engine, base))
-    found = _linear(engine, base, design, effort, options)
-    mixed = _mixed(design.shapes, variation(found.averages), effort.minds)
-    by_panels = _other_panels(judge, found) if options.step is None else judge.nothing(found)
-    final, moved, errors = found, judge.nothing(found), judge.nothing(found)
-    level, most = design.level, max(effort.dearest * base.paths, effort.cheap / base.grid.size**3)
-    ways = _ways(engine, found)
-    for number in range(1, effort.sets + 1) if ways else ():
-        finer = replace(_finer(level, ways, number), twist=number)
-        if number > 2 and count_paths(engine, final.kernels, Design(finer, None, mixed)) > most:
-            break
-        level, last = finer, final
-        try:
-            means = other_points(engine, final, Design(finer, None, mixed))
-        except (SolverError, MemoryError) as reason:
-            logger.info("derivatives: more points cannot be had: %s", reason)
-            break
-        final = replace(final, means=means, kernels=engine.kernels(final.grid, means))
-        curves = judge.curves(final)
-        before, moved = moved, judge.change(curves, final.grid, last.means)
-        errors = judge.spread(curves, [moved, {name: effort.share * change for name, change in before.items()}])
-        worst = judge.worst(curves, errors)
-        logger.info("derivatives: set %d, error %.2g of the tolerance", number, worst)
-        if number > 1 and worst + judge.worst(curves, by_panels) <= 1.0:
-            break
-    curves = judge.curves(final)
-    total = {}
-    for name, error in by_panels.items():
-        total[name] = error + errors[name] + 2 * found.left * judge.size(name, curves, final.grid)
-        if is_known(errors[name]) and is_known(error):
-            total[name].flat[0] = 1e-13 * abs(curves.all[name].flat[0])
-    return final, total
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Derivatives being looked for at a solution."""
+
+    own: Engine
+    engine: Engine
+    base: Solved
+    options: Options
+    effort: Effort
+
+    def run(self) -> tuple[Solved, Errors]:
+        """Return the solution with its derivatives, and the errors of everything."""
+        judge, effort, base = Judge(self.engine, self.options), self.effort, self.base
+        alone = self.alone(base)
+        few = linearise(self.own, alone, base, None)
+        begun = {mean.name: np.zeros((base.grid.size,) * (1 if mean.kind == "one" else 2)) for mean in _means(alone)}
+        found = self.iterate(few, begun, Secants(effort.most))
+        final, curves = found, judge.curves(found)
+        nothing = {name: np.zeros_like(values) for name, values in curves.all.items()}
+        by_panels = self.other_panels(judge, found) if self.options.step is None else nothing
+        moved = errors = nothing
+        level, most = base.averages[0].choice.level, max(effort.dearest * base.paths, effort.cheap / base.grid.size**3)
+        ways = _ways(self.own, base)
+        for number in range(1, effort.sets + 1) if ways else ():
+            finer = replace(_finer(level, ways, number), twist=number)
+            if number > 2 and self.count(finer) > most:
+                break
+            level, last = finer, curves
+            try:
+                points = linearise(self.own, alone, base, finer)
+                final = self.iterate(points, {name: final.means[name] for name in begun}, final.secants)
+            except (SolverError, MemoryError) as reason:
+                logger.info("derivatives: more points cannot be had: %s", reason)
+                break
+            curves = judge.curves(final)
+            before, moved = moved, judge.apart(last, curves)
+            errors = judge.spread(curves, [moved, {name: effort.share * change for name, change in before.items()}])
+            worst = judge.worst(curves, errors)
+            logger.info("derivatives: set %d, %d paths, error %.2g of the tolerance", number, points.paths, worst)
+            if number > 1 and worst + judge.worst(curves, by_panels) <= effort.enough:
+                break
+        total = {}
+        for name, error in by_panels.items():
+            total[name] = error + errors[name] + 2 * final.left * judge.size(name, curves, final.grid)
+            if is_known(errors[name]) and is_known(error):
+                total[name].flat[0] = 1e-13 * abs(curves.all[name].flat[0])
+        return final, total
+
+    def alone(self, base: Solved) -> Engine:
+        """Return the engine of the derivatives alone: the means and the kernels of the solution are known to it."""
+        plan = self.engine.plan
+        ensembles = tuple(
+            replace(item, means=tuple(mean for mean in item.means if mean.name not in base.means)) for item in plan.ensembles
+        )
+        return replace(self.engine, plan=replace(plan, ensembles=ensembles), known=base.kernels)
+
+    def count(self, level: Level) -> int:
+        return count_paths(self.own, self.base.kernels, Design(level, None, _shapes(self.base)))
+
+    def iterate(self, points: Linearised, means: Means, secants: Secants) -> Solved:
+        """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
+        engine, grid = points.engine, points.grid
+        secants.interrupt()
+        left, how = np.inf, replace(USUAL, accuracy=self.effort.krylov)
+        for count in range(1, self.effort.most + 1):
+            averages = points.sweep(means)
+            made = collect(averages)
+            made = {name: made[name] for name in means}
+            weights = weigh(engine, grid, made)
+            before, after = pack(engine, means), pack(engine, made)
+            left = float(np.abs((after - before) * weights).max(initial=0.0))
+            if not math.isfinite(left):
+                raise SolverError("the linearised equations of the means do not stay finite")
+            whole = {**points.known, **means}
+            image = before + improve(engine, whole, after - before, averages, weights, how)
+            means = unpack(engine, secants.next(before, image, weights), made)
+            logger.info("derivatives: sweep %d, residual %.2g", count, left)
+            if left <= self.effort.stop * self.options.rtol:
+                break
+        whole = {**points.known, **means}
+        return Solved(grid, whole, engine.kernels(grid, whole), averages, secants, USUAL.leaves * left)
+
+    def other_panels(self, judge: Judge, found: Solved) -> Errors:
+        """Return the errors of the panels: how far panels of another order move everything.
+
+        Modes, points and paths are carried there, so that nothing but the panels differs. The solution is balanced there
+        first, up to what its points ask for, which is not the panels'.
+        """
+        own, base = self.own, self.base
+        old = base.grid.panels
+        assert old is not None
+        order = old.order + 1 if old.order < 8 else old.order - 1
+        position = np.linspace(0, old.panels, math.ceil(1.1 * old.size / order) + 1)
+        grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(old.panels + 1), old.edges), order))
+        forward = old.interpolation(grid.nodes)
+        design, swept = Design(base.averages[0].choice.level), tuple(_carried(item, forward) for item in base.averages)
+        here = collect(sweep(own, base.grid, base.means, design, base.averages))
+        asked = {name: here[name] - value for name, value in base.means.items()}
+        points = pack(own, transfer(asked, own.responses, base.grid, grid))
+        means = transfer(base.means, own.responses, base.grid, grid)
+        for _ in range(2):
+            averages = sweep(own, grid, means, design, swept)
+            image, weights, before = collect(averages), weigh(own, grid, means), pack(own, means)
+            residual = pack(own, {name: image[name] for name in means}) - before - points
+            means = unpack(own, before + improve(own, means, residual, averages, weights), image)
+            swept = averages
+        there = replace(base, grid=grid, means=means, kernels=own.kernels(grid, means), averages=averages)
+        alone = self.alone(there)
+        begun = {name: found.means[name] for name in (mean.name for mean in _means(alone))}
+        begun = transfer(begun, alone.responses, base.grid, grid)
+        other = self.iterate(linearise(own, alone, there, None), begun, Secants(self.effort.most))
+        return judge.differ(found, other)
 
 
-def _layouts(engine: Engine, base: Solved) -> Any:
-    """Return the layouts of the points of the solution, by ensemble; None where the ensembles are others."""
-    return base.layouts if len(engine.plan.ensembles) == len(base.averages) else None
+def _means(engine: Engine) -> list[MeanPlan]:
+    return [mean for item in engine.plan.ensembles for mean in item.means]
 
 
-def _padded_shapes(engine: Engine, base: Solved) -> Shapes | None:
-    """Return how responses vary in the solution, for groups of noises that have followers."""
-    if len(engine.plan.ensembles) != len(base.averages) or any(item.choice.shapes is None for item in base.averages):
-        return None
-    size, made = base.grid.size, []
-    for plan, item in zip(engine.plan.ensembles, base.averages, strict=True):
-        groups = [group for group in engine.plan.covariances if group.noises[0] in plan.noises]
-        assert item.choice.shapes is not None
-        made.append([_pad(form, len(group.noises) * size) for form, group in zip(item.choice.shapes, groups, strict=True)])
-    return tuple(made)
-
-
-def _pad(form: Array, size: int) -> Array:
-    made = np.zeros((size, size))
-    made[: len(form), : len(form)] = form
-    return made
-
-
-def _mixed(shapes: Shapes | None, own: Shapes, minds: float) -> Shapes:
-    """Return what modes are chosen by: how the solution's responses vary, and a part of how those of its derivatives do."""
-    if shapes is None:
-        return own
-    return tuple(
-        [form + minds**2 * mine for form, mine in zip(forms, more, strict=True)]
-        for forms, more in zip(shapes, own, strict=True)
-    )
-
-
-def _linear(engine: Engine, base: Solved, design: Design, effort: Effort, options: Options) -> Solved:
-    """Solve the linearised equations of the means at a solution, with the solution's points."""
-    grid, known = base.grid, base.means
-    every = {mean.name: mean.kind for item in engine.plan.ensembles for mean in item.means}
-    means: Means = {
-        name: known[name] if name in known else np.zeros((grid.size,) * (1 if kind == "one" else 2))
-        for name, kind in every.items()
-    }
-    moving = pack(engine, {name: np.full(value.shape, name not in known) for name, value in means.items()}) > 0
-    averages: tuple[Averages, ...] | None = None
-    secants = Secants(effort.most)
-    left = np.inf
-    for count in range(1, effort.most + 1):
-        averages = sweep(engine, grid, means, design, averages)
-        made = collect(averages)
-        weights = weigh(engine, grid, made)
-        before, after = pack(engine, means), pack(engine, made)
-        residual = np.where(moving, after - before, 0.0)
-        left = float(np.abs(residual * weights).max(initial=0.0))
-        if not math.isfinite(left):
-            raise SolverError("the linearised equations of the means do not stay finite")
-        image = (before + improve(engine, means, residual, averages, weights))[moving]
-        vector = before.copy()
-        vector[moving] = secants.next(before[moving], image, weights[moving])
-        means = unpack(engine, vector, {name: known.get(name, made[name]) for name in means})
-        logger.info("derivatives: sweep %d, residual %.2g", count, left)
-        if left <= effort.stop * options.rtol:
-            break
-    assert averages is not None
-    return Solved(grid, means, engine.kernels(grid, means), averages, secants, USUAL.leaves * left)
+def _shapes(base: Solved) -> Shapes | None:
+    """Return how responses vary in the solution, if it is known."""
+    known = [item.choice.shapes for item in base.averages]
+    return None if any(forms is None for forms in known) else tuple(list(forms) for forms in known if forms is not None)
 
 
 def _ways(engine: Engine, solved: Solved) -> list[str]:
@@ -213,33 +239,6 @@ def _finer(level: Level, ways: list[str], number: int) -> Level:
     return level
 
 
-def _other_panels(judge: Judge, solved: Solved) -> Errors:
-    """Return the errors of the panels: how far sweeps on panels of another order, balanced, move everything.
-
-    Modes, points and paths are carried there, so that nothing but the panels differs.
-    """
-    engine, old = judge.engine, solved.grid.panels
-    assert old is not None
-    order = old.order + 1 if old.order < 8 else old.order - 1
-    position = np.linspace(0, old.panels, math.ceil(1.1 * old.size / order) + 1)
-    grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(old.panels + 1), old.edges), order))
-    means = transfer(solved.means, engine.responses, solved.grid, grid)
-    forward = old.interpolation(grid.nodes)
-    swept: Any = tuple(_carried(item, forward) for item in solved.averages)
-    other = Solved(grid, means, engine.kernels(grid, means), solved.averages, Secants(1), 0.0)
-    here = collect(sweep(engine, solved.grid, solved.means, Design(solved.averages[0].choice.level), solved.averages))
-    asked = {name: here[name] - value for name, value in solved.means.items()}  # what the points ask for is not the panels'
-    points = pack(engine, transfer(asked, engine.responses, solved.grid, grid))
-    for _ in range(2):
-        swept = sweep(engine, grid, other.means, Design(solved.averages[0].choice.level), swept)
-        image, weights = collect(swept), weigh(engine, grid, other.means)
-        before = pack(engine, other.means)
-        residual = pack(engine, {name: image[name] for name in other.means}) - before - points
-        moved = unpack(engine, before + improve(engine, other.means, residual, swept, weights), image)
-        other = replace(other, means=moved, kernels=engine.kernels(grid, moved), averages=swept)
-    return judge.differ(solved, other)
-
-
 @dataclass(frozen=True, eq=False)
 class _Guess:
     """Paths on another grid, as far as a sweep begins with them."""
@@ -255,7 +254,7 @@ class _Carried:
     paths: _Guess
 
 
-def _carried(item: Averages, forward: Array) -> _Carried:
+def _carried(item: Averages, forward: Array) -> Any:
     width = forward.shape[1]
     factors = tuple(np.kron(np.eye(len(factor) // width), forward) @ factor for factor in item.choice.factors)
     return _Carried(replace(item.choice, factors=factors), _Guess(np.einsum("ij,ujp->uip", forward, item.paths.unknowns)))

@@ -110,7 +110,7 @@ class StochasticSolver(Solver):
                 result = whole.run()
                 if options.beside is None or whole.best is None or not result.is_finished:
                     return result
-                return add_derivatives(result, whole.best[0], options.beside, laws, options)
+                return add_derivatives(result, whole.engine, whole.best[0], options.beside, options)
             except MemoryLimitError:
                 raise
             except SolverError as error:

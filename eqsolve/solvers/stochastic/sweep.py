@@ -66,13 +66,14 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """A plan with its numbers, the laws of its random constants, and where tangents are followed."""
+    """A plan with its numbers, the laws of its random constants, where tangents are followed, and kernels that stay."""
 
     plan: StochasticPlan
     laws: Mapping[str, Any]
     work: Work
     accuracy: float = 1e-10  # of the paths, relative
     device: str = "cpu"
+    known: Kernels | None = None
 
     def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
         """Return where paths and their tangents are followed."""
@@ -97,7 +98,7 @@ class Engine:
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
         """Return all kernels and functions for given means."""
-        return evaluate(self.plan.definitions, grid, means)
+        return evaluate(self.plan.definitions, grid, means, self.known)
 
 
 @dataclass(frozen=True, eq=False)
