@@ -161,8 +161,7 @@ def solve_as_asked(
         if not model.knows(word) and word not in RESERVED and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
     derivatives = tuple(dict.fromkeys(asked.get("derivatives") or ()))
-    discrete = asked.get("step") is not None
-    task = make_task(model, settings, asked.get("observables"), derivatives, discrete=discrete)
+    task = make_task(model, settings, asked.get("observables"), derivatives, step=asked.get("step"))
     plan = task.plan
     if task.switches is not None:
         kept = {name: asked.get(name) for name in ("t_max", "at", "step", "seed") if asked.get(name) is not None}
