@@ -220,9 +220,9 @@ def make_task(
     else:
         values = binder.read(settings)
     plan = binder.plan(values)
-    own = None
+    length: float | None = None
     if isinstance(model, System) and model.step is not None:
-        own = values.exact().number(model.step)
+        length = values.exact().number(model.step)
     return Task(
-        declared, plan, values, own, tuple(model.observables), sign(declared), case, reason, companions, base, switches
+        declared, plan, values, length, tuple(model.observables), sign(declared), case, reason, companions, base, switches
     )

@@ -234,7 +234,7 @@ class Tangents:
             if drive.noise == self.noise:
                 part(drive.unknown)[node] += _at(kernels, drive.coefficient, node)
         loops = item.acting.any()
-        for b in np.flatnonzero(~item.integrated):
+        for b in map(int, np.flatnonzero(~item.integrated)):
             base = part(b)
             for k in np.flatnonzero(item.acting[b]):
                 direct = self._direct(int(k))

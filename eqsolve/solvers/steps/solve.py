@@ -304,10 +304,9 @@ def turns_of(item: Ensemble, marched: Marched) -> list[Array | None]:
     """Return, for every group of one noise, its modes in the order in which mean responses to them fall."""
     made: list[Array | None] = []
     for law, factor, _ in item.groups:
-        means = [mean.name for mean in item.plan.means if mean.kind == "response" and mean.noise == law.noises[0]]
-        felt = [marched.kernels.means[name] @ factor.rows for name in means]
-        whole = len(law.noises) == 1 and felt and np.isfinite(felt).all()
-        made.append(np.linalg.svd(np.vstack(felt))[2].T if whole else None)
+        asked = [mean.name for mean in item.plan.means if mean.kind == "response" and mean.noise == law.noises[0]]
+        felt = [marched.kernels.means[name] @ factor.rows for name in asked] if len(law.noises) == 1 else []
+        made.append(np.linalg.svd(np.vstack(felt))[2].T if felt and np.isfinite(felt).all() else None)
     return made
 
 
