@@ -1,6 +1,7 @@
 """Noises at finite size have the laws they are declared with, and runs have the theory's limits."""
 
 import numpy as np
+import pytest
 
 import eqsolve
 from eqsolve import GP, E, Flow, Resampled, Telegraph, White, field, gradient, param, process, state, times
@@ -70,3 +71,12 @@ def test_batches_validate() -> None:
     flow = eqsolve.load("linear_flow").sgd(0.3).label_noise(0.1)
     found = eqsolve.validate(flow, step=0.25, d=200, seeds=6, at=[0.5, 2, 5], rtol=1e-2, delta=2, lam=0.3, workers=1)
     assert found.verdict == "agrees"
+
+
+@pytest.mark.slow
+def test_batches_of_a_classifier_validate() -> None:
+    """The loss is not linear, so that the theory samples masks beside the typical sample."""
+    flow = eqsolve.load("logistic_regression").sgd(0.5)
+    found = eqsolve.validate(flow, step=0.25, d=200, seeds=6, at=[0.5, 1, 2], rtol=2e-2, workers=1)
+    assert found.verdict == "agrees"
+    assert found.power["train_loss"] < 0.03
