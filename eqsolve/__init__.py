@@ -12,6 +12,7 @@ _HOMES = {
         "correlation field function gradient normal param process random response state symbol times unknown"
     ),
     "eqsolve.language.nodes": "E GP Int Inverse Resp White",
+    "eqsolve.language.noises": "Resampled Telegraph",
     "eqsolve.language.proximal": "proximal",
     "eqsolve.language.equations": "Eq Equation",
     "eqsolve.language.system": "System",
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from eqsolve.language.flow import Flow
     from eqsolve.language.loading import load
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, White
+    from eqsolve.language.noises import Resampled, Telegraph
     from eqsolve.language.proximal import proximal
     from eqsolve.language.system import System
     from eqsolve.microscopic.simulation import Simulation

@@ -7,7 +7,7 @@ from typing import Any
 
 from eqsolve.arguments import checked, flag, number, text
 from eqsolve.compile.plan import Plan
-from eqsolve.compile.tasks import compile, solved_model
+from eqsolve.compile.tasks import compile, refuse_continuous, solved_model
 from eqsolve.errors import EqsolveError, ModelError
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
@@ -48,10 +48,10 @@ def explain(
 def _derivation(model: Model, solver: str, step: float | None) -> Derivation | None:
     """Return what the plan that runs was compiled from; nothing of a model without time, or with problems."""
     try:
-        plan = compile(model)
+        plan = compile(model, steps=step is not None)
         if plan.reduction is None:
             return None
-        discrete = solver == "stochastic" and (step is not None or getattr(plan.model, "step", None) is not None)
+        discrete = solver in ("steps", "stochastic") and (step is not None or getattr(plan.model, "step", None) is not None)
         return plan.derivation("discrete stochastic" if discrete else solver)
     except EqsolveError:
         return None
@@ -63,7 +63,8 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         return _by_case(model, kernels, step, solver)
     try:
         check(model)
-        plan = compile(model)
+        refuse_continuous(model, solved_model(model, {})[0], step)
+        plan = compile(model, steps=step is not None)
         discrete = step is not None or getattr(plan.model, "step", None) is not None
         choice = choose_solver(plan, kernels=kernels, discrete=discrete, solver=solver)
     except ModelError as error:
@@ -80,6 +81,8 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
     """Return why a solver is not the one chosen."""
     if discrete and not solver.discrete:
         return "no: it has no discrete step"
+    if not discrete and solver.only_discrete:
+        return "no: it follows discrete time, step= (--step)"
     if unfit := solver.why_not(plan):
         return f"no: {unfit}"
     return f"possible too, by solver={solver.name!r} (--solver {solver.name})"

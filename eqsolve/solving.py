@@ -166,9 +166,8 @@ def solve_as_asked(
         from eqsolve.passes.rewrite.law_parameters import name_law_numbers
 
         model, settings, called = name_law_numbers(model, settings, derivatives)
-    discrete = asked.get("step") is not None
     along = {called.get(name, name): name for name in derivatives}
-    task = make_task(model, settings, asked.get("observables"), along, discrete=discrete)
+    task = make_task(model, settings, asked.get("observables"), along, step=asked.get("step"))
     plan = task.plan
     if derivatives and plan.facts.kind != "System":
         _refuse_laws((task.declared, *models_behind(task.declared)), along)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from sympy import Basic, Dummy, Expr, Symbol, cse, default_sort_key, numbered_symbols
+from sympy import Basic, Dummy, Eq, Expr, KroneckerDelta, Piecewise, Symbol, cse, default_sort_key, numbered_symbols
 from sympy.core.function import AppliedUndef
 from sympy.printing.numpy import SciPyPrinter
 from sympy.printing.pycode import MpmathPrinter
@@ -118,7 +118,7 @@ def as_function(
     """
     stand_ins = [_stand_in(index, item, real) for index, item in enumerate(arguments)]
     mapping = dict(zip(arguments, stand_ins, strict=True))
-    written = [safe(expr.xreplace(mapping), real=real) for expr in expressions]
+    written = [safe(_by_cases(expr.xreplace(mapping)), real=real) for expr in expressions]
     said = dict(zip(stand_ins, names or arguments, strict=True))
     bodies = with_evaluators(written, precise=module == "mpmath", names=said) if real else written
     printer = _ArrayPrinter(_SETTINGS) if module == "numpy" else MpmathPrinter(_SETTINGS)
@@ -143,6 +143,12 @@ class _ArrayPrinter(SciPyPrinter):
     def _joined(self, function: str, expr: Any) -> str:
         parts = ", ".join(self._print(item) for item in sorted(expr.args, key=default_sort_key))
         return f"functools.reduce({function}, ({parts},))"
+
+
+def _by_cases(expr: Expr) -> Expr:
+    """Return an expression with Kronecker's symbol, of times, written by cases."""
+    nodes = expr.atoms(KroneckerDelta)
+    return expr.xreplace({node: Piecewise((1, Eq(*node.args[:2])), (0, True)) for node in nodes}) if nodes else expr
 
 
 def _stand_in(index: int, item: Basic, real: bool) -> Symbol:

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sympy import KroneckerDelta, Tuple
+
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import Model, transform
-from eqsolve.language.nodes import Int
-from eqsolve.language.symbols import Function, Parameter
+from eqsolve.language.nodes import GP, Int
+from eqsolve.language.noises import IN_STEPS
+from eqsolve.language.symbols import Function, Parameter, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.composition import is_composition
 from eqsolve.passes.forms.convolution_form import why_not_convolution
@@ -48,6 +51,8 @@ class Facts:
         Whether every kernel enters linearly or through integrals of at most one other kernel.
     shifted
         Whether functions stand at shifted times, t − s under an integral or t − τ.
+    fresh
+        Those of the driving processes that are drawn in every step, wholly or in part.
     """
 
     kind: str
@@ -60,6 +65,7 @@ class Facts:
     composition: bool = False
     whites: tuple[str, ...] = ()
     shifted: bool = False
+    fresh: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +144,19 @@ def find_facts(model: Model) -> Facts:
         not model.processes and is_composition(model),
         tuple(item.name for item in model.whites),
         has_shifts(model),
+        _fresh(model),
     )
+
+
+def _fresh(model: System) -> tuple[str, ...]:
+    """Return the noises that have a part without memory in discrete time: as many modes as there are steps."""
+    apart = {eq.head for eq in model.equations if eq.rhs.has(KroneckerDelta)}
+
+    def rough(law: Any) -> bool:
+        return law.has(KroneckerDelta) or any(value.head in apart for value in law.atoms(Value))
+
+    found = [key for key, law in model.laws.items() if isinstance(law, IN_STEPS) or (isinstance(law, GP) and rough(law))]
+    return tuple(item.name for key in found for item in (key if isinstance(key, Tuple) else (key,)))
 
 
 def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:

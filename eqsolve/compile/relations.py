@@ -104,10 +104,12 @@ class Relations:
         return OperatorSum(tuple(self._term(term) for term in _terms(expr) if term != 0))
 
     def _term(self, term: Expr) -> tuple[Leaf | Composition, Pointwise | None]:
-        carriers = [factor for factor in Mul.make_args(term) if self._is_operator(factor)]
-        if len(carriers) != 1:
+        carriers = [factor.as_base_exp()[0] for factor in Mul.make_args(term) if self._is_causal(factor)]
+        if len(carriers) != 1 and not all(isinstance(item, Value) for item in carriers):
             raise ModelError(f"`{term}` is not a response: it should hold exactly one causal factor")
-        (carrier,) = carriers
+        if not carriers:
+            raise ModelError(f"`{term}` is not a response: it holds no causal factor")
+        carrier = carriers[0]  # of a product of responses, the others are values that multiply the first
         rest = term / carrier
         if isinstance(carrier, Value):
             return Leaf("response", carrier.head.name, "rc"), self.factor(rest)
@@ -116,6 +118,12 @@ class Relations:
         left, right, outer = _factors(carrier)
         composed = Composition(self.kernel(left), self.kernel(right.xreplace({MIDDLE: ROW})))
         return composed, self.factor(rest * outer)
+
+    def _is_causal(self, factor: Expr) -> bool:
+        base, power = factor.as_base_exp()
+        return self._is_operator(factor) or (
+            isinstance(base, Value) and self._is_operator(base) and power.is_Integer and power > 0
+        )
 
     def _is_operator(self, factor: Expr) -> bool:
         if isinstance(factor, Value):

@@ -18,6 +18,7 @@ from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.relations import Relations, in_order
 from eqsolve.language.nodes import GP, E, FollowedGP
+from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms import path_form as form
@@ -82,6 +83,8 @@ class MeanPlan:
         Whether the mean acts back on the paths, and whether it averages a function with a kink.
     reads, switches
         The places of the arguments that the factors depend on, and the expressions at whose zeros they bend or jump.
+    output_reads
+        The places of the unknowns that the output of a response depends on, and of what its slopes do.
     """
 
     name: str
@@ -97,6 +100,7 @@ class MeanPlan:
     bent: bool
     reads: tuple[int, ...]
     switches: Lowered
+    output_reads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +177,8 @@ class StochasticPlan:
     """Everything a stochastic solver runs.
 
     ``bent`` names the observables with a kink under an expectation; ``laws`` are those of starts that are drawn,
-    ``whites`` the strengths of white noises.
+    ``whites`` the strengths of white noises. ``drawn`` are noises that are drawn step by step: with the law of every draw, or
+    with b and τ of a telegraph signal.
     """
 
     name: str
@@ -185,6 +190,7 @@ class StochasticPlan:
     bent: frozenset[str]
     laws: tuple[tuple[str, LawPlan], ...]
     start: Lowered
+    drawn: tuple[tuple[str, LawPlan | Lowered], ...] = ()
 
 
 def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) -> StochasticPlan:
@@ -205,6 +211,10 @@ def compile_stochastic(derivation: Derivation, parameters: Sequence[Parameter]) 
         frozenset(name for name, expr in made.observables if any(node.has(*KINKS) for node in expr.atoms(E))),
         tuple((item.name, compile_law(law, parameters)) for item, law in made.laws),
         lower([made.start], [], parameters),
+        tuple(
+            (item.name, compile_law(law.law, parameters) if isinstance(law, Resampled) else lower([*law.args], [], parameters))
+            for item, law in made.drawn
+        ),
     )
 
 
@@ -285,6 +295,7 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
             not item.terms[0][2].free_symbols, item.node in fed, item.node.has(*KINKS),
             tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
             make(_switches(factors), full),
+            tuple(place for place, entry in enumerate(full) if item.output.has(entry)),
         )  # fmt: skip
 
     return EnsemblePlan(

@@ -13,20 +13,24 @@ from typing import Any
 
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.compile.values import Values, binder_of
-from eqsolve.language.binding import Binding, bind, bind_some
+from eqsolve.errors import UsageError
+from eqsolve.language.binding import Binding, bind, bind_some, read_value
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
 from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
+from eqsolve.language.noises import IN_STEPS, Telegraph
+from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.flow.dmft import derive_dmft
 from eqsolve.passes.forms.signature import sign
 from eqsolve.passes.rewrite.constraints import without_constraints
 from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.passes.rewrite.sensitivity import Companion, Sensitivity, derive_sensitivity
+from eqsolve.passes.rewrite.steps import STEP, put_in_steps
 
-__all__ = ["Task", "compile", "make_task", "solved_model"]
+__all__ = ["Task", "compile", "make_task", "refuse_continuous", "solved_model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,34 @@ class _Known:
             self._systems[key] = derive_dmft(flow, None)
         return self._systems[key]
 
+    @functools.cached_property
+    def _deciding(self) -> dict[str, Any]:
+        """Parameters of the laws of a flow's noises, with their defaults."""
+        assert isinstance(self.model, Flow)
+        found = {item for law in self.model.laws.values() for item in law.free_symbols if isinstance(item, Parameter)}
+        return {item.name: self.model.defaults.get(item, item.default) for item in found}
+
+    def settling(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that make a noise of a flow certain, as a batch of all samples does: they go in first."""
+        known = {name: settings.get(name, default) for name, default in self._deciding.items()}
+        return {name: value for name, value in known.items() if value is not None and read_value(value) in (0, 1)}
+
+    @functools.cached_property
+    def in_steps(self) -> tuple[Model, bool]:
+        """The system in discrete time, and whether the length of a step is a parameter of it."""
+        assert isinstance(self.model, System)
+        made = put_in_steps(self.model)
+        return made, made.step == STEP
+
+    @functools.cached_property
+    def only_in_steps(self) -> str:
+        """Why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
+        assert isinstance(self.model, System)
+        if not self.model.stepped and self.model.step != STEP:
+            return ""
+        persistent = [item for item in self.model.stepped if isinstance(self.model.laws[item], Telegraph)]
+        return "is followed in discrete time so far" if persistent else "is drawn afresh at every step"
+
     def sensitive(self, names: tuple[str, ...], laws: Mapping[str, Any], change: bool) -> Sensitivity:
         """Return the system beside its derivatives along parameters; laws go in first, since they are differentiated too."""
         assert isinstance(self.model, System)
@@ -102,15 +134,27 @@ def solved_model(model: Model, settings: Mapping[str, Any]) -> tuple[Model, Mapp
     if not isinstance(model, Flow):
         return model, settings
     names = {item.name for item in model.randoms}
-    laws = {name: value for name, value in settings.items() if name in names}
-    return _known(model).mean_field(laws), {name: value for name, value in settings.items() if name not in names}
+    laws = {name: value for name, value in settings.items() if name in names} | _known(model).settling(settings)
+    return _known(model).mean_field(laws), {name: value for name, value in settings.items() if name not in laws}
 
 
-def compile(model: Model | str) -> Plan:
+def refuse_continuous(declared: Model, model: Model, step: Any) -> None:
+    """Raise for noise that has a meaning, or a solver, in discrete time only, where no step is given."""
+    if step is not None or not isinstance(model, System) or not (why := _known(model).only_in_steps):
+        return
+    laws = {item.name: law for item, law in getattr(declared, "laws", {}).items() if isinstance(law, IN_STEPS)}
+    name, law = next(iter((laws or {item.name: model.laws[item] for item in model.stepped}).items()))
+    raise UsageError(
+        f"model `{declared.name}`: the noise `{name}` ~ {law} {why}; say how long a step is: step=0.1, on the command "
+        "line --step 0.1"
+    )
+
+
+def compile(model: Model | str, *, steps: bool = False) -> Plan:
     """Return the plan of a model, as ``solve`` runs it for values of its parameters that leave its structure as it is.
 
-    Of a flow, this is the plan of its mean-field equations. What is infinite by default is infinite in it. It is made once
-    for a model.
+    Of a flow, this is the plan of its mean-field equations; with ``steps``, in discrete time. What is infinite by default is
+    infinite in it. It is made once for a model.
 
     Examples
     --------
@@ -118,7 +162,10 @@ def compile(model: Model | str) -> Plan:
     >>> plan.facts.noises
     ('z',)
     """
-    return _known(solved_model(load(model) if isinstance(model, str) else model, {})[0]).plan
+    solved = solved_model(load(model) if isinstance(model, str) else model, {})[0]
+    if steps and isinstance(solved, System):
+        solved = _known(solved).in_steps[0]
+    return _known(solved).plan
 
 
 def make_task(
@@ -127,11 +174,11 @@ def make_task(
     observables: Iterable[str] | str | None = None,
     derivatives: Iterable[str] = (),
     *,
-    discrete: bool = False,
+    step: Any = None,
 ) -> Task:
     """Return what is to be solved; settings are read, and errors name what is wrong with them.
 
-    A system is solved beside its ``derivatives`` along parameters; in ``discrete`` time in its own variables.
+    A system is solved beside its ``derivatives`` along parameters; with a ``step``, in discrete time and its own variables.
     """
     case = reason = ""
     if isinstance(model, Cases):
@@ -139,6 +186,11 @@ def make_task(
         model, settings, case, reason = chosen.model, chosen.settings, chosen.model.name, chosen.reason
     declared = model
     model, settings = solved_model(model, settings)
+    if isinstance(model, System):
+        refuse_continuous(declared, model, step)
+        if step is not None:
+            model, named = _known(model).in_steps
+            settings = {**settings, "step": step} if named else settings
     if observables is not None:  # a parameter of those left out may still be set
         own = _known(model).select(observables)
         kept = {item.name for item in (*own.parameters, *own.randoms)}
@@ -152,7 +204,7 @@ def make_task(
         bind(model, settings)  # what is wrong is said of the model as it was given
         names = {item.name for item in model.randoms}
         laws = {name: value for name, value in settings.items() if name in names}
-        steps = discrete or model.step is not None
+        steps = step is not None or model.step is not None
         made = _known(model).sensitive(wanted, laws, not steps)
         model, companions, switches = made.system, made.companions, made.switches
         settings = {name: value for name, value in settings.items() if name not in names and model.knows(name)}
@@ -168,9 +220,9 @@ def make_task(
     else:
         values = binder.read(settings)
     plan = binder.plan(values)
-    step = None
+    length: float | None = None
     if isinstance(model, System) and model.step is not None:
-        step = values.exact().number(model.step)
+        length = values.exact().number(model.step)
     return Task(
-        declared, plan, values, step, tuple(model.observables), sign(declared), case, reason, companions, base, switches
+        declared, plan, values, length, tuple(model.observables), sign(declared), case, reason, companions, base, switches
     )

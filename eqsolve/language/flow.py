@@ -9,9 +9,10 @@ from sympy import Expr
 
 from eqsolve.errors import ModelError, UsageError
 from eqsolve.language.law import Law, exact_value
-from eqsolve.language.model import Model, Table
+from eqsolve.language.model import Model, Table, leaves
+from eqsolve.language.noises import IN_STEPS, read_noise_law
 from eqsolve.language.source import Location, user_location
-from eqsolve.language.symbols import Field, Gradient, Parameter, State, as_expression
+from eqsolve.language.symbols import Field, Gradient, Parameter, Process, State, Time, Value, as_expression
 from eqsolve.verbs import later
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class Flow(Model):
         ℓ_t(f; ξ) and the gradients g = Xᵀℓ/δ it gives, one for one with the fields.
     drift
         p_t(g, θ), one expression per component of the state.
+    laws
+        Laws of noises, processes at the running time such as ``s(t)``: ``White(2*T)``, ``GP(...)``, ``Telegraph(b, tau)``,
+        ``Resampled(law)``. One that a loss gradient reads is drawn for every sample, one that a drift reads for every
+        coordinate.
     ratio
         The parameter n/d; ``delta`` unless given.
     variables
@@ -47,7 +52,7 @@ class Flow(Model):
 
     kind: ClassVar[str] = "Flow"
     content: ClassVar[tuple[str, ...]] = (
-        "name", "equations", "state", "weights", "fields", "loss_gradient", "gradients", "drift", "ratio",
+        "name", "equations", "state", "weights", "fields", "loss_gradient", "gradients", "drift", "laws", "ratio",
         "defaults", "observables", "variables", "conditions", "substitute", "cite",
     )  # fmt: skip
     state: Table
@@ -56,6 +61,7 @@ class Flow(Model):
     loss_gradient: tuple[Expr, ...]
     gradients: tuple[Gradient, ...]
     drift: Table
+    laws: Table
     ratio: Parameter
     variables: Table
     substitute: Table
@@ -70,6 +76,7 @@ class Flow(Model):
         loss_gradient: Sequence[Any],
         gradients: Sequence[Any],
         drift: Mapping[Any, Any],
+        laws: Mapping[Any, Any] | None = None,
         ratio: Any = None,
         defaults: Mapping[Any, Any] | None = None,
         observables: Mapping[str, Any] | None = None,
@@ -80,7 +87,7 @@ class Flow(Model):
     ) -> None:
         self._declare(
             name, (), state=state, weights=weights, fields=fields, loss_gradient=loss_gradient, gradients=gradients,
-            drift=drift, ratio=ratio, defaults=defaults, observables=observables, variables=variables,
+            drift=drift, laws=laws, ratio=ratio, defaults=defaults, observables=observables, variables=variables,
             conditions=conditions, substitute=substitute, cite=cite,
         )  # fmt: skip
         paired = ("weights", "fields", "loss_gradient", "gradients")
@@ -94,6 +101,25 @@ class Flow(Model):
             raise ModelError(
                 f"{self.location}: flow `{name}`: state and drift must name the same components; `{odd[0]}` is in one only"
             )
+
+    @property
+    def time_symbols(self) -> tuple[Time, ...]:
+        """The times that expressions are at; covariances of noises have a second one."""
+        parts = tuple(getattr(self, part) for part in self.content if part != "laws")
+        found = {item for leaf in leaves(parts) for item in leaf.atoms(Time)}
+        return tuple(sorted(found, key=str))
+
+    @property
+    def stepped(self) -> tuple[Process, ...]:
+        """Noises that are followed in discrete time only, in the order declared."""
+        return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
+
+    def reads(self, part: str) -> tuple[Process, ...]:
+        """Return the noises that ``"loss_gradient"`` (per sample) or ``"drift"`` (per coordinate) reads."""
+        value = getattr(self, part)
+        expressions = value.values() if isinstance(value, Table) else value
+        found = {item.head for expr in expressions for item in expr.atoms(Value)}
+        return tuple(key for key in self.laws if key in found)
 
     # --- what follows from a flow -------------------------------------------------------------------------------
     def dmft(self, *, eliminate: bool | None = None) -> System:
@@ -117,6 +143,25 @@ class Flow(Model):
     def momentum(self, friction: Any) -> Flow:
         """Return the flow with inertia θ'' = −friction θ' + p(g, θ), as a flow of twice as many states."""
         return later("momentum")(self, friction)
+
+    def sgd(self, batch: Any) -> Flow:
+        """Return stochastic gradient descent: at every step each sample is in the batch with probability ``batch``.
+
+        The loss gradient of a sample in the batch is divided by ``batch``, that of the others is zero. A number or a symbol;
+        to be run, and solved, with ``step=``.
+        """
+        return later("sgd")(self, batch)
+
+    def langevin(self, temperature: Any) -> Flow:
+        """Return Langevin dynamics: white noise White(2 T) of its own is added to every drift that a gradient acts in."""
+        return later("langevin")(self, temperature)
+
+    def label_noise(self, variance: Any) -> Flow:
+        """Return training with fresh label noise: at every step a normal of this variance is added to each teacher's field.
+
+        The loss gradients see f* + ζ in place of f*, the observables do not; to be run, and solved, with ``step=``.
+        """
+        return later("label_noise")(self, variance)
 
     def simulate(
         self,
@@ -199,6 +244,8 @@ class Flow(Model):
                 return tuple(_member(entry, Field, where, field) for entry in value)
             case "gradients":
                 return tuple(_member(entry, Gradient, where, field) for entry in value)
+            case "laws":
+                return Table({key: read_noise_law(key, law, where) for key, law in (value or {}).items()})
             case "ratio":
                 return Parameter("delta", positive=True) if value is None else value
             case "substitute":

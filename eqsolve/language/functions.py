@@ -18,7 +18,7 @@ PLAIN = frozenset({
     "exp", "log", "expm1", "log1p", "log2", "log10", "exp2", "Sqrt", "Cbrt", "hypot", "fma", "logaddexp",
     "logaddexp2", "sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot", "asec", "acsc",
     "atan2", "sinc", "cosm1", "powm1", "sinh", "cosh", "tanh", "coth", "sech", "csch", "asinh", "acosh", "atanh",
-    "acoth", "asech", "acsch", "erf", "erfc", "gamma",
+    "acoth", "asech", "acsch", "erf", "erfc", "gamma", "KroneckerDelta",
 })  # fmt: skip
 
 SPECIAL = frozenset({

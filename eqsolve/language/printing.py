@@ -223,7 +223,8 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
             for item, value in model.state.items()
         ]
         sections.append(("start", begin))
-        sections.append(("law", [(item, "~", item.law) for item in model.randoms if item.law is not None]))
+        noises = [(key, "~", law) for key, law in model.laws.items()]
+        sections.append(("law", noises + [(item, "~", item.law) for item in model.randoms if item.law is not None]))
     sections.append(("observables", [(name, "=", shorten(value)) for name, value in model.observables.items()]))
     sections.append(("conditions", [(item.lhs, item.rel_op, item.rhs) for item in model.conditions]))
     sections.append(("defaults", [(key, "=", value) for key, value in defaults.items()]))

@@ -12,6 +12,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table
 from eqsolve.language.nodes import GP, White
+from eqsolve.language.noises import IN_STEPS, read_noise_law
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
 from eqsolve.verbs import later
@@ -30,7 +31,7 @@ class System(Model):
         Equations; the left-hand side names the unknown each defines.
     laws
         Law of each driving process, ``{z: GP(delta*C_f(t, tp))}`` or ``{xi: White(2*T)}``; for processes with a joint GP, a
-        tuple of them.
+        tuple of them. ``Telegraph(b, tau)`` and ``Resampled(law)`` have a meaning in discrete time only.
     init
         Values at the start (``w: 0``, ``x: Normal(0, 1)``, ``C(0, 0): rho2``) or on the diagonal (``R(t, t): 1``).
     defaults
@@ -125,6 +126,11 @@ class System(Model):
         return tuple(key for key, law in self.laws.items() if isinstance(law, White))
 
     @property
+    def stepped(self) -> tuple[Process, ...]:
+        """Driving processes that are followed in discrete time only, in the order declared."""
+        return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))
+
+    @property
     def unknowns(self) -> tuple[Head, ...]:
         """The functions the equations and laws define, in the order declared."""
         defined = [equation.head for equation in self.equations if equation.head is not None]
@@ -174,15 +180,11 @@ def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
             if isinstance(member, Random):
                 if not (law is None or isinstance(law, Law)):
                     raise ModelError(f"{where}: the law of `{member}` must be a law such as Normal(0, 1), got {law!r}")
-            elif not isinstance(member, Process):
-                raise ModelError(f"{where}: laws= maps processes to GP(...) or White(...), got the key `{member}`")
-            elif not (law is None or isinstance(law, GP | White)):
-                raise ModelError(
-                    f"{where}: the law of the process `{member}` must be GP(covariance) or White(strength), got `{law}`; "
-                    "a random constant is declared by random()"
-                )
-            elif isinstance(law, White) and len(members) > 1:
-                raise ModelError(f"{where}: White(...) is the law of one process; give `{member}` its own, independent one")
+            else:
+                read_noise_law(member, law, where)
+            if not isinstance(law, GP | Law | None) and len(members) > 1:
+                kind = type(law).__name__
+                raise ModelError(f"{where}: {kind}(...) is the law of one process; give `{member}` its own, independent one")
             if member in taken:
                 raise ModelError(f"{where}: `{member}` is given two laws; keep one of them")
             taken[member] = name

@@ -23,7 +23,8 @@ class Slopes:
 
     def __init__(self, lowered: LoweredFlow) -> None:
         flow, states = lowered.flow, lowered.states
-        plain = (lowered.time, *states, *lowered.coordinate_randoms)
+        noises = (noise(lowered.time) for noise in lowered.coordinate_noises)
+        plain = (lowered.time, *states, *lowered.coordinate_randoms, *noises)
         moving = [lowered.weight_expressions[place] for place in lowered.moving]
         losses = [lowered.loss_expressions[place] for place in lowered.active]
         fields = [flow.fields[place] for place in lowered.moving]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from eqsolve.language.binding import Binding
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Field, Gradient, Random, State, Time
+from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
+from eqsolve.microscopic.noise import Noises
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 
@@ -37,8 +38,8 @@ class Average:
 class LoweredFlow:
     """The functions of one flow. ``moving`` are the weights that change in time, ``active`` the gradients in a drift.
 
-    Arguments of coordinate functions: t, states, active gradients, coordinate constants; of sample functions: t,
-    fields, sample constants.
+    Arguments of coordinate functions: t, states, active gradients, coordinate constants, coordinate noises; of sample
+    functions: t, fields, sample constants, sample noises.
     """
 
     flow: Flow
@@ -49,6 +50,8 @@ class LoweredFlow:
     moving: tuple[int, ...]
     coordinate_randoms: tuple[Random, ...]
     sample_randoms: tuple[Random, ...]
+    coordinate_noises: tuple[Process, ...]
+    sample_noises: tuple[Process, ...]
     weights: Function
     losses: Function
     drift: Function
@@ -109,9 +112,11 @@ def lower_flow(binding: Binding) -> LoweredFlow:
     moving = tuple(place for place, expr in enumerate(weights) if expr.free_symbols & changing)
     states = tuple(flow.state)
     gradients = tuple(flow.gradients[place] for place in active)
-    on_coordinates = (time, *states, *gradients, *coordinate)
-    on_samples = (time, *flow.fields, *sample)
-    plain = (time, *states, *coordinate)
+    by_coordinate, by_sample = flow.reads("drift"), flow.reads("loss_gradient")
+    drawn = [tuple(noise(time) for noise in noises) for noises in (by_coordinate, by_sample)]
+    on_coordinates = (time, *states, *gradients, *coordinate, *drawn[0])
+    on_samples = (time, *flow.fields, *sample, *drawn[1])
+    plain = (time, *states, *coordinate, *drawn[0])
     averages = []
     for node in _expectations(flow):
         argument = binding.apply(node.argument)
@@ -128,7 +133,7 @@ def lower_flow(binding: Binding) -> LoweredFlow:
     kept = [expr for name, expr in zip(flow.variables, variables, strict=True) if name in names]
     _refuse_complex([*weights, *losses, *drift], flow)
     return LoweredFlow(
-        flow, binding, time, states, active, moving, coordinate, sample,
+        flow, binding, time, states, active, moving, coordinate, sample, by_coordinate, by_sample,
         lower(weights, plain), lower([losses[place] for place in active], on_samples), lower(drift, on_coordinates),
         tuple(averages), lower(outer, (time, *nodes)), lower(kept, plain), names, on_coordinates, on_samples,
         weights, losses, drift,
@@ -156,8 +161,9 @@ class Sample:
     """
 
     def __init__(
-        self, lowered: LoweredFlow, features: Any, constants: dict[Random, Array], start: Array, backend: Backend = CPU
-    ) -> None:
+        self, lowered: LoweredFlow, features: Any, constants: dict[Random, Array], start: Array, backend: Backend = CPU,
+        noise: Any = 0,
+    ) -> None:  # fmt: skip
         self.lowered, self.backend = lowered, backend
         self.features = backend.put(features)
         self.n, self.d = features.shape
@@ -165,9 +171,32 @@ class Sample:
         self.scale = 1.0 / lowered.ratio
         self.coordinate_constants = [backend.put(constants[item]) for item in lowered.coordinate_randoms]
         self.sample_constants = [backend.put(constants[item]) for item in lowered.sample_randoms]
+        sizes = dict.fromkeys(lowered.coordinate_noises, self.d) | dict.fromkeys(lowered.sample_noises, self.n)
+        self.noises = Noises(lowered.binding, sizes, noise) if sizes else None
+        self.coordinate_constants += [0.0] * len(lowered.coordinate_noises)
+        self.sample_constants += [0.0] * len(lowered.sample_noises)
+        self.begin()
         weights = self.weights(0.0, backend.put(start))
         self.still = [None if place in lowered.moving else self.features @ weight for place, weight in enumerate(weights)]
         self.evaluations = 0
+
+    def begin(self) -> None:
+        """Begin the noises again, and set them to what they are on average."""
+        if self.noises is not None:
+            self._set(self.noises.begin())
+
+    def shake(self, time: float, length: float, *, fresh: bool = True) -> None:
+        """Draw the noises at a time, for a step of some length."""
+        if self.noises is not None:
+            self._set(self.noises.draw(time, length, fresh=fresh))
+
+    def _set(self, values: Mapping[Process, Array]) -> None:
+        for constants, noises in (
+            (self.coordinate_constants, self.lowered.coordinate_noises),
+            (self.sample_constants, self.lowered.sample_noises),
+        ):
+            for place, item in enumerate(reversed(noises)):
+                constants[len(constants) - 1 - place] = self.backend.put(values[item])
 
     def weights(self, time: float, state: Any) -> list[Any]:
         """Return w, one array of length d per weight."""
@@ -219,5 +248,5 @@ class Sample:
         made = {item.name: values.copy() for item, values in zip(self.lowered.states, flat.reshape(-1, self.d), strict=True)}
         values = self.backend.stack(self.lowered.variables(time, *state, *self.coordinate_constants), (self.d,))
         made |= dict(zip(self.lowered.variable_names, get(values), strict=True))
-        constants = zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=True)
+        constants = zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=False)  # noises come after
         return made | {item.name: get(array) for item, array in constants}

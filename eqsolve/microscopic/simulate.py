@@ -25,9 +25,10 @@ from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
 from eqsolve.microscopic.balanced import Placement, balance
 from eqsolve.microscopic.data import Features, read_data
-from eqsolve.microscopic.integrators import descend, flow_through
+from eqsolve.microscopic.integrators import descend, flow_through, wander
 from eqsolve.microscopic.linearised import fastest
 from eqsolve.microscopic.lowered import LoweredFlow, Sample, lower_flow
+from eqsolve.microscopic.noise import refuse_continuous
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, read_device
@@ -117,6 +118,8 @@ def simulate(
         if word not in flow.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"simulate has no option `{word}`, and flow `{flow.name}` no such parameter{near}")
     latex = latex_names((flow,))
+    if step is None:
+        refuse_continuous(flow)
     if step is None:  # descent is no flow: a change of variables would change it
         flow = change_states(flow)
     features = read_data(data)
@@ -325,7 +328,9 @@ class _Runner:
         sample = draw(index)
         report = functools.partial(self.progress.report, index)
         speed, diverged = 0.0, np.inf
-        if self.step is None:
+        if self.step is None and sample.noises is not None:
+            states = wander(sample, self.times, fastest(sample, 0.0, sample.start.ravel()), report)
+        elif self.step is None:
             states = flow_through(sample, self.times, self.rtol, report)
         else:
             speed = fastest(sample, 0.0, sample.start.ravel())
@@ -354,6 +359,8 @@ class _Runner:
             visits = np.unique(np.rint(visits / self.step)) * self.step
 
         def run(sample: Sample, times: Array) -> Iterator[Array]:
+            if self.step is None and sample.noises is not None:
+                return wander(sample, times, fastest(sample, 0.0, sample.start.ravel()), lambda _: None)
             if self.step is None:
                 return flow_through(sample, times, _ROUGH, lambda _: None)
             return descend(sample, np.rint(times / self.step).astype(int), self.step, lambda _: None)
@@ -372,7 +379,7 @@ def draw_balanced(
     values, start = _constants(lowered, n, d, streams, "balanced", on_coordinates.order, on_samples.order)
 
     def make(features: Any) -> Sample:
-        return Sample(lowered, features, values, start, backend)
+        return Sample(lowered, features, values, start, backend, (seed, index, 1))
 
     return balance(make, on_samples, on_coordinates, visits, run, for_matrix, backend, threads)
 
@@ -384,7 +391,7 @@ def draw_sample(
     """Return draw number ``index``: its features, constants and start, each from a stream of its own."""
     for_matrix, *streams = _streams(seed, index)
     values, start = _constants(lowered, n, d, streams, constants)
-    return Sample(lowered, features.draw(for_matrix, n, d, backend, threads), values, start, backend)
+    return Sample(lowered, features.draw(for_matrix, n, d, backend, threads), values, start, backend, (seed, index, 1))
 
 
 def _streams(seed: int, index: int) -> list[np.random.Generator]:

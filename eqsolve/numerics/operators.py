@@ -74,8 +74,7 @@ class OperatorGrid:
         if self.panels is None:
             if self.size > 1 and self.integration[1, 1] != 0:
                 return self._trapezoid_values(operator)
-            step = self.nodes[1] - self.nodes[0]
-            return operator / step
+            return operator / (self.nodes[1] - self.nodes[0]) if self.size > 1 else out
         order, steps = self.panels.order, np.diff(self.panels.edges)
         for part, step in zip(self.blocks[1:], steps, strict=True):
             out[part.stop :, part] = operator[part.stop :, part] / (step * radau(order).weights)

@@ -40,6 +40,9 @@ class Solver(ABC):
     discrete: ClassVar[bool] = False
     """Whether it can solve the discrete-time system of a given step."""
 
+    only_discrete: ClassVar[bool] = False
+    """Whether it solves nothing else."""
+
     starts: ClassVar[bool] = False
     """Whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's ``source`` is then
     what the next solve finds in ``options.neighbour``."""

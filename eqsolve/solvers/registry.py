@@ -19,6 +19,7 @@ _HOMES = {
     "operators": "eqsolve.solvers.operators.solve:OperatorsSolver",
     "gaussian": "eqsolve.solvers.gaussian.solve:GaussianSolver",
     "stochastic": "eqsolve.solvers.stochastic.solve:StochasticSolver",
+    "steps": "eqsolve.solvers.steps.solve:StepsSolver",
     "sampled": "eqsolve.solvers.sampled.solve:SampledSolver",
     "fixed_point": "eqsolve.solvers.fixed_point.solve:FixedPointSolver",
     "singularity": "eqsolve.solvers.singularity.solve:SingularitySolver",
@@ -67,6 +68,8 @@ def choose_solver(
         if unfit := chosen.why_not(plan):
             hint = f"; its own solver is `{own.name}`" if own is not None else ""
             raise UsageError(f"solver `{chosen.name}` cannot solve model `{plan.name}`: {unfit}{hint}")
+    if chosen.only_discrete and not discrete:
+        raise UsageError(f"solver `{chosen.name}` follows discrete time; say how long a step is: step=0.1 (--step 0.1)")
     if discrete and not chosen.discrete:
         raise UsageError(
             f"model `{plan.name}`: a discrete step is solved for stochastic systems and closed systems of compositions, "
@@ -78,11 +81,13 @@ def choose_solver(
 def _own(plan: Plan, kernels: bool | None, discrete: bool) -> Solver | None:
     """Return the first solver, in the order of preference, that has no objection.
 
-    Where the law of the paths is Gaussian none is followed, in continuous time. Compositions are cheaper as operators where
+    Where the law of the paths is Gaussian none is followed, in continuous time. Noise that is drawn in every step has as many
+    modes as there are steps, so that its paths are sampled. Compositions are cheaper as operators where
     kernels are not wanted, and exact where time goes in steps; an unknown in its own definition is left to the collocation of
     two times. Functions at shifted times are convolutions or delays, which no other solver reads.
     """
     order = ["fixed_point", "singularity"] + ([] if discrete else ["gaussian"])
+    order += ["steps"] if discrete and plan.facts.fresh else []
     order += ["sampled" if plan.facts.whites else "stochastic"]
     order += ["convolution"] if plan.facts.shifted else []
     order += [] if plan.facts.implicit and not plan.facts.processes else ["ode"]

@@ -26,6 +26,8 @@ def test_validates(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     model = eqsolve.load(name)
     times = {} if model.kind in ("FixedPoint", "Singularity", "Cases") else {"at": [0.5, 1.0]}
+    if getattr(model, "stepped", ()):
+        times["step"] = 0.25
     try:
         found = eqsolve.validate(model, d=48, seeds=3, rtol=3e-2, **times, params=SETTINGS.get(name))
     except UsageError as error:

@@ -100,7 +100,7 @@ def _law_symbols(model: Model, label: str, law: Basic, allowed: tuple[type[Named
 def _names(model: Model) -> Iterator[str]:
     here = f"model `{model.name}` ({model.location})"
     for item in (*model.parameters, *model.randoms):
-        if item.name in RESERVED:
+        if item.name in RESERVED and item != getattr(model, "step", None):
             yield f"{here} has a {item.kind_name} named `{item.name}`, which is an option of solve; rename it"
     for part in ("observables", "variables"):
         for name in getattr(model, part, {}):

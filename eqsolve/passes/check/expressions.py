@@ -9,6 +9,7 @@ from sympy.core.function import AppliedUndef
 
 from eqsolve.errors import did_you_mean
 from eqsolve.language.fixed_point import Singularity
+from eqsolve.language.flow import Flow
 from eqsolve.language.functions import why_not_computed
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
@@ -92,6 +93,9 @@ class ExpressionCheck:
         if isinstance(model, System):
             self.defined = {head.name: head for head in model.unknowns}
             self.noises = model.noises
+        elif isinstance(model, Flow):
+            self.noises = tuple(model.laws)
+            self.defined = {head.name: head for head in self.noises}
         self.problems: dict[str, None] = {}
         self.meant: frozenset[str] = frozenset()  # unknowns of equations whose left-hand sides are reported already
         self._undefined_at: dict[str, tuple[str, list[str]]] = {}  # first report of a name, and the further places
@@ -104,8 +108,9 @@ class ExpressionCheck:
     def visit(self, expr: Basic, scope: Scope) -> None:
         """Check an expression and everything in it."""
         match expr:
-            case Value() | Int() | Resp() if not isinstance(self.model, System):
-                self.report(scope, f"uses `{expr}`; only a System has functions of time")
+            case Value() | Int() | Resp() if not (isinstance(self.model, System) or self._is_noise(expr)):
+                noises = "" if not isinstance(self.model, Flow) else ", and a Flow noises that have a law in laws="
+                self.report(scope, f"uses `{expr}`; only a System has functions of time{noises}")
             case Value():
                 self._value(expr, scope)
             case Int():
@@ -156,6 +161,9 @@ class ExpressionCheck:
                 scope = replace(scope, bound=scope.bound | set(inner)) if inner else scope
                 for arg in expr.args:
                     self.visit(arg, scope)
+
+    def _is_noise(self, expr: Basic) -> bool:
+        return isinstance(self.model, Flow) and isinstance(expr, Value) and expr.head in self.noises
 
     def _symbol(self, item: Symbol, scope: Scope) -> None:
         if item in scope.bound:

@@ -9,8 +9,8 @@ from sympy import Basic, Expr
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
-from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Random, State, Time
+from eqsolve.language.nodes import GP, E, White
+from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Random, State, Time, Value
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.flow.substitution import change_states, new_states
 from eqsolve.passes.forms.jumps import jumps
@@ -43,6 +43,7 @@ def flow_problems(model: Flow) -> list[str]:
         for node in sorted(expr.atoms(E), key=str):
             check.report(scope, f"contains the expectation `{node}`; expected an expression of one coordinate or sample")
     _jumps(check, model, times)
+    _noises(check, model, times)
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", times=times, random=True))
     for name, expr in model.observables.items():
@@ -92,6 +93,50 @@ def _jumps(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> None
                 f"jumps where `{switch}` = 0, so that it has no derivative in `{crossed}` that is a function, but the "
                 "mean-field equations need one; make it smooth, for instance by tanh(k*x) in place of sign(x)",
             )
+
+
+def _noises(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> None:
+    """Check where noises stand, each on one side, and what their laws are written in."""
+    on_samples, on_coordinates = model.reads("loss_gradient"), model.reads("drift")
+    for noise, law in model.laws.items():
+        scope = Scope(f"the law of `{noise.name}` ({model.location})", times=tuple(law.atoms(Time)))
+        for part in law.args:
+            for item in sorted(part.free_symbols | part.atoms(Value), key=str):
+                if not isinstance(item, Parameter | Time):
+                    check.report(scope, f"uses `{item}`; expected parameters, and times in a covariance")
+        if isinstance(law, GP) and len(law.covariance.atoms(Time)) not in (0, 2):
+            check.report(
+                scope, f"has a covariance `{law.covariance}`; expected a function of two times, such as exp(-abs(t - tp))"
+            )
+        if noise in on_samples and noise in on_coordinates:
+            check.report(
+                scope, "belongs to a noise that a loss gradient reads (per sample) and a drift too (per coordinate); take two"
+            )
+        if noise not in on_samples and noise not in on_coordinates:
+            check.report(scope, "belongs to a noise that no loss gradient and no drift reads; use it there, or remove it")
+        if isinstance(law, White) and noise in on_samples:
+            check.report(
+                scope,
+                "is white, which has no values, and a loss gradient reads it; noise of a sample is GP(...), Telegraph(...) "
+                "or, with a step, Resampled(...)",
+            )
+        for state, drift in model.drift.items() if isinstance(law, White) else ():
+            for value in (item for item in drift.atoms(Value) if item.head == noise):
+                weight = drift.diff(value)
+                if weight.has(value) or weight.free_symbols - {*times} - {*model.parameters}:
+                    where = Scope(f"the drift of `{state.name}` ({model.location})")
+                    check.report(
+                        where,
+                        f"multiplies the white noise `{value}` by `{weight}`; expected a factor that is the same for all "
+                        "coordinates: change to a variable whose noise is additive",
+                    )
+    elsewhere = [("weight", list(model.weights)), ("observable", list(model.observables.values()))]
+    elsewhere += [("variable", list(model.variables.values()))]
+    for role, expressions in elsewhere:
+        for value in sorted({item for expr in expressions for item in expr.atoms(Value)}, key=str):
+            if value.head in model.laws:
+                scope = Scope(f"the {role} `{value}` ({model.location})")
+                check.report(scope, "reads a noise; only loss gradients and drifts do")
 
 
 def _undeclared(model: Flow) -> Iterator[str]:

@@ -11,6 +11,7 @@ from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, Int, Resp, White
+from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
@@ -246,6 +247,8 @@ def _laws(check: ExpressionCheck, system: System) -> None:
         if isinstance(law, White):
             label = f"the law of `{key.name}` ({system.location})"
             check.visit(law.strength, Scope(label, tuple(sorted(free_times(law.strength), key=str))))
+        if isinstance(law, IN_STEPS):
+            _drawn(check, system, key, law)
         if not isinstance(law, GP):
             continue
         members = list(key) if isinstance(key, Tuple) else [key]
@@ -264,6 +267,14 @@ def _laws(check: ExpressionCheck, system: System) -> None:
         if len(times) == 2:
             _covariance_symmetry(check, entries, len(members), (times[0], times[1]), inner)
         _mean(check, law.mean, len(members), scope)
+
+
+def _drawn(check: ExpressionCheck, system: System, noise: Process, law: Basic) -> None:
+    """Check that the law of a draw is written in parameters."""
+    scope = Scope(f"the law of `{noise.name}` ({system.location})")
+    for item in sorted(law.free_symbols | law.atoms(Value), key=str):
+        if not isinstance(item, Parameter):
+            check.report(scope, f"uses `{item}`; expected parameters only")
 
 
 def _entries(check: ExpressionCheck, covariance: Basic, size: int, scope: Scope) -> list[Expr] | None:

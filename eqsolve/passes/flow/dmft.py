@@ -23,21 +23,24 @@ from sympy import Expr, S, erfinv, sqrt
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
+from eqsolve.language.law import exact_value
 from eqsolve.language.laws import Rademacher, Uniform
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import GP, E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, as_expression
+from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, Value, as_expression
 from eqsolve.language.system import System
 from eqsolve.passes.flow.linear import eliminate_fields, why_not
 from eqsolve.passes.flow.moments import mean_of
+from eqsolve.passes.flow.noisy import settle_noises
 from eqsolve.passes.flow.parts import FlowParts, is_sloped, slope, take_apart
+from eqsolve.passes.rewrite.steps import STEP, put_in_steps
 
 __all__ = ["derive_descent", "derive_dmft"]
 
 
 def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
     """Return the mean-field system of a flow; fields are eliminated where the loss gradient is linear in them."""
-    parts = take_apart(flow)
+    parts = take_apart(settle_noises(flow))
     if not parts.active:
         raise ModelError(f"flow `{flow.name}` ({flow.location}): no gradient acts on the state, so there is nothing to learn")
     reason = why_not(parts)
@@ -49,12 +52,15 @@ def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
 
 
 def derive_descent(flow: Flow, eta: Any) -> System:
-    """Return the mean-field system of gradient descent: the same equations in discrete time."""
-    step = as_expression(eta, "gradient_descent")
+    """Return the mean-field system of gradient descent: the same equations in discrete time, noises included."""
+    step = as_expression(exact_value(eta) if isinstance(eta, float) else eta, "gradient_descent")
     if step.is_number and not step.is_positive:
         raise ModelError(f"flow `{flow.name}`: gradient_descent takes a positive step, got {eta}")
     plain = flow._with(substitute=Table())  # a change of variables would change what a step does
-    return derive_dmft(plain).replace(f"{flow.name}_descent", step=eta)
+    system = put_in_steps(derive_dmft(plain))
+    if system.knows(STEP.name):
+        system = system.subs({STEP: step})
+    return system.replace(f"{flow.name}_descent", step=step)
 
 
 def _rough_teacher(parts: FlowParts) -> int | None:
@@ -115,7 +121,7 @@ class _General:
             (a, i): parts.head(Function, f"Gamma_{of[a, i]}")
             for a in parts.active
             for i in parts.needed
-            if i == teacher or self.slopes[a, i].free_symbols & random
+            if i == teacher or self.slopes[a, i].free_symbols & random or self.slopes[a, i].atoms(Value)
         }
         self.correlation_l = {
             a: parts.head(Correlation, "C_l" if single else f"C_l_{gradients[a].name}") for a in parts.active
@@ -146,9 +152,10 @@ class _General:
             if i == self.teacher or self.noise_f[i].name != flow.fields[i].name
         ]
         eqs += [*parts.definitions, *parts.state_equations()]
-        laws: dict[Any, GP] = {}
+        laws: dict[Any, Any] = {}
         laws |= self._law([self.noise_g[a] for a in parts.active], list(parts.active), self._loss_covariance)
         laws |= self._law([self.noise_f[i] for i in self.others], list(self.others), self._weight_covariance)
+        laws |= dict(flow.laws)
         observables = {
             name: expr.xreplace({node: E(parts.process(node.argument)) for node in expr.atoms(E)})
             for name, expr in flow.observables.items()
@@ -156,6 +163,7 @@ class _General:
         return System(
             flow.name, eqs, laws=laws, init=dict(parts.starts()), defaults=flow.defaults, observables=observables,
             conditions=flow.conditions, substitute=parts.changes(), cite=flow.cite,
+            step=STEP if flow.stepped else None,
         )  # fmt: skip
 
     def _instant(self, a: int, i: int) -> Expr:

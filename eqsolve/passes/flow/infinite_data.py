@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sympy import Expr, Max, S, sqrt
 
+from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
@@ -24,6 +25,11 @@ __all__ = ["derive_infinite_data"]
 
 def derive_infinite_data(flow: Flow) -> System:
     """Return the δ → ∞ system of a flow."""
+    if flow.laws:
+        raise ModelError(
+            f"flow `{flow.name}` ({flow.location}): the limit of infinitely many samples is derived for flows without noise "
+            f"so far, and this one has {', '.join(f'`{item.name}`' for item in flow.laws)}"
+        )
     parts = take_apart(flow)
     fields = flow.fields
     slopes = {

@@ -23,6 +23,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, Int, Resp, White
+from eqsolve.language.noises import Resampled, Telegraph
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial, slope
@@ -119,7 +120,8 @@ class PathForm:
     """A whole stochastic system: ensembles of paths, covariances, kernels, functions and observables.
 
     ``kernels``, ``functions`` and ``observables`` are in the times (ROW, COLUMN); expectations in them are ``Mean``
-    nodes. ``whites`` are white noises with their strengths; ``start`` is the first time.
+    nodes. ``whites`` are white noises with their strengths, ``drawn`` those that are drawn step by step, with their laws;
+    ``start`` is the first time.
     """
 
     name: str
@@ -131,6 +133,7 @@ class PathForm:
     observables: tuple[tuple[str, Expr], ...]
     laws: tuple[tuple[Random, Law], ...]
     start: Expr
+    drawn: tuple[tuple[Process, Resampled | Telegraph], ...] = ()
 
 
 class _Builder:
@@ -264,7 +267,7 @@ def derive_path_form(system: System) -> PathForm:
     ensembles = _ensembles(builder, means)
     return PathForm(
         system.name, ensembles, tuple(covariances), tuple(whites), tuple(kernels), tuple(functions), tuple(observables),
-        tuple(builder.laws.items()), system.start,
+        tuple(builder.laws.items()), system.start, tuple((noise, system.laws[noise]) for noise in system.stepped),
     )  # fmt: skip
 
 

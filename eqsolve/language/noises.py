@@ -1,0 +1,89 @@
+"""Laws of driving processes beside `GP` and `White`: a telegraph signal, and a fresh draw at every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Basic, Expr
+
+from eqsolve.errors import ModelError
+from eqsolve.language.law import Law
+from eqsolve.language.nodes import GP, White
+from eqsolve.language.source import here
+from eqsolve.language.symbols import Process, as_expression
+
+__all__ = ["IN_STEPS", "Resampled", "Telegraph", "read_noise_law"]
+
+
+class Telegraph(Basic):
+    """Law of a signal that is 0 or 1: ``Telegraph(b, tau)`` is 1 with probability b, with covariance b(1 − b)e^{−|t−t'|/tau}.
+
+    A sample whose signal is 1 is in the batch; it stays there for a time tau/(1 − b) on average.
+    """
+
+    def __new__(cls, b: Any, tau: Any) -> Telegraph:
+        share, time = as_expression(b, "Telegraph"), as_expression(tau, "Telegraph")
+        if share.is_number and not (share.is_real and 0 <= share <= 1):
+            raise ModelError(f"{here()}Telegraph(b, tau) takes a probability b from 0 to 1, got `{share}`")
+        if time.is_number and not (time.is_real and time.is_finite and time > 0):
+            raise ModelError(f"{here()}Telegraph(b, tau) takes a positive time tau, got `{time}`")
+        obj: Telegraph = Basic.__new__(cls, share, time)
+        return obj
+
+    @property
+    def share(self) -> Expr:
+        return self.args[0]
+
+    @property
+    def time(self) -> Expr:
+        return self.args[1]
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"Telegraph({printer._print(self.share)}, {printer._print(self.time)})"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\mathrm{{Telegraph}}\left({printer._print(self.share)}, {printer._print(self.time)}\right)"
+
+
+class Resampled(Basic):
+    """Law of a noise that is drawn afresh at every step of discrete time: ``Resampled(Bernoulli(b))``.
+
+    It has a meaning with the option ``step=`` only.
+    """
+
+    def __new__(cls, law: Any) -> Resampled:
+        if not isinstance(law, Law) or law.dimension != 1:
+            raise ModelError(
+                f"{here()}Resampled takes the law of one draw, such as Bernoulli(0.2) or Normal(0, 1); got {law!r}"
+            )
+        obj: Resampled = Basic.__new__(cls, law)
+        return obj
+
+    @property
+    def law(self) -> Law:
+        return self.args[0]
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"Resampled({printer._print(self.law)})"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\mathrm{{Resampled}}\left({printer._print(self.law)}\right)"
+
+
+IN_STEPS = (Resampled, Telegraph)
+"""Laws of noises that are followed in discrete time only."""
+
+
+def read_noise_law(member: Any, law: Any, where: Any) -> Any:
+    """Return the law of one process; raise when it is none."""
+    if not isinstance(member, Process):
+        raise ModelError(
+            f"{where}: laws= maps processes to GP(...) or White(...), got the key `{member}`; in discrete time also to "
+            "Telegraph(...) or Resampled(...)"
+        )
+    if not (law is None or isinstance(law, GP | White | Telegraph | Resampled)):
+        raise ModelError(
+            f"{where}: the law of the process `{member}` must be GP(covariance) or White(strength), in discrete time also "
+            f"Telegraph(b, tau) or Resampled(law), got `{law}`; a random constant is declared by random()"
+        )
+    return law

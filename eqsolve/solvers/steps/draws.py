@@ -1,0 +1,166 @@
+"""What the paths of one sample are driven by, with as little chance in it as can be.
+
+Constants with few values are not drawn: every combination of them has paths of its own, with its probability as their weight,
+and the same noises. Normal coordinates come with both signs, those of their modes that the paths feel most (the slowest in
+time, as long as responses are not known) are scrambled Sobol points, and all of them together are made uncorrelated to the
+letter with unit variance: means of polynomials of second degree in them are then exact, and what fluctuates is the rest. (The
+kurtosis of a coordinate is low by 6/points, which vanishes like the bias of every self-consistent sample.) This is done block
+by block of the points, so that a part of the paths, of which responses are followed, is as even as all of them. Draws with
+few values get their shares at every step, in random order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.draws import draw_constants, draw_law
+from eqsolve.numerics.laws import Component, Law, Normal, Uniform
+from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
+
+__all__ = ["Chain", "Sample", "draw", "strata"]
+
+_STRATA = 16  # combinations of values of constants that have paths of their own, at most
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A telegraph signal: 1 with probability ``share``, and what is left of its memory after one step."""
+
+    share: float
+    memory: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
+
+    ``some`` are the places of the paths of which responses are followed, as even as all of them.
+    """
+
+    weights: Array
+    some: Array
+    constants: Mapping[str, Array]
+    groups: tuple[Array, ...]
+    drawn: Mapping[str, Array]
+
+
+def strata(names: Sequence[str], laws: Mapping[str, Law]) -> tuple[list[str], list[tuple[tuple[float, ...], float]]]:
+    """Return the constants that are not drawn, and the combinations of their values with their probabilities."""
+    chosen: list[str] = []
+    made: list[tuple[tuple[float, ...], float]] = [((), 1.0)]
+    for name in names:
+        law = laws[name]
+        if isinstance(law, Component) or law.has_density:
+            continue
+        atoms = [(value, mass) for value, mass in law.atoms_of() if mass > 0]
+        if len(made) * len(atoms) <= _STRATA:
+            chosen.append(name)
+            made = [((*values, value), mass * share) for values, mass in made for value, share in atoms]
+    return chosen, made
+
+
+def draw(
+    constants: Sequence[str],
+    laws: Mapping[str, Law],
+    groups: Sequence[int],
+    drawn: Mapping[str, Law | Chain],
+    nodes: int,
+    paths: int,
+    share: float,
+    seed: Any,
+    turns: Sequence[Array | None] = (),
+) -> Sample:
+    """Return a sample of about so many paths; ``groups`` are how many noises are driven together, group by group.
+
+    ``share`` is that of the paths of which responses are followed; ``turns`` are orthogonal matrices whose columns are the
+    modes of a group in time, those that matter most first.
+    """
+    rng = np.random.default_rng(seed)
+    fixed, cells = strata(constants, laws)
+    half = max(8, paths // (2 * len(cells)))
+    others = {name: laws[name] for name in constants if name not in fixed}
+    smooth = [name for name, law in others.items() if isinstance(law, Normal | Uniform)]
+    shapes = [(count, nodes) for count in groups]
+    block = max(8, math.ceil(half * share))
+    rows = _coordinates(len(smooth), shapes, half, block, turns or [None] * len(shapes), rng)
+    signed = [np.concatenate([item, -item], axis=-1) for item in rows]
+    values = {name: _transformed(others[name], signed[0][place]) for place, name in enumerate(smooth)}
+    rest = {name: law for name, law in others.items() if name not in smooth}
+    values |= {name: np.tile(item, 2) for name, item in draw_constants(rest, half, rng, "exact").items()}
+    many = len(cells)
+    made = {name: np.tile(item, many) for name, item in values.items()}
+    for place, name in enumerate(fixed):
+        made[name] = np.repeat([cell[0][place] for cell in cells], 2 * half)
+    weights = np.repeat([cell[1] / (2 * half) for cell in cells], 2 * half)
+    signals = {name: np.tile(_signals(law, nodes, 2 * half, rng), (1, many)) for name, law in drawn.items()}
+    some = np.add.outer(np.arange(2 * many) * half, np.arange(block)).ravel()
+    return Sample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals)
+
+
+def _coordinates(
+    constants: int, shapes: Sequence[tuple[int, int]], half: int, block: int, turns: Sequence[Array | None],
+    rng: np.random.Generator,
+) -> list[Array]:  # fmt: skip
+    """Return normal coordinates without chance in their second moments: of constants, then (noises × nodes) by group."""
+    from scipy.fft import idct
+    from scipy.linalg import cholesky, solve_triangular
+
+    order = [(-1, place, 0) for place in range(constants)]
+    longest = max((size for _, size in shapes), default=0)
+    order += [
+        (part, row, k) for k in range(longest) for part, (count, size) in enumerate(shapes) for row in range(count) if k < size
+    ]
+    table = rng.standard_normal((len(order), half))
+    quasi = min(len(order), DIMENSIONS)
+    table[:quasi] = sobol_normals(half, DIMENSIONS, int(rng.integers(1 << 31)))[:quasi]
+    for begin in range(0, half, block):
+        piece = table[:, begin : begin + block]
+        if len(order) < piece.shape[1] // 2:
+            factor = cholesky(piece @ piece.T / piece.shape[1], lower=True)
+            table[:, begin : begin + block] = solve_triangular(factor, piece, lower=True)
+    made = [np.zeros((max(constants, 1), half))]
+    made += [np.zeros((count, size, half)) for count, size in shapes]
+    for (part, row, k), values in zip(order, table, strict=True):
+        if part < 0:
+            made[0][row] = values
+        else:
+            made[part + 1][row, k] = values
+    turned = [  # modes in time; as independent as before
+        idct(item, axis=1, norm="ortho") if turn is None else np.einsum("jk,akp->ajp", turn, item, optimize=True)
+        for item, turn in zip(made[1:], turns, strict=True)
+    ]
+    return [made[0], *(item.transpose(1, 0, 2).reshape(-1, half) for item in turned)]
+
+
+def _transformed(law: Law, normals: Array) -> Array:
+    if isinstance(law, Normal):
+        return float(law.mean) + math.sqrt(float(law.variance)) * normals
+    from scipy.special import ndtr
+
+    assert isinstance(law, Uniform)
+    return np.asarray(float(law.low) + (float(law.high) - float(law.low)) * ndtr(normals))
+
+
+def _signals(law: Law | Chain, nodes: int, size: int, rng: np.random.Generator) -> Array:
+    """Return the values of a noise at all nodes, independent from path to path."""
+    if isinstance(law, Chain):
+        return telegraph(law, nodes, size, rng)
+    if law.has_density:
+        return np.array([law.sample(rng, size) for _ in range(nodes)])
+    return np.array([draw_law(law, size, rng, "balanced") for _ in range(nodes)])
+
+
+def telegraph(law: Chain, nodes: int, size: int, rng: np.random.Generator) -> Array:
+    """Return telegraph signals: in every step the old value stays with probability ``memory``, else it is drawn again."""
+    made = np.empty((nodes, size))
+    made[0] = rng.random(size) < law.share
+    for node in range(1, nodes):
+        again = rng.random(size) >= law.memory
+        made[node] = np.where(again, rng.random(size) < law.share, made[node - 1])
+    return made
