@@ -59,8 +59,8 @@ def choose_solver(
 ) -> Choice:
     """Return the solver that runs a plan, or the one asked for; raise where it cannot.
 
-    ``reason`` is why it is asked for. ``kernels=False`` says that only functions of one time are wanted, ``discrete`` that time
-    goes in given steps.
+    ``reason`` is why it is asked for. ``kernels=False`` says that only functions of one time are wanted, ``discrete`` that
+    time goes in given steps.
     """
     own = _own(plan, kernels, discrete)
     if solver is None:

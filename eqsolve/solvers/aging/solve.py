@@ -43,7 +43,8 @@ _PANELS = 64  # of the beginning
 _ORDER = 8  # of the beginning
 _BEGINNING = 1e-3, 1e-8  # its resolution, in units of the tolerance, and at most
 _FAR = 2.0  # the last time lies at least this many times as far as the beginning's end
-_FIRST = ((3e-3, 0), (3e-5, 1), (1e-6, 2))  # tolerances down to which the first two resolutions begin at each level
+_FIRST = 0.5  # error of the first resolution's interpolation, in units of the tolerance
+_LEVER = 2.0  # and, times the last time over the fastest scale: slow drifts are of order 1/t, forces of order 1
 
 
 class AgingSolver(Solver):
@@ -93,7 +94,9 @@ def _otherwise(plan: Plan, values: Values, options: Options, reason: str) -> Res
 
 def _refine(compiled: CompiledPlan, begun: March, resolution: float, options: Options) -> tuple[Compared | None, str]:
     """Solve at finer and finer resolutions until two of them agree to the tolerance."""
-    level = next((place for least, place in _FIRST if options.rtol >= least), 3)
+    age = (options.t_max - begun.history.row_edges[0]) / (begun.history.row_edges[-1] - begun.history.row_edges[-2])
+    rough = min(_FIRST * options.rtol, _LEVER / age)
+    level = next((place for place, item in enumerate(LEVELS[:-2]) if item.error <= rough), len(LEVELS) - 2)
     before: Long | None = None
     best: Compared | None = None
     reason = ""
