@@ -73,6 +73,8 @@ def _differences(fine: Long, coarse: Long, name: str, times: Array) -> Array:
     start, count = fine.past.rows.start, len(times) - 1
     steps, out = np.diff(times), np.zeros((count, count))
     rows, columns = np.tril_indices(count, -1)
+    apart = rows >= len(fine.past.rows.early.records)  # the beginning is the same
+    rows, columns = rows[apart], columns[apart]
     t, s = times - start, np.array(_INSIDE)
 
     def differ(moments: Array, earlier: Array, lags: Array) -> Array:

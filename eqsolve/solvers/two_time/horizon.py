@@ -28,7 +28,7 @@ def begin_march(
 ) -> March | None:
     """March adaptively over so many panels, or to the end; None where that does not work out."""
     try:
-        march = March(compiled, order, begin, 1e-2 * resolution, 0.0, checkpoint=checkpoint)
+        march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint)
     except NotFiniteError:
         return None
     step = _FIRST_STEP * (t_max - begin)

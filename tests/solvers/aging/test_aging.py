@@ -27,7 +27,7 @@ def check_two_spin(t_max: float, rtol: float) -> eqsolve.Result:
     case = two_spin()
     result = eqsolve.solve(case.model(), t_max=t_max, rtol=rtol, solver="aging", kernels=True, params=case.settings)
     assert (result.status, result.stats["solver"]) == ("ok", "aging")
-    assert result.stats["row panels that grow"] > 3
+    assert result.stats["row panels that grow"] >= 3
     for name, form in case.curves.items():
         true = np.abs(result[name].values - form(result.grid.nodes))
         assert (true <= 3 * result.error[name].values).all(), name
