@@ -1,7 +1,7 @@
 """Aging of the spherical p-spin glass (p = 3, T = 0.5) after a quench, far beyond its fastest scale.
 
-Left: the energy above its threshold value, which it approaches like t^(−2/3) (dotted). Middle: C(t, t') against t'/t for times
-a factor of ten apart: below the plateau q (dashed) the curves approach one. Right: integrated response χ(t, t') =
+Left: the energy above its threshold value, beside the slope −2/3 (dotted). Middle: C(t, t') against t'/t for times a
+factor of ten apart: below the plateau q (dashed) the curves approach one. Right: integrated response χ(t, t') =
 ∫_{t'}^t R(t, s) ds against C(t, t'): slope −1/T above q, as in equilibrium, and −X/T below, the effective temperature T/X.
 """
 

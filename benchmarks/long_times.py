@@ -163,7 +163,9 @@ def aging(quick):
         found = result.at2([*pairs, (1000, 0), (1000, 500)] if last >= 1000 else pairs)
         values, said = found["C"].values, found["C_error"].values
         wrong = f"  {np.abs(values[2:] - known).max():.1e}" if last >= 1000 else ""
-        print(f"{solver}, t = {last:g}, rtol={rtol:g}: {seconds:.1f} s  {values[0]:.8f}  {values[1]:.8f}  {said[1]:.1e}{wrong}")
+        print(
+            f"{solver}, t = {last:g}, rtol={rtol:g}: {seconds:.1f} s  {values[0]:.8f}  {values[1]:.8f}  {said[1]:.1e}{wrong}"
+        )
 
 
 if __name__ == "__main__":
