@@ -11,8 +11,8 @@ Sachdev & Diehl, Numerical renormalization of glassy dynamics, Phys. Rev. Lett. 
 which steps explicitly along the fastest scale.
 
 Error. Two resolutions are compared; see ``errors``. Where a solution does not become slow at fixed lag, as when it oscillates
-for ever, they do not agree, or Newton's method fails: then ``two_time`` solves it. Chosen instead of ``two_time`` where that
-would need very many panels.
+for ever, they do not agree, and the status says so; where Newton's method fails, ``two_time`` goes on. Chosen instead
+of ``two_time`` where that would need very many panels.
 """
 
 from __future__ import annotations
