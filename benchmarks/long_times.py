@@ -1,4 +1,4 @@
-"""Long times measured: mode coupling against the doubling scheme, delays against ddeint and jitcdde, at equal errors.
+"""Long times measured: mode coupling against the doubling scheme, delays against ddeint and jitcdde, at equal errors; aging.
 
     python benchmarks/long_times.py [--quick]
 
@@ -151,9 +151,27 @@ def delays(quick):
             )
 
 
+def aging(quick):
+    """The p-spin glass below its transition, by rows that grow with time and by panels that follow its fastest scale."""
+    print("\npspin, p = 3, T = 0.5: CPU s, C(t, 0), C(t, t/2), its stated error; errors at t = 1000 where it is reached")
+    model, known = eqsolve.load("pspin"), np.array([0.015432180, 0.469767150])
+    runs = [("two_time", 1e2, 1e-3), ("aging", 1e2, 1e-3), ("aging", 1e3, 1e-3)]
+    runs += [] if quick else [("two_time", 1e3, 1e-3), ("aging", 1e4, 1e-4), ("aging", 1e5, 1e-3)]
+    for solver, last, rtol in runs:
+        pairs = [(last, 0), (last, last / 2)]
+        seconds, result = cpu(lambda: eqsolve.solve(model, t_max=last, rtol=rtol, solver=solver, at2=pairs), 1)
+        found = result.at2([*pairs, (1000, 0), (1000, 500)] if last >= 1000 else pairs)
+        values, said = found["C"].values, found["C_error"].values
+        wrong = f"  {np.abs(values[2:] - known).max():.1e}" if last >= 1000 else ""
+        print(
+            f"{solver}, t = {last:g}, rtol={rtol:g}: {seconds:.1f} s  {values[0]:.8f}  {values[1]:.8f}  {said[1]:.1e}{wrong}"
+        )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     mode_coupling(options.quick)
     delays(options.quick)
+    aging(options.quick)

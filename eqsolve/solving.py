@@ -196,6 +196,8 @@ def solve_as_asked(
         threads=asked.get("threads"),
     )  # fmt: skip
     options = replace(options, beside=beside)
+    if asked.get("solver") is None and (better := choice.solver.instead(plan, task.values, options)) is not None:
+        choice = choose_solver(plan, solver=better[0], reason=better[1])
     _demand_card(plan, choice.solver, options)
     logger.info("%s: solver %s (%s)", plan.name, choice.name, choice.reason)
 

@@ -186,6 +186,7 @@ FORMS = {
     "operators": "eqsolve.compile.operators:compile_operators",
     "convolution": "eqsolve.compile.convolution:compile_convolution",
     "two_time": "eqsolve.compile.two_time:compile_system",
+    "aging": "eqsolve.compile.two_time:compile_with_gradients",
     "ode": "eqsolve.compile.ode:compile_ode",
     "fixed_point": "eqsolve.compile.fixed_point_program:FixedPointProgram",
     "singularity": "eqsolve.compile.singularity:SingularityProgram",

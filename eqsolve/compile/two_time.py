@@ -20,7 +20,15 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
-__all__ = ["CompiledContraction", "CompiledEquation", "CompiledPlan", "Pointwise", "Slot", "compile_system"]
+__all__ = [
+    "CompiledContraction",
+    "CompiledEquation",
+    "CompiledPlan",
+    "Pointwise",
+    "Slot",
+    "compile_system",
+    "compile_with_gradients",
+]
 
 
 Slot = tuple[str, str]
@@ -31,15 +39,27 @@ class Pointwise:
     """An expression lowered to arrays: the slots it reads, the integrals it needs, and the function itself.
 
     A slot is a name and a pattern of times: ``r`` row, ``c`` column, ``m`` middle, ``0`` the start. ``("C", "rc")`` is
-    C(row, column), ``("y", "c")`` is y(column), ``("", "r")`` the row time itself.
+    C(row, column), ``("y", "c")`` is y(column), ``("", "r")`` the row time itself. ``gradient``, where it was asked for, gives
+    the derivatives by the unknowns' slots and then by the integrals.
     """
 
     slots: tuple[Slot, ...]
     integrals: tuple[str, ...]
     function: Callable[..., list[Any]]
+    gradient: Callable[..., list[Any]] | None = None
 
     def __call__(self, read: Callable[[Slot], Any], integrals: Mapping[str, Any] = {}) -> Any:
         return self.function(*map(read, self.slots), *[integrals[item] for item in self.integrals])[0]
+
+    def slopes(self, read: Callable[[Slot], Any], integrals: Mapping[str, Any] = {}) -> tuple[dict[Slot, Any], dict[str, Any]]:
+        """Return the derivatives by each slot of an unknown, and by each integral."""
+        assert self.gradient is not None
+        made = self.gradient(*map(read, self.slots), *[integrals[item] for item in self.integrals])
+        unknowns = [slot for slot in self.slots if slot[0]]
+        return (
+            dict(zip(unknowns, made, strict=False)),
+            dict(zip(self.integrals, made[len(unknowns) :], strict=True)),
+        )
 
     @property
     def heads(self) -> frozenset[str]:
@@ -169,7 +189,12 @@ class CompiledPlan:
         return all(entry.joint is None for equation in equations for entry in equation.contractions)
 
 
-def compile_system(system: System, parameters: Sequence[Parameter]) -> CompiledPlan:
+def compile_with_gradients(system: System, parameters: Sequence[Parameter]) -> CompiledPlan:
+    """Return the array functions of a closed system and their derivatives by everything unknown that they read."""
+    return compile_system(system, parameters, gradients=True)
+
+
+def compile_system(system: System, parameters: Sequence[Parameter], *, gradients: bool = False) -> CompiledPlan:
     """Return the array functions of a closed system; parameters, and means of random constants, are arguments."""
     parts = {field: getattr(system, field) for field in ("equations", "init", "observables")}
     nodes = sorted(
@@ -184,15 +209,21 @@ def compile_system(system: System, parameters: Sequence[Parameter]) -> CompiledP
         system = system._with(**{field: transform(value, change) for field, value in parts.items()})
     moments = tuple((item.name, compile_moment(node.argument, parameters)) for node, item in numbers.items())
     return compile_two_time(
-        split_sectors(system), lower([system.start], [], parameters), moments, (*parameters, *numbers.values())
-    )
+        split_sectors(system), lower([system.start], [], parameters), moments, (*parameters, *numbers.values()),
+        gradients=gradients,
+    )  # fmt: skip
 
 
 def compile_two_time(
-    plan: TwoTimePlan, begin: Lowered, moments: tuple[tuple[str, Moment], ...], parameters: Sequence[Parameter]
+    plan: TwoTimePlan,
+    begin: Lowered,
+    moments: tuple[tuple[str, Moment], ...],
+    parameters: Sequence[Parameter],
+    *,
+    gradients: bool = False,
 ) -> CompiledPlan:
     """Return the plan's expressions as functions of arrays; shared factors are compiled once."""
-    pointwise = functools.partial(_pointwise, parameters)
+    pointwise = functools.partial(_pointwise, parameters, gradients)
     table: dict[Expr, int] = {}
     stored: set[int] = set()
 
@@ -255,15 +286,18 @@ def _symbols(item: SectorEquation) -> tuple[Dummy, ...]:
     return tuple(entry.symbol for entry in item.contractions)
 
 
-def _pointwise(parameters: Sequence[Parameter], expr: Expr, integrals: tuple[Dummy, ...] = ()) -> Pointwise:
+def _pointwise(parameters: Sequence[Parameter], gradients: bool, expr: Expr, integrals: tuple[Dummy, ...] = ()) -> Pointwise:
     """Lower one expression in ROW, COLUMN (and MIDDLE) and the values read there."""
     values = tuple(sorted(expr.atoms(Value), key=str))
     moments = tuple(item for item in _LETTERS if item in expr.free_symbols)
     needed = tuple(item for item in integrals if item in expr.free_symbols)
     slots = [(value.head.name, "".join(_LETTERS.get(moment, "0") for moment in value.moments)) for value in values]
     slots += [("", _LETTERS[moment]) for moment in moments]
-    function = lower([expr], [*values, *moments, *needed], parameters)
-    return Pointwise(tuple(slots), tuple(item.name for item in needed), function)
+    arguments = [*values, *moments, *needed]
+    function = lower([expr], arguments, parameters)
+    inner = [*values, *needed] if gradients else []
+    gradient = lower([slope(expr, item) for item in inner], arguments, parameters) if gradients else None
+    return Pointwise(tuple(slots), tuple(item.name for item in needed), function, gradient)
 
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c", MIDDLE: "m"}

@@ -19,6 +19,7 @@ from eqsolve.arguments import checked
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
 from eqsolve.files.atomic import atomic_path
+from eqsolve.numerics.aging_rows import AgingRows
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.result import Result
@@ -132,7 +133,9 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     hidden = [key for key in dataset if str(key).startswith(_ROWS)]
     rows = None
     if kernels and panels is not None:
-        rows = RowStore.unflatten(panels.order, {str(k)[len(_ROWS) :]: dataset[k].values for k in hidden}, kernels)
+        flat = {str(key)[len(_ROWS) :]: dataset[key].values for key in hidden}
+        store = AgingRows if "aging_start" in flat else RowStore
+        rows = store.unflatten(panels.order, flat, kernels)
     fields = {name: record[name] for name in _FIELDS}
     return Result(dataset.drop_vars(hidden), grid=panels, rows=rows, latex=record.get("latex"), **fields)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eqsolve.numerics.aging_rows import AgingRows
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
@@ -43,7 +44,7 @@ def dynamics_result(
     stats: Mapping[str, Any],
     kernels: Mapping[str, Kernel] | None = None,
     times: Array | None = None,
-    rows: RowStore | None = None,
+    rows: RowStore | AgingRows | None = None,
     paths: Sequence[PathSet] = (),
     failure: tuple[str, str] | None = None,
     source: Any = None,

@@ -12,6 +12,7 @@ from eqsolve.arguments import checked, numbers, text, whole
 from eqsolve.arguments import pairs as read_pairs
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.numerics.aging_rows import AgingRows
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
@@ -80,7 +81,7 @@ class Result:
         stats: Mapping[str, Any] | None = None,
         provenance: Mapping[str, Any] | None = None,
         grid: PanelGrid | None = None,
-        rows: RowStore | None = None,
+        rows: RowStore | AgingRows | None = None,
         source: Any = None,
         latex: Mapping[str, str] | None = None,
     ) -> None:
@@ -100,7 +101,7 @@ class Result:
     stats: dict[str, Any]
     provenance: dict[str, Any]
     grid: PanelGrid | None
-    rows: RowStore | None
+    rows: RowStore | AgingRows | None
     latex: dict[str, str]
     source: Any  # what the solver kept for later: answers to further questions, a start for neighbours; not saved
 

@@ -62,6 +62,10 @@ class Solver(ABC):
     def why(self, plan: Plan) -> str:
         """Return what speaks for this solver, for a plan it can solve."""
 
+    def instead(self, plan: Plan, values: Values, options: Options) -> tuple[str, str] | None:
+        """Return the name of a solver that suits these numbers better, and why; looked at where the engine chooses."""
+        return None
+
     @abstractmethod
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve to the tolerance in the options, or as well as it goes with the reason in the result's status.

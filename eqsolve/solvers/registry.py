@@ -15,6 +15,7 @@ __all__ = ["SOLVERS", "Choice", "choose_solver", "find_solver"]
 _HOMES = {
     "ode": "eqsolve.solvers.ode.solve:OdeSolver",
     "two_time": "eqsolve.solvers.two_time.solve:TwoTimeSolver",
+    "aging": "eqsolve.solvers.aging.solve:AgingSolver",
     "convolution": "eqsolve.solvers.convolution.solve:ConvolutionSolver",
     "operators": "eqsolve.solvers.operators.solve:OperatorsSolver",
     "gaussian": "eqsolve.solvers.gaussian.solve:GaussianSolver",
@@ -50,11 +51,17 @@ def find_solver(name: str) -> Solver:
 
 
 def choose_solver(
-    plan: Plan, *, kernels: bool | None = None, discrete: bool = False, solver: str | Solver | None = None
+    plan: Plan,
+    *,
+    kernels: bool | None = None,
+    discrete: bool = False,
+    solver: str | Solver | None = None,
+    reason: str = "as asked for",
 ) -> Choice:
     """Return the solver that runs a plan, or the one asked for; raise where it cannot.
 
-    ``kernels=False`` says that only functions of one time are wanted, ``discrete`` that time goes in given steps.
+    ``reason`` is why it is asked for. ``kernels=False`` says that only functions of one time are wanted, ``discrete`` that
+    time goes in given steps.
     """
     own = _own(plan, kernels, discrete)
     if solver is None:
@@ -64,7 +71,7 @@ def choose_solver(
         if discrete and chosen.name == "operators":
             reason = "a discrete step of a closed system of compositions, which is exact"
     else:
-        chosen, reason = find_solver(solver) if isinstance(solver, str) else solver, "as asked for"
+        chosen = find_solver(solver) if isinstance(solver, str) else solver
         if unfit := chosen.why_not(plan):
             hint = f"; its own solver is `{own.name}`" if own is not None else ""
             raise UsageError(f"solver `{chosen.name}` cannot solve model `{plan.name}`: {unfit}{hint}")

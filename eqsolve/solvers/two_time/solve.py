@@ -2,7 +2,8 @@
 
 Method. An adaptive march (see ``march``) places the panels; a second march on panels denser by a factor q is the solution
 that is reported. Its error is estimated from the difference of the two (see ``errors``); the panels are refined until that
-meets the tolerance. Chosen for systems without processes that have memory or two-time functions.
+meets the tolerance. Chosen for systems without processes that have memory or two-time functions; where the horizon asks for
+very many panels ``aging`` is chosen instead.
 
 Collocation at Radau nodes: order 2m − 1 at panel ends, m + 1 in between (Brunner, Collocation Methods for Volterra Integral
 and Related Functional Differential Equations, 2004, doi:10.1017/CBO9780511543234). Cost per panel: columns²; memory: rows ×
@@ -31,6 +32,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.pace import Pace
 from eqsolve.solvers.tolerance import nodes_per_panel
 from eqsolve.solvers.two_time.errors import Accuracy, Solution, blame, compare
+from eqsolve.solvers.two_time.horizon import begin_march, panels_ahead
 from eqsolve.solvers.two_time.march import March, NoConvergenceError, NotFiniteError
 
 __all__ = ["TwoTimeSolver"]
@@ -45,6 +47,8 @@ _FIRST_STEP = 0.05  # of the whole time
 _LARGEST_GROWTH = 2.5  # of the step, from panel to panel
 _LOOK = 100  # panels after which the memory needed is estimated again
 _PATIENCE, _MOST_TRIES = 200, 100_000  # panels tried after which the pace is looked at, and too many for the rest
+_LOOKS = (8, 40)  # panels after which the horizon is looked at
+_TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
 _MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
 
 
@@ -67,12 +71,24 @@ class TwoTimeSolver(Solver):
     def why(self, plan: Plan) -> str:
         return "closed equations of one and two times with memory: collocation on panels"
 
+    def instead(self, plan: Plan, values: Values, options: Options) -> tuple[str, str] | None:
+        """A few panels show the fastest scale; where very many of them would follow, rows that grow with t are better."""
+        if not (plan.facts.kernels and plan.facts.memory):
+            return None
+        compiled, begin = _bound(plan, values)
+        if not compiled.separable or options.t_max <= begin:
+            return None
+        order = nodes_per_panel(options.rtol)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for panels in _LOOKS:
+                march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
+                if march is None or march.panels < panels or (ahead := panels_ahead(march, options.t_max)) < _TOO_MANY:
+                    return None
+        return "aging", f"a long horizon: about {ahead:.2g} panels of the fastest scale; rows whose panels grow with time"
+
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a closed system of one- and two-time functions to the tolerance asked for."""
-        program: CompiledPlan = plan.program("two_time")
-        moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
-        compiled = at(program, {**values.numbers, **moments})
-        begin = float(compiled.begin()[0])
+        compiled, begin = _bound(plan, values)
         options.demand_after(begin)
         order = options.order or nodes_per_panel(options.rtol)
         if order < 2:
@@ -91,6 +107,14 @@ class TwoTimeSolver(Solver):
             error.partial = result  # type: ignore[attr-defined]
             raise error
         return result
+
+
+def _bound(plan: Plan, values: Values) -> tuple[CompiledPlan, float]:
+    """Return the equations with their numbers, and the start."""
+    program: CompiledPlan = plan.program("two_time")
+    moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
+    compiled = at(program, {**values.numbers, **moments})
+    return compiled, float(compiled.begin()[0])
 
 
 def _place_panels(

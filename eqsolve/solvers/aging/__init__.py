@@ -1,0 +1,1 @@
+"""Closed two-time systems over many decades."""
