@@ -143,6 +143,8 @@ _OPTIONS = {
     "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
     "solver": "use this solver instead of the one chosen",
     "observables": "compute these only, to the tolerance; all by default",
+    "derivatives": "solve for the derivatives along these axes too, to interpolate between the points",
+    "step": "solve in discrete time with this step",
     "workers": "processes on this machine; 1 by default",
 }
 

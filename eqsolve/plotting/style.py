@@ -13,7 +13,7 @@ from eqsolve.plotting.labels import TITLE_SIZE, settings_title
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["COLOURS", "Ways", "edges_between", "is_geometric", "new_axes", "plain", "shades"]
+__all__ = ["COLOURS", "Ways", "edges_between", "new_axes", "plain", "shades"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe & Ito
 SEQUENTIAL, DIVERGING = "viridis", "PuOr"
@@ -58,14 +58,6 @@ def shades(count: int) -> list[Any]:
     from matplotlib import colormaps
 
     return [colormaps[SEQUENTIAL](0.9 * place / (count - 1)) for place in range(count)]
-
-
-def is_geometric(values: Array) -> bool:
-    """Return whether an axis reads better logarithmically."""
-    if len(values) < 3 or np.any(values <= 0):
-        return False
-    steps, ratios = np.diff(values), np.diff(np.log(values))
-    return bool(np.ptp(ratios) < 0.5 * np.ptp(steps) / np.mean(np.abs(steps)) * np.mean(np.abs(ratios)))
 
 
 def edges_between(values: Array, *, log: bool) -> Array:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError
+from eqsolve.numerics.slopes import is_geometric
 from eqsolve.plotting.curves import draw_line
 from eqsolve.plotting.labels import TITLE_SIZE, setting, settings_title, written
-from eqsolve.plotting.style import SEQUENTIAL, SIZE, Ways, edges_between, is_geometric, new_axes, plain, shades
+from eqsolve.plotting.style import SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
 from eqsolve.plotting.times import set_scales
+from eqsolve.results.between import interpolate
+from eqsolve.results.derivatives import derivative_keys
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,6 +24,7 @@ __all__ = ["plot_sweep"]
 
 _FEW = 7  # values of a second axis that are drawn as lines
 _ACROSS = 3  # panels in a row
+_FINE = 300  # points of a curve between those of a sweep
 
 
 def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -102,8 +106,17 @@ def _lines(
     for (text, (name, part)), colour in zip(family.items(), shades(before + len(family))[before:], strict=True):
         curve = part[name].values
         error = part[f"{name}_error"].values if f"{name}_error" in part else None
+        style = {"color": colour, "label": text, **ways.style}
         marks = {"marker": "o", "ms": 3} if len(places) <= 60 else {}
-        draw_line(axes, places, curve, error, {"color": colour, "label": text, **marks, **ways.style})
+        if len(places) > 2 and (name, dim) in derivative_keys(part):  # a smooth curve through the points
+            low, high = places.min(), places.max()
+            fine = np.geomspace(low, high, _FINE) if log else np.linspace(low, high, _FINE)
+            fine = np.clip(fine, low, high)
+            smooth = interpolate(part, dim, fine)
+            draw_line(axes, fine, smooth[name].values, smooth[f"{name}_error"].values, style)
+            axes.plot(places, curve, **{**marks, "color": axes.lines[-1].get_color(), "ls": ""})
+        else:
+            draw_line(axes, places, curve, error, {**style, **marks})
     if not numbers:  # (the scale sets ticks of its own)
         axes.set_xticks(places, [str(value) for value in values], rotation=15)
     axes.set(xlabel=written(dim, result.latex), ylabel=label)

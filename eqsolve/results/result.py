@@ -218,6 +218,16 @@ class Result:
             raise UsageError(f"the result of `{self.model}` ({self.kind}) cannot answer {question}(): {why}")
         return answer
 
+    def between(self, **values: float | Iterable[float]) -> xr.Dataset:
+        """Return a sweep's values, with errors, at other values of one axis, such as ``between(alpha=[0.2, 0.3])``.
+
+        The sweep was made with ``derivatives=`` along that axis: cubic pieces go through its points with their slopes. Their
+        errors hold what these pieces leave.
+        """
+        from eqsolve.results.between import between
+
+        return between(self, values)
+
     # --- evaluation anywhere -------------------------------------------------------------------------------------
     @checked(times=numbers)
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
@@ -337,6 +347,8 @@ class Result:
             made["t"] = _plain(self.dataset["t"].values)
         made["values"] = {name: _plain(self.dataset[name].values) for name in self.names}
         made["errors"] = {name: _plain(self.error[name].values) for name in self.names}
+        if keys := derivative_keys(self.dataset):
+            made |= derivative_table(self.dataset, keys)
         return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
 
     def observe(self, expr: Any) -> xr.DataArray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from eqsolve.errors import EqsolveError
 from eqsolve.language.model import Model
+from eqsolve.results.derivatives import derivative_keys, derivative_table
 from eqsolve.results.result import Result
 from eqsolve.sweeping.axes import Axis
 
@@ -77,7 +78,7 @@ def chaining(model: Model, settings: Mapping[str, Any], options: Mapping[str, An
         return "rows"
     if model.kind not in ("System", "Flow"):
         return ""
-    task = make_task(model, settings, options.get("observables"))
+    task = make_task(model, settings, options.get("observables"), step=options.get("step"))
     discrete = options.get("step") is not None or task.step is not None
     return "tree" if choose_solver(task.plan, discrete=discrete, solver=options.get("solver")).solver.starts else ""
 
@@ -94,6 +95,7 @@ def solve_point(
     began = time.perf_counter()
     values: dict[str, Any] = {}
     errors: dict[str, Any] = {}
+    slopes: dict[str, Any] = {}
     handed = None
     try:
         by_name = isinstance(start, Mapping)
@@ -108,10 +110,11 @@ def solve_point(
             result, status, message = getattr(error, "partial", None), "failed", str(error)
         if result is not None:
             values, errors = _numbers(result, options.get("at"))
+            slopes = _slopes(result, options.get("at")) if options.get("derivatives") else {}
     except Exception as error:  # a defect at one point must not cost the others
         status, message = "failed", f"unexpected {type(error).__name__}: {error}"
     seconds = time.perf_counter() - began
-    return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors}, handed
+    return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors, **slopes}, handed
 
 
 def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -132,3 +135,20 @@ def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
                 whole[inside] = sampled[key].values
                 table[name] = whole.tolist()
     return made[0], made[1]
+
+
+def _slopes(result: Result, at: Any) -> dict[str, Any]:
+    """Return the derivatives of what ``_numbers`` returns, and their errors, by parameter and name."""
+    keys = derivative_keys(result.dataset)
+    data, whole = result.dataset, np.asarray([] if at is None else at, dtype=float)
+    if result.grid is None:
+        table = derivative_table(data, {pair: key for pair, key in keys.items() if not data[key].dims})
+        return {"slopes": table["derivatives"], "slope_errors": table["derivative_errors"]}
+    inside = whole <= result.grid.edges[-1] * (1 + 1e-12)
+    shown = {pair: key for pair, key in keys.items() if data[key].dims == ("t",)}
+    table = derivative_table(result.at(whole[inside]), shown)
+    beyond = [float("nan")] * int((~inside).sum())
+    for part in table.values():
+        for entries in part.values():
+            entries |= {name: [*values, *beyond] for name, values in entries.items()}
+    return {"slopes": table["derivatives"], "slope_errors": table["derivative_errors"]}

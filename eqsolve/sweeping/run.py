@@ -23,6 +23,7 @@ from eqsolve.language.model import Model
 from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.progress import watching
+from eqsolve.results.between import derivative_entries
 from eqsolve.results.result import Result
 from eqsolve.sweeping.axes import Axis, check_settings, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
@@ -42,6 +43,7 @@ _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 @checked(
     model=read_model, axes=table, executor=offers("submit", "a concurrent.futures executor"), out=path, t_max=number,
     at=numbers, progress=callback, params=table, solver=text, observables=names,
+    derivatives=names,
 )  # fmt: skip
 def sweep(
     model: Model | str,
@@ -59,6 +61,7 @@ def sweep(
     seed: int = 0,
     solver: str | None = None,
     observables: Iterable[str] | None = None,
+    derivatives: Iterable[str] | None = None,
     region: tuple[float, float] | None = None,
     device: str = "cpu",
     progress: Any = None,
@@ -84,6 +87,9 @@ def sweep(
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
     rtol, atol, order, step, seed, solver, observables, region, device
         As in ``solve``, at every point.
+    derivatives
+        Axes, along which derivatives are solved for too: ``res.between(alpha=0.37)`` then tells what lies between the points,
+        with its error, and few points make a smooth map.
     progress
         Called with (done, total, text) after each point; as in ``solve``, a bar by default, and False keeps silent.
     params, **parameters
@@ -127,6 +133,8 @@ def sweep(
         if model.kind != "Cases":
             select_observables(model, options["observables"])
     Options.make(**{"t_max": None, "at": None, "at2": None, "kernels": None, "progress": None, **plain})
+    if derivatives is not None:
+        options["derivatives"] = _axes_along(grid, derivatives)
     points = lay_out_points(grid)
     settled, first = _settings(model, fixed, points, grid)
     points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
@@ -147,6 +155,19 @@ def sweep(
     finally:
         if journal is not None:
             journal.close(remove=finished)
+
+
+def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]:
+    """Return the axes along which to differentiate."""
+    axes = {axis.name: axis for axis in grid}
+    for name in derivatives:
+        if name not in axes:
+            raise UsageError(
+                f"derivatives: `{name}` is no axis of the sweep{did_you_mean(name, axes)} (its axes: {', '.join(axes)})"
+            )
+        if not all(isinstance(value, int | float) for value in axes[name].labels):
+            raise UsageError(f"derivatives: the axis `{name}` holds laws, along which there is no derivative")
+    return list(dict.fromkeys(derivatives))
 
 
 def _times(model: Model, t_max: float | None, at: Any) -> dict[str, Any]:
@@ -356,6 +377,8 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
         for key, part in ((name, "values"), (name + "_error", "errors")):
             rows = [record[part].get(name, np.full(length, np.nan)) for record in records]
             data[key] = ((*dims, *more), np.array(rows, dtype=float).reshape(*shape, *length))
+    for key, (slopes, marks) in derivative_entries(records, length).items():
+        data[key] = ((*dims, *more), slopes.reshape(*shape, *length), marks)
     coordinates: dict[str, Any] = {axis.name: list(axis.labels) for axis in run.axes}
     if times is not None:
         coordinates["t"] = times

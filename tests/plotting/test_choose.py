@@ -8,8 +8,9 @@ import pytest
 import xarray as xr
 
 import eqsolve
+from eqsolve.numerics.slopes import is_geometric
 from eqsolve.plotting.paths import quantiles
-from eqsolve.plotting.style import edges_between, is_geometric
+from eqsolve.plotting.style import edges_between
 
 
 @pytest.fixture(autouse=True)

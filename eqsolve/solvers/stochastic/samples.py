@@ -42,13 +42,13 @@ class Sampler:
     control: Control
     tolerance: float
 
-    def move(self, few: Solved, begun: Solved, design: Design, by_panels: Errors, dearest: float) -> Moved | None:
-        """Return a solution moved to the average of independent sets, each as large as the tolerance asks for.
+    def move(self, few: Solved, design: Design, by_panels: Errors, dearest: float = math.inf) -> Moved | None:
+        """Return a solution with few paths moved to the average of independent sets, each as large as the tolerance asks for.
 
         None where so many paths as ``dearest`` are predicted not to do.
         """
         judge, control = self.judge, self.control
-        size, final, moved = control.probe, begun, None
+        size, final, moved = control.probe, few, None
         swept: list[tuple[Averages, ...] | None] = [None] * control.sets
         for number in range(1, control.checks + 1):
             swept = self._sweep(final, design, size, swept)

@@ -381,7 +381,7 @@ class _Solve:
         """Return a solution moved by sets of finer points, or by sampled paths where these are predicted to cost less."""
         judge, control = self.judge, self.control
         if "sample" in ways and "constants" not in ways:
-            found = self.sampler.move(solved, solved, design, by_panels, math.inf)
+            found = self.sampler.move(solved, design, by_panels)
             assert found is not None
             return found
         moved = self.mover.move(solved, design, ways, by_panels)
@@ -390,7 +390,7 @@ class _Solve:
         if moved.trend[-1][1] <= left or grid <= control.sets * control.probe or "modes" not in ways or "constants" in ways:
             return moved
         dearest = min(control.pays * grid, 4.0 * control.sets * control.most_sample)
-        sampled = self.sampler.move(solved, solved, design, by_panels, dearest)
+        sampled = self.sampler.move(solved, design, by_panels, dearest)
         if sampled is None:
             logger.info("points: no sample of paths does with %.2g of them; a finer grid is tried", dearest)
             return moved
