@@ -18,7 +18,7 @@ from eqsolve.solvers.stochastic.judge import Errors, Judge
 from eqsolve.solvers.stochastic.probing import corrected, other_points, probe
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, count_paths, sweep
 
-__all__ = ["Moved", "Mover", "predict"]
+__all__ = ["Moved", "Mover", "is_clear", "predict"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -83,7 +83,7 @@ class Mover:
                 return Moved(last, errors, before_last, trend)  # moves that run away
             if ((slow or self.bent) and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
                 break
-            if number > 1 and predict(trend, 1.0) > 2 * self._most(begun, number):
+            if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
                 break  # further sets would not do either
             far, slow = by_points, by_points > 1.0 and not self.bent
         return Moved(final, errors, before_last, trend)
@@ -148,6 +148,11 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
     """Whether a level is not finer than another in a way that matters: both may then err in the same manner."""
     same = {"constants": coarse.constants == fine.constants, "modes": coarse.accuracy == fine.accuracy}
     return any(same.get(way, False) for way in ways)
+
+
+def is_clear(trend: Sequence[tuple[int, float]]) -> bool:
+    """Whether sets show how errors fall: at least three, the last two above the tolerance, not one by chance."""
+    return len(trend) > 2 and min(error for _, error in trend[-2:]) > 1.0
 
 
 def predict(known: Sequence[tuple[int, float]], wanted: float, rate: float | None = None) -> float:

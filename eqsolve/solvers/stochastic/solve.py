@@ -43,7 +43,7 @@ from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
-from eqsolve.solvers.stochastic.moving import Moved, Mover, predict
+from eqsolve.solvers.stochastic.moving import Moved, Mover, is_clear, predict
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
 from eqsolve.solvers.stochastic.samples import Sampler
@@ -387,7 +387,8 @@ class _Solve:
         moved = self.mover.move(solved, design, ways, by_panels)
         left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
         grid = predict(moved.trend, left)
-        if moved.trend[-1][1] <= left or grid <= control.sets * control.probe or "modes" not in ways or "constants" in ways:
+        settled = moved.trend[-1][1] <= left or not is_clear(moved.trend)
+        if settled or grid <= control.sets * control.probe or "modes" not in ways or "constants" in ways:
             return moved
         dearest = min(control.pays * grid, 4.0 * control.sets * control.most_sample)
         sampled = self.sampler.move(solved, design, by_panels, dearest)

@@ -97,7 +97,7 @@ def test_the_horizon_chooses() -> None:
     from eqsolve.solvers.options import Options
     from eqsolve.solvers.registry import find_solver
 
-    task = make_task(eqsolve.load("pspin"), {}, None, (), discrete=False)
+    task = make_task(eqsolve.load("pspin"), {})
     for t_max, chosen in ((30, None), (1e5, "aging")):
         options = Options.make(
             t_max=t_max, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None
