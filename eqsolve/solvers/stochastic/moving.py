@@ -22,6 +22,8 @@ __all__ = ["Moved", "Mover", "is_clear", "predict"]
 
 logger = logging.getLogger("eqsolve")
 
+_WELL_ABOVE = 3.0  # tolerances: moves of single sets differ by less than that factor by chance
+
 
 @dataclass(frozen=True, eq=False)
 class Moved:
@@ -151,8 +153,8 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
 
 
 def is_clear(trend: Sequence[tuple[int, float]]) -> bool:
-    """Whether sets show how errors fall: at least three, the last two above the tolerance, not one by chance."""
-    return len(trend) > 2 and min(error for _, error in trend[-2:]) > 1.0
+    """Whether sets show how errors fall: at least three, the last two well above the tolerance, not by chance."""
+    return len(trend) > 2 and min(error for _, error in trend[-2:]) > _WELL_ABOVE
 
 
 def predict(known: Sequence[tuple[int, float]], wanted: float, rate: float | None = None) -> float:
