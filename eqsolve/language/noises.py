@@ -16,7 +16,9 @@ __all__ = ["IN_STEPS", "Resampled", "Telegraph", "read_noise_law"]
 
 
 class Telegraph(Basic):
-    """Law of a signal that is 0 or 1: ``Telegraph(b, tau)`` is 1 with probability b, with covariance b(1 − b)e^{−|t−t'|/tau}.
+    """Law of a signal that is 0 or 1: ``Telegraph(b, tau)`` is 1 with probability b.
+
+    Its covariance is ``b (1 − b) exp(−|t − t'|/tau)``.
 
     A sample whose signal is 1 is in the batch; it stays there for a time tau/(1 − b) on average.
     """
