@@ -29,27 +29,23 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
-from eqsolve.errors import SolverError
 from eqsolve.files.codec import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend
-from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.rows import RowStore
-from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
+from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
+from eqsolve.solvers.marched import Curves, excesses, over_neighbours, package, read_curves
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.sampled.control import Control
 from eqsolve.solvers.sampled.draws import Draw, coarsen, draw, start_moments
 from eqsolve.solvers.sampled.march import Marched, march
 from eqsolve.solvers.threads import in_order, usable_threads
-from eqsolve.solvers.tolerance import excess
 
 __all__ = ["SampledSolver"]
 
 logger = logging.getLogger("eqsolve")
 
-_FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 _KEPT = 4096  # paths kept in the result
 _OPERATIONS = 20  # floating-point, for every pair of nodes and path, roughly
 _LAUNCHES = (
@@ -80,19 +76,6 @@ class SampledSolver(Solver):
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return _Solve(program, laws, options, control or Control(), begin).run(values.settings)
-
-
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """What one march reports, by name: functions of one time, correlations, responses."""
-
-    single: dict[str, Array]
-    tables: dict[str, Array]
-    values: dict[str, Array]
-
-    @property
-    def all(self) -> dict[str, Array]:
-        return {**self.single, **self.tables, **self.values}
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +175,7 @@ class _Solve:
             marched = self._three(nodes, paths, seed, [sample.on(backend) for sample in samples], backend)
             if seed[-1] == batches - 1:
                 self.last = (number, marched[1])
-            return tuple(self._curves(item) for item in marched)
+            return tuple(read_curves(self.plan, item.kernels, "its paths may blow up") for item in marched)
 
         def report(place: int) -> None:
             done = options.t_max * (todo[place] + 1) / (batches + 1)
@@ -237,15 +220,6 @@ class _Solve:
             made.append(march(plan, nodes, samples, self.starts, tangents, settled, control.inner, backend))
         return made
 
-    def _curves(self, marched: Marched) -> Curves:
-        kernels = marched.kernels
-        single = kernels.functions | {name: kernels.vector(item) for name, item in self.plan.observables}
-        values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
-        made = Curves(single, dict(kernels.tables), values)
-        if not all(np.isfinite(value).all() for value in made.all.values()):
-            raise SolverError(f"the means of model `{self.plan.name}` stop being finite; its paths may blow up")
-        return made
-
     def _together(self, nodes: Array, found: list[tuple[Curves, ...]]) -> Estimate:
         """Extrapolate in the steps sample by sample; the errors are what is left of the steps, and the spread."""
         control, count = self.control, len(found)
@@ -261,40 +235,21 @@ class _Solve:
             floor = control.floor * np.abs(values[name])
             by_steps[name] = control.share * _doubled(gap, values[name].shape[0]) + floor
             spread = better.std(axis=0, ddof=1) / math.sqrt(count)
-            by_samples[name] = control.margin * np.sqrt(_smeared(spread**2, mean=True))
+            by_samples[name] = control.margin * np.sqrt(over_neighbours(spread**2))
         first = found[0][0]
-        curves = Curves(
-            {name: values[name] for name in first.single}, {name: values[name] for name in first.tables},
-            {name: values[name] for name in first.values},
-        )  # fmt: skip
+        curves = first.filled(values)
         return Estimate(nodes, curves, by_steps, by_samples)
 
     # --- the result --------------------------------------------------------------------------------------------------
-    def _watched(self, estimate: Estimate) -> list[str]:
-        observables = [name for name, _ in self.plan.observables]
-        return observables + (list(estimate.curves.tables) if self.options.kernels or not observables else [])
-
     def _excess(self, estimate: Estimate, errors: Mapping[str, Array]) -> float:
         """Return the largest error of what is watched, in units of the tolerance."""
-        every = estimate.curves.all
-        return max((excess(every[name], errors[name], self.options, _FLOOR) for name in self._watched(estimate)), default=0.0)
+        return max(excesses(self.plan, self.options, estimate.curves, errors).values(), default=0.0)
 
     def _package(self, estimate: Estimate, steps: float, paths: int, number: int, params: Mapping[str, Any]) -> Result:
-        errors, every = estimate.errors, estimate.curves.all
-        over = {name: excess(every[name], errors[name], self.options, _FLOOR) for name in self._watched(estimate)}
-        name, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
-        grid = PanelGrid(estimate.nodes, 1)
-        kernels = {key: Kernel(table, errors[key], True) for key, table in estimate.curves.tables.items()}
-        kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in estimate.curves.values.items()}
-        tables = {**estimate.curves.tables, **estimate.curves.values}
-        reason = f"the error estimate of `{name}` is {worst:.3g} times the tolerance rtol={self.options.rtol:g}"
-        return dynamics_result(
-            model=self.plan.name, params=params, grid=grid, curves=estimate.curves.single, errors=errors, kernels=kernels,
-            rows=RowStore.from_tables(grid, tables) if kernels else None,
-            paths=self._paths(self._last(steps, paths, number)) if self.options.paths else [],
-            stats={"nodes": 2 * len(estimate.nodes) - 1, "paths": paths, "samples": self.control.batches},
-            failure=None if worst <= 1.0 else ("tolerance not met", reason),
-        )  # fmt: skip
+        kept = self._paths(self._last(steps, paths, number)) if self.options.paths else []
+        stats = {"nodes": 2 * len(estimate.nodes) - 1, "paths": paths, "samples": self.control.batches}
+        curves, errors = estimate.curves, estimate.errors
+        return package(self.plan, self.options, estimate.nodes, curves, errors, kept, params, stats)
 
     def _paths(self, marched: Marched) -> list[PathSet]:
         """Return the paths that are kept: both signs of some."""
@@ -322,10 +277,10 @@ def _doubled(values: Array, size: int) -> Array:
     return values
 
 
-def _smeared(values: Array, mean: bool = False) -> Array:
-    """Return the largest, or the mean, of neighbouring values: one may be small by chance."""
+def _smeared(values: Array) -> Array:
+    """Return the largest of neighbouring values: one may be small by chance."""
     for axis in range(values.ndim):
         last = values.shape[axis] - 1
-        near = [np.take(values, np.clip(np.arange(last + 1) + k, 0, last), axis=axis) for k in (-2, -1, 0, 1, 2)]
-        values = np.mean(near, axis=0) if mean else np.max(near[1:4], axis=0)
+        near = [np.take(values, np.clip(np.arange(last + 1) + k, 0, last), axis=axis) for k in (-1, 0, 1)]
+        values = np.max(near, axis=0)
     return np.asarray(values)

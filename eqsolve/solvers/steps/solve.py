@@ -27,28 +27,24 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
-from eqsolve.errors import SolverError
 from eqsolve.files.codec import Codec
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.memory import memory
 from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.numerics.rows import RowStore
-from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
+from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
+from eqsolve.solvers.marched import Curves, excesses, over_neighbours, package, read_curves
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.steps.draws import Chain, draw
 from eqsolve.solvers.steps.ensemble import Ensemble
 from eqsolve.solvers.steps.march import Marched, march
 from eqsolve.solvers.threads import in_order, usable_threads
-from eqsolve.solvers.tolerance import excess
 
 __all__ = ["Control", "StepsSolver"]
 
 logger = logging.getLogger("eqsolve")
 
-_FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 _KEPT = 4096  # paths kept in the result
 
 
@@ -130,19 +126,6 @@ class StepsSolver(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
-    """What one march reports, by name: functions of one time, correlations, responses."""
-
-    single: dict[str, Array]
-    tables: dict[str, Array]
-    values: dict[str, Array]
-
-    @property
-    def all(self) -> dict[str, Array]:
-        return {**self.single, **self.tables, **self.values}
-
-
-@dataclass(frozen=True, eq=False)
 class Estimate:
     """Means over samples of so many paths, corrected for their bias and ``plain``, their standard errors, and what may be left
     of the bias."""
@@ -207,7 +190,7 @@ class _Solve:
             marched = self._march(paths, seed)
             if seed[-1] == control.samples - 1:
                 self.last = marched
-            return self._curves(marched)
+            return read_curves(self.plan, marched.kernels, "the step may be too long")
 
         def report(place: int) -> None:
             options.report(options.t_max * (place + 1) / (control.samples + 1), f"sample {place + 1} of round {number + 1}")
@@ -221,17 +204,14 @@ class _Solve:
         for name in first.all:
             table = np.array([item.all[name] for item in found])
             values[name] = plain[name] = table.mean(axis=0)
-            spread[name] = _smeared((table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2) ** 0.5
+            spread[name] = over_neighbours((table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2) ** 0.5
             bias[name] = np.zeros_like(values[name])
             if before is not None:
                 share = 1.0 / (paths / before.paths - 1.0)
                 moved = share * (values[name] - before.plain[name])
                 spread[name] = np.hypot((1 + share) * spread[name], share * before.spread[name])
                 values[name], bias[name] = values[name] + moved, control.remainder * np.abs(moved)
-        curves = Curves(
-            {name: values[name] for name in first.single}, {name: values[name] for name in first.tables},
-            {name: values[name] for name in first.values},
-        )  # fmt: skip
+        curves = first.filled(values)
         return Estimate(paths, curves, plain, spread, bias)
 
     def _march(self, paths: int, seed: tuple[int, ...]) -> Marched:
@@ -245,15 +225,6 @@ class _Solve:
             )
         return march(self.plan, self.grid, samples)
 
-    def _curves(self, marched: Marched) -> Curves:
-        kernels = marched.kernels
-        single = kernels.functions | {name: kernels.vector(item) for name, item in self.plan.observables}
-        values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
-        made = Curves(single, dict(kernels.tables), values)
-        if not all(np.isfinite(value).all() for value in made.all.values()):
-            raise SolverError(f"the means of model `{self.plan.name}` stop being finite; the step may be too long")
-        return made
-
     # --- the result --------------------------------------------------------------------------------------------------
     def _chance(self, estimate: Estimate) -> dict[str, Array]:
         every = estimate.curves.all
@@ -262,32 +233,15 @@ class _Solve:
             for name, error in estimate.spread.items()
         }
 
-    def _watched(self, estimate: Estimate) -> list[str]:
-        observables = [name for name, _ in self.plan.observables]
-        return observables + (list(estimate.curves.tables) if self.options.kernels or not observables else [])
-
     def _excess(self, estimate: Estimate, errors: Mapping[str, Array]) -> float:
         """Return the largest error of what is watched, in units of the tolerance."""
-        every = estimate.curves.all
-        return max((excess(every[name], errors[name], self.options, _FLOOR) for name in self._watched(estimate)), default=0.0)
+        return max(excesses(self.plan, self.options, estimate.curves, errors).values(), default=0.0)
 
     def _package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
-        chance, every = self._chance(estimate), estimate.curves.all
-        errors = {name: error + estimate.bias[name] for name, error in chance.items()}
-        over = {name: excess(every[name], errors[name], self.options, _FLOOR) for name in self._watched(estimate)}
-        name, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
-        grid = PanelGrid(self.grid.nodes, 1)
-        kernels = {key: Kernel(table, errors[key], True) for key, table in estimate.curves.tables.items()}
-        kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in estimate.curves.values.items()}
-        tables = {**estimate.curves.tables, **estimate.curves.values}
-        reason = f"the error estimate of `{name}` is {worst:.3g} times the tolerance rtol={self.options.rtol:g}"
-        return dynamics_result(
-            model=self.plan.name, params=params, grid=grid, curves=estimate.curves.single, errors=errors, kernels=kernels,
-            rows=RowStore.from_tables(grid, tables) if kernels else None,
-            paths=self._paths() if self.options.paths else [],
-            stats={"nodes": self.grid.size, "paths": estimate.paths, "samples": self.control.samples},
-            failure=None if worst <= 1.0 else ("tolerance not met", reason),
-        )  # fmt: skip
+        errors = {name: error + estimate.bias[name] for name, error in self._chance(estimate).items()}
+        kept = self._paths() if self.options.paths else []
+        stats = {"nodes": self.grid.size, "paths": estimate.paths, "samples": self.control.samples}
+        return package(self.plan, self.options, self.grid.nodes, estimate.curves, errors, kept, params, stats)
 
     def _paths(self) -> list[PathSet]:
         """Return paths of the last sample, evenly chosen; their weights are those of the sample."""
@@ -308,12 +262,3 @@ def turns_of(item: Ensemble, marched: Marched) -> list[Array | None]:
         felt = [marched.kernels.means[name] @ factor.rows for name in asked] if len(law.noises) == 1 else []
         made.append(np.linalg.svd(np.vstack(felt))[2].T if felt and np.isfinite(felt).all() else None)
     return made
-
-
-def _smeared(values: Array) -> Array:
-    """Return means over neighbouring nodes: the spread of a few samples is itself uncertain."""
-    for axis in range(values.ndim):
-        last = values.shape[axis] - 1
-        near = [np.take(values, np.clip(np.arange(last + 1) + k, 0, last), axis=axis) for k in (-2, -1, 0, 1, 2)]
-        values = np.mean(near, axis=0)
-    return np.asarray(values)

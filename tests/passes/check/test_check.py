@@ -1,7 +1,6 @@
 """Wrong systems, each with the one message it must give, and the line of the equation it is about."""
 
 import inspect
-import time
 
 import pytest
 
@@ -335,11 +334,3 @@ def test_no_parameter_takes_the_name_of_an_option():
 def test_something_else_is_refused():
     with pytest.raises(ModelError, match="check takes a System, FixedPoint, Singularity or Flow, got str"):
         eqsolve.check("dln")
-
-
-def test_a_check_takes_no_time(tmp_path):
-    model, _ = write(tmp_path, {})
-    eqsolve.check(model)
-    started = time.perf_counter()
-    eqsolve.check(model)
-    assert time.perf_counter() - started < 0.2

@@ -2,7 +2,6 @@
 
 import pickle
 import random as python_random
-import time
 
 import pytest
 from sympy import Abs, Derivative, Piecewise, asinh, cosh, exp, log, sinh, sqrt, tanh
@@ -32,9 +31,7 @@ def system(right, change, *, eqs=(), init=None, **parts):
 
 def test_the_diagonal_network():
     model = eqsolve.load("dln")
-    started = time.perf_counter()
     (change,) = derive_substitutions(model)
-    assert time.perf_counter() - started < 1
     new, old, drive, now = (*(process(name) for name in ("theta", "w", "g")), times("t"))
     assert (change.old, change.new, change.initial) == (old, new, 0)
     assert change.equation == Eq(Derivative(new(now), now), -drive(now))
