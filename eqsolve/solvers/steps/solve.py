@@ -127,13 +127,14 @@ class StepsSolver(Solver):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Means over samples of so many paths, corrected for their bias and ``plain``, their standard errors, and what may be left
-    of the bias."""
+    """Means over samples of so many paths, corrected for their bias and ``plain``, the standard errors of both, and what may be
+    left of the bias."""
 
     paths: int
     curves: Curves
     plain: dict[str, Array]
     spread: dict[str, Array]
+    plain_spread: dict[str, Array]
     bias: dict[str, Array]
 
 
@@ -200,19 +201,20 @@ class _Solve:
             codec, following = Codec((Curves,)), functools.partial(next, made)
             found = [following() if log is None else log.step("sample", following, codec) for _ in seeds]
         first = found[0]
-        values, plain, spread, bias = {}, {}, {}, {}
+        values, plain, spread, plain_spread, bias = {}, {}, {}, {}, {}
         for name in first.all:
             table = np.array([item.all[name] for item in found])
             values[name] = plain[name] = table.mean(axis=0)
             spread[name] = over_neighbours((table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2) ** 0.5
+            plain_spread[name] = spread[name]
             bias[name] = np.zeros_like(values[name])
             if before is not None:
                 share = 1.0 / (paths / before.paths - 1.0)
                 moved = share * (values[name] - before.plain[name])
-                spread[name] = np.hypot((1 + share) * spread[name], share * before.spread[name])
+                spread[name] = np.hypot((1 + share) * spread[name], share * before.plain_spread[name])
                 values[name], bias[name] = values[name] + moved, control.remainder * np.abs(moved)
         curves = first.filled(values)
-        return Estimate(paths, curves, plain, spread, bias)
+        return Estimate(paths, curves, plain, spread, plain_spread, bias)
 
     def _march(self, paths: int, seed: tuple[int, ...]) -> Marched:
         samples = []
