@@ -14,7 +14,8 @@ TOPICS = {
     "Phases and times of learning": ("limit_search", "activation_times"),
     "Where learning ends": ("fixed_points_alpha", "box_ridgeless"),
     "How fast it gets there": ("convergence_gaussian", "rates_alpha", "tradeoff"),
-    "Glasses, and the solver itself": ("two_step_relaxation", "two_time_order"),
+    "Training as it is done": ("early_stopping", "momentum_speed", "sgd_bias", "label_noise_bias", "batch_phase"),
+    "Glasses, and the solver itself": ("aging_pspin", "two_step_relaxation", "two_time_order"),
 }
 CHOSEN = tuple(name for names in TOPICS.values() for name in names)
 
