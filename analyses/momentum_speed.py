@@ -93,7 +93,8 @@ def compute(run):
     run.note(
         f"Without inertia μ = {plain:.4f} for the network; {edges[-1]:.4f} is found at κ = {frictions[-1]:g} and "
         f"{edges[0]:.4f} at κ = {frictions[0]:g}. The best friction, κ = 2μ^(1/2), is {2 * LINEAR_EDGE**0.5:.2f} for linear "
-        f"regression and {best:.2f} for the network. E_test at κ = {frictions[0]:g} is {values[0]:.4f}, without inertia {still:.4f}."
+        f"regression and {best:.2f} for the network. E_test at κ = {frictions[0]:g} is {values[0]:.4f}, "
+        f"without inertia {still:.4f}."
     )
     return xr.Dataset(
         {
