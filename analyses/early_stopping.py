@@ -3,10 +3,9 @@
 Beyond the paper: diagonal network without weight decay, δ = 0.5, P_* = Bernoulli(0.1), label noise σ². (a) The time t* at
 which E_test is least; (b) E_test there (lines) and in the end (dashed: the fixed point of box (iii)); (c) the share of E_test
 that stopping saves. Points: flows at d = 400, 8 draws (quick: 200, 6), stopped at the theory's t*, and the interpolators they
-end at; bars of one standard error. The gain
-grows with the noise, from a fifth of E_test at σ² = 0.05 to two fifths at 0.2, and is largest for small α, which is to be
-stopped late. Who stops in time need not look for the best α: at σ² = 0.05 the interior optimum of the end is gone and small α
-is best, at 0.2 E_test(t*) hardly depends on α.
+end at; bars of one standard error. The gain grows with the noise, from a fifth of E_test at σ² = 0.05 to two fifths at 0.2,
+and is largest for small α, which is to be stopped late. Who stops in time need not look for the best α: at σ² = 0.05 the
+interior optimum of the end is gone and small α is best, at 0.2 E_test(t*) hardly depends on α.
 """
 
 import numpy as np
@@ -98,13 +97,19 @@ def draw(data):
         curve(axes[2], data["alpha"], 1 - least / one["limit"], color=colour)
         points(axes[2], data["place"], 1 - one["stopped"] / one["ended"], color=colour)
     axes[0].set(yscale="log", ylabel=r"best time $t^*$")
-    axes[1].set(ylim=(0, None), ylabel=r"$E_{\mathrm{test}}$")
+    axes[1].set(ylim=(0, 1.4 * float(data["limit"].max())), ylabel=r"$E_{\mathrm{test}}$")
     axes[1].plot([], [], "-", color="0.3", label=r"at $t^*$")
     axes[1].plot([], [], "--", color="0.3", lw=0.9, label=r"$t \to \infty$")
     axes[2].set(ylim=(0, None), ylabel=r"$1 - E_{\mathrm{test}}(t^*) / E_{\mathrm{test}}(\infty)$")
     for panel in axes:
         panel.set(xscale="log", xlabel=r"initialization $\alpha$")
     axes[0].legend()
-    axes[1].legend(title=f"points: d = {data.attrs['d']}, {data.attrs['draws']} draws", title_fontsize=6.5, fontsize=6.5)
+    axes[1].legend(
+        loc="upper right",
+        title=f"points: d = {data.attrs['d']}, {data.attrs['draws']} draws",
+        title_fontsize=6.5,
+        fontsize=6.5,
+        ncols=2,
+    )
     label_panels(axes)
     return figure

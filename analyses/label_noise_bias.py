@@ -4,7 +4,7 @@ Beyond the paper: gradient descent of the diagonal network on all samples, whose
 every step η = 0.4; δ = 0.5, α = 0.5, P_* = Bernoulli(0.1), without and with fixed label noise σ² = 0.05 (dashed). (a) E_test
 and (b) E|w| after K steps, relative to v = 0; (c) α_eff = (E uv)^(1/2), dotted: α exp(−η² v K / (8δ)), what the noise of the
 labels alone does. Lines: the theory of the algorithm at this step, with its error; circles: the same algorithm at d = 400,
-16 draws (quick: 12), bars of one standard error; squares: 250 steps, at finite size only. Fresh noise shrinks the product
+16 draws (quick: 12), bars of one standard error; squares: K = 250, d = 200 only. Fresh noise shrinks the product
 of the layers at every step, whatever σ² is, and the weights with it. Without fixed noise E_test first pays for it (K = 50)
 and then gains a third (K = 250); at σ² = 0.05 it hardly changes, though the weights shrink as much.
 """
@@ -38,7 +38,7 @@ def compute(run):
         runs[row, column, place] = finite(LABELS, ETA, steps[column], d, seeds, **given)
         half[row, column, place] = finite(LABELS, ETA, steps[column], d // 2, 2 * seeds, **given)
         if not column:
-            late[row, place] = finite(LABELS, ETA, LONG, d, seeds, **given)
+            late[row, place] = finite(LABELS, ETA, LONG, d // 2, seeds, **given)
     for index, name in enumerate(NAMES):
         exact, error = (found[..., what, index].ravel() for what in (0, 1))
         table, small = (np.moveaxis(t[..., index], -1, 0).reshape(t.shape[3], -1) for t in (runs, half))

@@ -5,9 +5,11 @@ and for the diagonal network with α = 0.5, P_* = Bernoulli(0.1). (a) Convergenc
 relaxes at the rate μ without inertia does so at the rate Re(κ − (κ² − 4μ)^(1/2))/2 with it. μ is the lower edge of a
 spectrum: Marchenko and Pastur's for linear regression; for the network it follows from the law of the weights that the
 solved dynamics has reached (interpolated between the κ that have points). Points: the slowest mode of the linearised flow.
-(b) E_test where the network ends, relative to its end without inertia. Points: d = 400, 8 draws (quick: 200, 8), bars of one
+(b) E_test where the network ends, relative to its end without inertia. Points: d = 400, 8 draws (quick: 200, 4), bars of one
 standard error, in units of the same draws without inertia.
-FINDING
+There is a best friction, κ = 2μ^(1/2), at which γ = μ^(1/2), the square root of the rate without inertia; above it the flow
+creeps, below it rings. Linear regression ends at the same interpolator whatever κ is; the network does not: the less
+friction, the worse it ends, by a fifth or more in E_test near its best friction.
 """
 
 import numpy as np
@@ -56,7 +58,7 @@ def solved(friction, rtol):
 def finite(frictions, d, seeds):
     """Return, on (what, draw, friction), both rates and the ratio of E_test to its end without inertia, draw by draw."""
     made = np.empty((3, seeds, len(frictions)))
-    given = {"alpha": ALPHA, "sigma2": 0, "seeds": 1, "constants": "exact", "workers": 1, "rtol": 1e-6, "progress": False}
+    given = {"alpha": ALPHA, "sigma2": 0, "seeds": 1, "constants": "exact", "workers": 1, "rtol": 1e-5, "progress": False}
     n = round(DELTA * d)
     for seed in range(seeds):
         X = np.random.default_rng(seed).standard_normal((n, d)) / np.sqrt(d)
@@ -73,8 +75,8 @@ def finite(frictions, d, seeds):
 
 def compute(run):
     """Theory over friction; rates and ends at finite size."""
-    frictions = np.array(run.pick([0.5, 1.0, 2.0], [0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0]))
-    d, seeds = run.pick((200, 8), (400, 8))
+    frictions = np.array(run.pick([0.6, 1.0, 2.0], [0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0]))
+    d, seeds = run.pick((200, 4), (400, 8))
     table = []
     for place, friction in enumerate(frictions):
         run.report(place, len(frictions), f"friction {friction:g}")
@@ -89,7 +91,8 @@ def compute(run):
     seen = frictions > 2 * edges**0.5
     run.agree("γ, network", rate(frictions, edges)[seen], 0.0, runs[1][:, seen], half[1][:, seen], note=note)
     plain = float(eqsolve.solve("dln_rate", alpha=ALPHA, delta=DELTA, sigma2=0)["gamma"])
-    best = np.interp(0.0, frictions - 2 * np.sqrt(edges), frictions)
+    fine = np.linspace(0.2, frictions[-1], 2000)
+    best = fine[np.argmax(rate(fine, np.interp(fine, frictions, edges)))]
     run.note(
         f"Without inertia μ = {plain:.4f} for the network; {edges[-1]:.4f} is found at κ = {frictions[-1]:g} and "
         f"{edges[0]:.4f} at κ = {frictions[0]:g}. The best friction, κ = 2μ^(1/2), is {2 * LINEAR_EDGE**0.5:.2f} for linear "

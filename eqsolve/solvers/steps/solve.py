@@ -127,8 +127,8 @@ class StepsSolver(Solver):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Means over samples of so many paths, corrected for their bias and ``plain``, the standard errors of both, and what may be
-    left of the bias."""
+    """Means over samples of so many paths, corrected for their bias and ``plain``, the standard errors of both, and what may
+    be left of the bias."""
 
     paths: int
     curves: Curves
