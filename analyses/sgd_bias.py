@@ -35,7 +35,7 @@ def compute(run):
         eta, batch = etas[column], float(np.append(batches, 1.0)[place])
         given = {"alpha": ALPHA, "delta": DELTA, "sigma2": NOISES[row], "batch": batch}
         steps = round(LAST / eta)
-        found[row, column, place] = trained(SGD, eta, steps, run.pick(6e-2, 2e-2), **given)
+        found[row, column, place] = trained(SGD, eta, steps, run.pick(4e-2, 2e-2), **given)
         runs[row, column, place] = finite(SGD, eta, steps, d, seeds, **given)
         half[row, column, place] = finite(SGD, eta, steps, d // 2, 2 * seeds, **given)
         start = effective(found[row, column, place, 0, 2])
