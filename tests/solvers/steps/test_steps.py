@@ -7,10 +7,13 @@ For least squares the noise of batches reaches the weights with covariance D(s) 
 and E_test with x in place of x²: a Volterra equation over the law μ of H's eigenvalues.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import eqsolve
+from eqsolve.solvers.steps.solve import Control, StepsSolver
 from eqsolve.spectra import MarchenkoPastur
 
 SETTINGS = {"delta": 1.5, "lam": 0.2, "rho2": 0.7, "sigma2": 0.3}
@@ -85,6 +88,27 @@ def test_a_batch_of_all_samples_is_gradient_descent() -> None:
     for name in ("E_train", "E_test"):
         assert np.allclose(full[name], plain[name], rtol=1e-6, atol=0)
         assert np.allclose(nearly[name], plain[name], rtol=3e-3, atol=0)
+
+
+def test_stated_errors_fall_with_more_paths() -> None:
+    """Eight times as many paths scatter a third as much; the spread of eight samples tells it to a quarter or so."""
+    given = {"alpha": 0.5, "delta": 0.8, "sigma2": 0.1, "batch": 0.2}
+    stated = []
+    for rounds in (2, 5):
+        solver = Doubling(rounds)
+        result = eqsolve.solve("dln_sgd", solver=solver, step=0.2, at=[1.2], rtol=1e-6, observables=["E_test"], **given)
+        stated.append(float(result.error["E_test"][-1]))
+    assert stated[1] < 0.6 * stated[0]
+
+
+class Doubling(StepsSolver):
+    """The solver with a given number of rounds, each of twice the paths of the one before."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def solve(self, plan: Any, values: Any, options: Any, control: Control | None = None) -> eqsolve.Result:
+        return super().solve(plan, values, options, Control(paths=128, growth=(2.0, 2.0), rounds=self.rounds))
 
 
 @pytest.mark.slow
