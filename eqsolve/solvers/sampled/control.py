@@ -49,7 +49,7 @@ class Control:
     """
 
     batches: int = 8
-    paths: int = 512
+    paths: int = 2048
     steps: int = 32
     ratio: float = 6.0
     order: float = 3.0
