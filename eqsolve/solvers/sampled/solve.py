@@ -140,7 +140,7 @@ class _Solve:
         wider = max(by_samples / second, 1.0) ** 2
         if longer == 1.0 and wider == 1.0:
             longer, wider = 1.2, 1.5
-        return steps * longer, 2 * math.ceil(paths * min(wider, 64.0) / 2)
+        return steps * longer, 2 * math.ceil(paths * min(wider, 256.0) / 2)
 
     def _nodes(self, steps: float) -> Array:
         """Return nodes that hold all times asked for, in multiples of the coarsest step.

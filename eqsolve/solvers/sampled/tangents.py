@@ -21,7 +21,7 @@ from eqsolve.numerics.relations import Kernels, Pointwise
 
 __all__ = ["Tangents"]
 
-_NUMBERS = 3e7  # held at most for what memory needs
+_NUMBERS = 1e8  # held at most for what memory needs
 
 
 class Tangents:
