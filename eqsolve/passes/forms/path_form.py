@@ -28,6 +28,7 @@ from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial, slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
+from eqsolve.passes.rewrite.starts import start_constant
 
 __all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
 
@@ -298,9 +299,9 @@ class _Means:
         whole = self.split(argument, label)
         if whole is not None:
             return Mean(node, "two", (whole,))
-        terms = [self.split(term, label) for term in Add.make_args(expand(argument))]
+        terms = [self.split(term, label) for term in expanded(argument, {ROW}, {COLUMN})]
         if None in terms:
-            raise ModelError(f"{label}: `{node}` does not separate into factors of one time each")
+            raise ModelError(unseparated(label, node))
         return Mean(node, "two", tuple(terms))  # type: ignore[arg-type]
 
     def split(self, term: Expr, label: str) -> tuple[Expr, Expr, Expr] | None:
@@ -334,7 +335,7 @@ class _Means:
             raise ModelError(f"{label}: the response `{inner}` must enter linearly")
         around = self.split(rest, label)
         if around is None:
-            raise ModelError(f"{label}: `{node}` does not separate into factors of one time each")
+            raise ModelError(unseparated(label, node))
         output = self.builder.local(self.builder.inline(self.builder.freshen(inner.output)), label)
         return Mean(node, "response", (around,), output, inner.noise.head)
 
@@ -377,11 +378,11 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
 
 def _start(builder: _Builder, equation: Equation) -> Expr:
     value = builder.system.init[equation.head]
+    assert isinstance(equation.head, Process)
+    made = start_constant(equation.head, value)
     if isinstance(value, Law):
-        constant = Random(f"{equation.key}_start", None, (value,))
-        builder.laws[constant] = value
-        return constant
-    return value
+        builder.laws[made] = value
+    return made
 
 
 def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
@@ -480,6 +481,27 @@ def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Li
 def _path_free(weight: Expr) -> Expr | None:
     """Return a coefficient if it is the same for all paths, else None."""
     return None if is_random(weight) or weight.atoms(Dummy) else weight
+
+
+def expanded(argument: Expr, one: set[Time], other: set[Time]) -> tuple[Expr, ...]:
+    """Return an expression as terms that are products of factors of one time each, as far as known identities do that."""
+    made = expand(argument)
+    if any(mixes(term, one, other) for term in Add.make_args(made)):
+        made = expand(made, trig=True)
+    return Add.make_args(made)
+
+
+def mixes(term: Expr, one: set[Time], other: set[Time]) -> bool:
+    """Whether a random factor of a product holds both times."""
+    return any(is_random(item) and item.free_symbols & one and item.free_symbols & other for item in Mul.make_args(term))
+
+
+def unseparated(label: str, node: E) -> str:
+    """Return what is wrong with an expectation whose two times do not come apart, and what to do."""
+    return (
+        f"{label}: `{as_written(node)}` does not separate into factors of one time each; write what is averaged as a sum of "
+        "products f(t)*g(t') (a polynomial, or a series, where there is no identity)"
+    )
 
 
 def is_random(expr: Expr) -> bool:
