@@ -13,7 +13,6 @@ polynomial F of its companion l, the one nearest to it: with Hermite polynomials
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from eqsolve.numerics.growing import Factor
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import KernelOperator, Kernels, Pointwise
 from eqsolve.solvers.sampled.draws import Draw, Starts
+from eqsolve.solvers.sampled.state import Group, Now, Step
 from eqsolve.solvers.sampled.tangents import Tangents
 
 __all__ = ["Ensemble"]
@@ -37,47 +37,6 @@ _WIDE = 3  # unknowns of which products are taken to average functions of one ti
 _DEGREE = 3  # of the polynomials of the companion
 _HIGHEST = 8  # degree of those that functions of one time are compared with
 _FACTORIALS = np.array([1.0, 2.0, 6.0])
-
-
-@dataclass(eq=False)
-class Group:
-    """Noises that are driven together: by sample the factor of their covariance and their coordinates; where these stand."""
-
-    law: Covariance
-    factors: tuple[Factor, ...]
-    coordinates: tuple[Any, ...]
-    place: int
-
-    @property
-    def noises(self) -> tuple[str, ...]:
-        return self.law.noises
-
-
-@dataclass(eq=False)
-class Step:
-    """What one step knows: the step's length, and how signals act on unknowns at the new node."""
-
-    length: float
-    weights: Array  # (unknown, signal, sample): of the signals at the new node in the drift, or in the unknown itself
-    factors: Array  # per unknown: half the step, or one
-    kick: Any  # (unknown, sample, columns)
-
-
-@dataclass(eq=False)
-class Now:
-    """What paths and companions are at the node that is being solved."""
-
-    node: int
-    unknowns: Array
-    signals: Array
-    slopes: Array
-    arguments: list[Any]
-    drift: Array
-    noise_slopes: Array | None = None
-    unknowns_beside: Array = field(default_factory=lambda: np.empty(0))
-    signals_beside: Array = field(default_factory=lambda: np.empty(0))
-    drift_beside: Array = field(default_factory=lambda: np.empty(0))
-    noises_beside: Array = field(default_factory=lambda: np.empty(0))
 
 
 class Ensemble:
