@@ -96,7 +96,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     drawn = {Random(_start_name(eq), None, (law,)): law for eq in states if isinstance(law := system.init[eq.head], Law)}
     by_name = {item.name: item for item in drawn}
     starts = [by_name.get(_start_name(equation), system.init[equation.head]) for equation in states]
-    randoms = sorted([*system.randoms, *drawn], key=lambda item: item.name)
+    randoms = sorted({*system.randoms, *drawn}, key=lambda item: item.name)
     builder = _Builder(parameters, time, [time, *randoms, *(_head(equation)(time) for equation in states)])
     for equation in definitions:
         builder.add(_head(equation)(time), equation.rhs)

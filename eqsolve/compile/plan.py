@@ -27,6 +27,7 @@ from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
 from eqsolve.passes.forms.shifts import has_shifts
 from eqsolve.passes.forms.structure import distribute_parameters
 from eqsolve.passes.rewrite.constraints import Reduction, reduce_constraints
+from eqsolve.passes.rewrite.starts import put_starts
 
 __all__ = ["Facts", "Plan", "make_plan"]
 
@@ -161,7 +162,7 @@ def _fresh(model: System) -> tuple[str, ...]:
 
 def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
     """Return the plan of a model with some values put in."""
-    reduction = reduce_constraints(model) if isinstance(model, System) else None
+    reduction = reduce_constraints(put_starts(model)) if isinstance(model, System) else None
     model = model if reduction is None else reduction.system
     arguments = tuple(item for item in model.parameters if item not in put)
     model = model.subs(dict(put)) if put else model

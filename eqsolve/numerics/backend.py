@@ -38,7 +38,7 @@ does 2e9 to 1e10 of them, so below this the card could not be the faster one."""
 _WORTH_AGAIN = 1e9
 """The same where the card is open: moving the arrays and launching what is done with them takes up to a tenth of a second."""
 
-_AHEAD = 4  # samples drawn at once, beside the one that a card works on
+_AHEAD = 8  # samples drawn at once, beside the one that a card works on
 _FULL = 0.8  # of a card's free memory that one solve may take
 _LIBRARY = "cupy"
 _INSTALL = "pip install 'eqsolve[gpu]' (CuPy for CUDA 12; for CUDA 13, pip install cupy-cuda13x)"

@@ -23,12 +23,12 @@ class Factor:
 
     def row(self, covariance: Array) -> Array:
         """Return the next row for the covariances with all before and the variance; ``keep`` keeps it."""
-        from scipy.linalg import solve_triangular
+        from scipy.linalg.lapack import dtrtrs
 
         n = self.known
         made = np.zeros(n + 1)
         if n:
-            made[:n] = solve_triangular(self.solvable, covariance[:n], lower=True, check_finite=False)
+            made[:n] = dtrtrs(self.solvable.T, covariance[:n], lower=0, trans=1)[0]
         left = float(covariance[n] - made[:n] @ made[:n])
         made[n] = math.sqrt(left) if left > _ROUNDING * abs(float(covariance[n])) else 0.0
         return made

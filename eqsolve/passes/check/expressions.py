@@ -16,6 +16,7 @@ from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Field, Gradient, Head, Named, Plain, Process, Random, Response, State, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.check.shifted import derivative_problem, shift_problem
+from eqsolve.passes.rewrite.starts import start_of
 
 __all__ = ["ExpressionCheck", "Scope"]
 
@@ -256,6 +257,8 @@ class ExpressionCheck:
             self._known_time(moment, scope)
             return
         if moment == self.start:
+            if isinstance(value.head, Process) and isinstance(self.model, System) and scope.expected:
+                self._started(value, self.model, scope)
             return
         found = shift_problem(value, self.model, scope.times, scope.integrals)
         if found is not None:
@@ -274,6 +277,15 @@ class ExpressionCheck:
                 scope,
                 f"reads `{value}` at `{moment}`, which is neither a time variable nor the start; "
                 f"expected {self._choices(scope)}",
+            )
+
+    def _started(self, value: Value, system: System, scope: Scope) -> None:
+        """Refuse a process at the start that is not known there by itself."""
+        if value.head.name in self.defined and start_of(system, value.head) is None:
+            self.report(
+                scope,
+                f"reads `{value}` inside an expectation, but what it is there is not given by init= or by constants; "
+                f"give the expectation two times, C(t, t'), and read C(t, {self.start})",
             )
 
     def _choices(self, scope: Scope) -> str:

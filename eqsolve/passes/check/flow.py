@@ -91,7 +91,8 @@ def _jumps(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> None
             check.report(
                 scope,
                 f"jumps where `{switch}` = 0, so that it has no derivative in `{crossed}` that is a function, but the "
-                "mean-field equations need one; make it smooth, for instance by tanh(k*x) in place of sign(x)",
+                "mean-field equations need one; make it smooth, for instance by tanh(k*x) in place of sign(x), or "
+                "(1 + tanh(k*x))/2 in place of Heaviside(x)",
             )
 
 

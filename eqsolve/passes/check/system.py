@@ -10,7 +10,7 @@ from sympy import Basic, Derivative, Expr, ImmutableMatrix, Tuple
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
-from eqsolve.language.nodes import GP, Int, Resp, White
+from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
@@ -22,6 +22,7 @@ from eqsolve.passes.forms.convolution_form import why_not_convolution
 from eqsolve.passes.forms.jumps import jumps
 from eqsolve.passes.forms.reads import free_times
 from eqsolve.passes.forms.shifts import delayed_heads, has_shifts
+from eqsolve.passes.forms.two_times import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
@@ -52,6 +53,7 @@ def system_problems(system: System) -> list[str]:
         check.problems[unfit] = None
     if not lefts and not rough:
         _jumps(check, system)
+        _two_times(check, system)
         for problem in (*_cycles(system), *_substitutions(check, system), *_multipliers(check, system)):
             check.problems[problem] = None
     return check.gathered()
@@ -162,6 +164,18 @@ def _cycles(system: System) -> Iterator[str]:
         )
 
 
+def _two_times(check: ExpressionCheck, system: System) -> None:
+    """Refuse expectations of two times that do not come apart, as `solve` would."""
+    for equation in system.equations:
+        for node in sorted(equation.rhs.atoms(E), key=str):
+            times = sorted(free_times(node.argument), key=str)
+            if len(times) != 2 or node.argument.has(Resp, Int):
+                continue
+            one, other = ({item} for item in times)
+            if any(mixes(term, one, other) for term in expanded(node.argument, one, other)):
+                check.problems[unseparated(equation.label, node)] = None
+
+
 def _jumps(check: ExpressionCheck, system: System) -> None:
     """Refuse jumps that paths cross, or that respond: a path may get stuck on one, and its mean response is a density.
 
@@ -190,7 +204,7 @@ def _jumps(check: ExpressionCheck, system: System) -> None:
         further = [other for other in reads if other not in seen and not equations[other].is_differential]
         return next((made for other in further if (made := first(other, seen | {other})) is not None), None)
 
-    told = "make it smooth, for instance by tanh(k*x) in place of sign(x)"
+    told = "make it smooth, for instance by tanh(k*x) in place of sign(x), or (1 + tanh(k*x))/2 in place of Heaviside(x)"
     for head, equation in equations.items():
         own = {value.head for value in equation.rhs.atoms(Value)}
         if not equation.is_differential and head not in own:

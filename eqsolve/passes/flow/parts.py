@@ -152,6 +152,6 @@ def slope(flow: Flow, expr: Expr, variable: Basic, what: str) -> Expr:
         raise ModelError(
             f"flow `{flow.name}` ({flow.location}): {what}, `{expr}`, has no derivative in `{variable}` that is a function "
             f"(it is `{expr.diff(variable)}`), but the mean-field equations need one; make it smooth, for instance by "
-            "tanh(k*x) in place of sign(x)"
+            "tanh(k*x) in place of sign(x), or (1 + tanh(k*x))/2 in place of Heaviside(x)"
         )
     return regional(expr, variable)

@@ -28,6 +28,8 @@ from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial, slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
+from eqsolve.passes.forms.two_times import expanded, is_random, unseparated
+from eqsolve.passes.rewrite.starts import start_constant
 
 __all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
 
@@ -298,9 +300,9 @@ class _Means:
         whole = self.split(argument, label)
         if whole is not None:
             return Mean(node, "two", (whole,))
-        terms = [self.split(term, label) for term in Add.make_args(expand(argument))]
+        terms = [self.split(term, label) for term in expanded(argument, {ROW}, {COLUMN})]
         if None in terms:
-            raise ModelError(f"{label}: `{node}` does not separate into factors of one time each")
+            raise ModelError(unseparated(label, node))
         return Mean(node, "two", tuple(terms))  # type: ignore[arg-type]
 
     def split(self, term: Expr, label: str) -> tuple[Expr, Expr, Expr] | None:
@@ -334,7 +336,7 @@ class _Means:
             raise ModelError(f"{label}: the response `{inner}` must enter linearly")
         around = self.split(rest, label)
         if around is None:
-            raise ModelError(f"{label}: `{node}` does not separate into factors of one time each")
+            raise ModelError(unseparated(label, node))
         output = self.builder.local(self.builder.inline(self.builder.freshen(inner.output)), label)
         return Mean(node, "response", (around,), output, inner.noise.head)
 
@@ -377,11 +379,11 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
 
 def _start(builder: _Builder, equation: Equation) -> Expr:
     value = builder.system.init[equation.head]
+    assert isinstance(equation.head, Process)
+    made = start_constant(equation.head, value)
     if isinstance(value, Law):
-        constant = Random(f"{equation.key}_start", None, (value,))
-        builder.laws[constant] = value
-        return constant
-    return value
+        builder.laws[made] = value
+    return made
 
 
 def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
@@ -480,8 +482,3 @@ def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Li
 def _path_free(weight: Expr) -> Expr | None:
     """Return a coefficient if it is the same for all paths, else None."""
     return None if is_random(weight) or weight.atoms(Dummy) else weight
-
-
-def is_random(expr: Expr) -> bool:
-    """Whether an expression differs between paths."""
-    return bool(expr.atoms(Random)) or any(isinstance(value.head, Process) for value in expr.atoms(Value))

@@ -240,7 +240,11 @@ class _Flow:
     def derivative(self, expr: Expr, now: Time) -> Expr:
         """Return d/dnow of an expression, other times held fixed and taken to be earlier."""
         if expr.has(E, Resp):
-            raise ModelError(f"`{expr}`: a constraint on expectations over paths has no solver yet")
+            raise ModelError(
+                f"the constraint `{expr}` = 0 is one on expectations over paths, which has no solver yet; differentiate it in "
+                "time along the equations of the paths, solve for the multiplier by hand, and write that as an equation (for "
+                "x' = x*(F - nu) and E[x] = 1: Eq(nu(t), E(x(t)*F(t))))"
+            )
         hidden: dict[Expr, Dummy] = {}
 
         def hide(node: Expr) -> Expr:

@@ -49,12 +49,12 @@ class Control:
     """
 
     batches: int = 8
-    paths: int = 512
+    paths: int = 2048
     steps: int = 32
     ratio: float = 6.0
     order: float = 3.0
     growth: float = 3.0
-    tangents: tuple[float, int, int] = (0.0625, 64, 512)
+    tangents: tuple[float, int, int] = (0.0625, 64, 4096)
     margin: float = 2.0
     share: float = 0.4
     floor: float = 2e-7

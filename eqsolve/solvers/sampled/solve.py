@@ -19,7 +19,7 @@ import functools
 import itertools
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,8 @@ _LAUNCHES = (
     5e7  # operations of a core in the time that a card takes to begin what is done at a node, of the samples' three marches
 )
 _HELD = 8  # arrays of nodes × paths that every ensemble holds, beside those of its noises and targets
+_TOGETHER = 1 << 13  # paths of samples that a core marches at once: more do not fit into what is near to it
+_SHARE = 0.5  # of a card's free memory: what samples that are marched at once may hold
 _EVEN = 4  # fine steps that make one of the coarsest
 
 
@@ -138,7 +140,7 @@ class _Solve:
         wider = max(by_samples / second, 1.0) ** 2
         if longer == 1.0 and wider == 1.0:
             longer, wider = 1.2, 1.5
-        return steps * longer, 2 * math.ceil(paths * min(wider, 64.0) / 2)
+        return steps * longer, 2 * math.ceil(paths * min(wider, 256.0) / 2)
 
     def _nodes(self, steps: float) -> Array:
         """Return nodes that hold all times asked for, in multiples of the coarsest step.
@@ -166,32 +168,37 @@ class _Solve:
         held = 8.0 * len(nodes) * paths * sum(_HELD + 3 * len(item.noises) + 4 * item.targets for item in ensembles)
         backend = choose_backend(options.device, batches * len(nodes) * (_OPERATIONS * len(nodes) * paths - _LAUNCHES), held)
         threads = usable_threads(options.threads, paths) if backend is CPU else 1
-        todo = [batch for batch in range(batches) if log is None or not log.holds(batch)]
-        seeds = [(options.seed, number, batch) for batch in todo]
+        together = max(1, min(batches, _TOGETHER // paths if backend is CPU else int(_SHARE * backend.memory() / held)))
+        every = [range(first, min(first + together, batches)) for first in range(0, batches, together)]
+        todo = [group for place, group in enumerate(every) if log is None or not log.holds(place)]
+        seeds = [(options.seed, number, batch) for group in todo for batch in group]
         drawn = backend.ahead(functools.partial(self._draw, nodes, paths), seeds)
 
-        def one(seed: tuple[int, ...]) -> tuple[Curves, ...]:
-            samples = next(drawn) if threads == 1 else self._draw(nodes, paths, seed)
-            marched = self._three(nodes, paths, seed, [sample.on(backend) for sample in samples], backend)
-            if seed[-1] == batches - 1:
+        def one(group: range) -> list[tuple[Curves, ...]]:
+            own = [(options.seed, number, batch) for batch in group]
+            samples = [next(drawn) if threads == 1 else self._draw(nodes, paths, seed) for seed in own]
+            marched = self._three(nodes, paths, own, [[item.on(backend) for item in sample] for sample in samples], backend)
+            if group[-1] == batches - 1:
                 self.last = (number, marched[1])
-            return tuple(read_curves(self.plan, item.kernels, "its paths may blow up") for item in marched)
+            read = functools.partial(read_curves, self.plan, perhaps="its paths may blow up")
+            return [tuple(map(read, levels)) for levels in zip(*(item.kernels for item in marched), strict=True)]
 
         def report(place: int) -> None:
-            done = options.t_max * (todo[place] + 1) / (batches + 1)
-            options.report(done, f"sample {todo[place] + 1} of round {number + 1}")
+            first, last = todo[place][0] + 1, todo[place][-1] + 1
+            said = f"samples {first} to {last}" if last > first else f"sample {first}"
+            options.report(options.t_max * first / (batches + 1), f"{said} of round {number + 1}")
 
-        made = in_order(one, seeds, threads, report)
+        made = in_order(one, todo, threads, report)
         with contextlib.closing(made):
             codec, following = Codec((Curves,)), functools.partial(next, made)
-            found = [following() if log is None else log.step("sample", following, codec) for _ in range(batches)]
-        return self._together(nodes[::2], found)
+            found = [following() if log is None else log.step("samples", following, codec) for _ in every]
+        return self._together(nodes[::2], list(itertools.chain.from_iterable(found)))
 
     def _last(self, steps: float, paths: int, number: int) -> Marched:
         """Return the last sample of a round, with twice the finest steps: to take paths from."""
         if self.last is None or self.last[0] != number:
             nodes, seed = self._nodes(steps), (self.options.seed, number, self.control.batches - 1)
-            self.last = (number, self._three(nodes, paths, seed, self._draw(nodes, paths, seed), CPU)[1])
+            self.last = (number, self._three(nodes, paths, [seed], [self._draw(nodes, paths, seed)], CPU)[1])
         return self.last[1]
 
     def _draw(self, nodes: Array, paths: int, seed: tuple[int, ...]) -> list[Draw]:
@@ -203,8 +210,10 @@ class _Solve:
             samples.append(draw(item, groups, whites, self.laws, len(nodes), paths, (*seed, place)))
         return samples
 
-    def _three(self, nodes: Array, paths: int, seed: tuple[int, ...], samples: list[Draw], backend: Backend) -> list[Marched]:
-        """March one sample with fine, twice and four times as long steps."""
+    def _three(
+        self, nodes: Array, paths: int, seeds: Sequence[tuple[int, ...]], samples: list[list[Draw]], backend: Backend
+    ) -> list[Marched]:
+        """March samples with fine, twice and four times as long steps."""
         control, plan = self.control, self.plan
         share, least, largest = control.tangents
         tangents = int(np.clip(share * paths, least, largest))
@@ -213,8 +222,11 @@ class _Solve:
         for level in (1, 2):
             lengths = np.diff(nodes)
             samples = [
-                coarsen(sample, factors, lengths, (*seed, place, level), backend)
-                for place, (sample, factors) in enumerate(zip(samples, made[-1].factors, strict=True))
+                [
+                    coarsen(item, factors, lengths, (*seed, place, level), backend)
+                    for place, (item, factors) in enumerate(zip(sample, own, strict=True))
+                ]
+                for seed, sample, own in zip(seeds, samples, made[-1].factors, strict=True)
             ]
             nodes = nodes[::2]
             made.append(march(plan, nodes, samples, self.starts, tangents, settled, control.inner, backend))
@@ -257,7 +269,7 @@ class _Solve:
         for item in marched.ensembles:
             half, some = item.paths // 2, min(_KEPT, item.paths) // 2
             kept = np.r_[0:some, half : half + some] if half else np.arange(item.paths)
-            constants = {name: item.backend.get(values)[kept] for name, values in item.sample.constants.items()}
+            constants = {name: item.backend.get(values)[kept] for name, values in item.samples[-1].constants.items()}
             values = {name: item.backend.get(table[:, kept].T) for name, table in item.kept.items()}
             made.append(PathSet(np.full(len(kept), 1.0 / len(kept)), constants, values))
         return made

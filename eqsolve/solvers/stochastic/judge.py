@@ -11,7 +11,7 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.diagonal_blocks import recovered_degree
 from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.options import Options
@@ -81,7 +81,10 @@ class Judge:
         values = {name: grid.values(matrix, extend=True) for name, matrix in kernels.operators.items()}
         sizes = {}
         if absolute is not None:
-            large = Kernels(grid, absolute, kernels.tables, kernels.operators, kernels.functions)
+            large = Kernels(grid, absolute, kernels.tables, kernels.operators, dict(kernels.functions))
+            for made in self.engine.plan.definitions:
+                if made.kind == "function" and not (made.differential or made.own) and isinstance(made.rest, Pointwise):
+                    large.functions[made.name] = np.abs(large.vector(made.rest))
             sizes = {name: sum(float(np.abs(large.vector(t)).max()) for t in item.terms) for name, item in observables}
         return Curves(single, dict(kernels.tables), values, sizes)
 

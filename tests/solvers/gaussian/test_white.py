@@ -218,3 +218,21 @@ def test_noise_that_is_coloured_and_white() -> None:
     truth = (1 - np.exp(-2 * clock)) / 2 + (1 - np.exp(-2 * clock)) / 2 - clock * np.exp(-2 * clock)
     found = res.at(clock)
     assert (np.abs(found["q"].values - truth) < 1e-5 * truth).all()
+
+
+def test_a_function_that_vanishes_by_symmetry_is_held_against_what_cancels() -> None:
+    from sympy import erf
+
+    from eqsolve import function
+
+    r = function("r")
+    model = System(
+        "odd",
+        [Eq(r(t), E(erf(x(t)))), Eq(x(t).diff(t), -x(t) + xi(t))],
+        laws={xi: White(1)},
+        init={x: random("x0", Normal(0, 1))},
+        observables={"rate": r(t)},
+    )
+    res = eqsolve.solve(model, t_max=1, rtol=1e-4)
+    assert res.status == "ok"
+    assert np.abs(res.dataset["rate"].values).max() < 1e-12

@@ -108,8 +108,8 @@ def test_single_spins_obey_the_fokker_planck_equation(seed: int) -> None:
 
 @pytest.mark.slow
 def test_late_spins_obey_the_gibbs_law() -> None:
-    assert abs(fokker_planck(1.0, 0.5, [12.0])[0] - gibbs(1.0, 0.5)) < 1e-5
-    res = eqsolve.solve("soft_spin", u=1, T=0.5, J=0, t_max=6, rtol=3e-3)
+    assert abs(fokker_planck(1.0, 0.5, [3.0])[0] - gibbs(1.0, 0.5)) < 1e-5
+    res = eqsolve.solve("soft_spin", u=1, T=0.5, J=0, t_max=3, rtol=3e-3)
     value, error = float(res.dataset["q"][-1]), float(res.dataset["q_error"][-1])
     assert abs(value - gibbs(1.0, 0.5)) <= min(1e-3, 3 * error)
 
@@ -219,7 +219,7 @@ def test_an_interruption_returns_the_last_round(tmp_path: Path) -> None:
         if "sample 4 of round 2" in text:
             raise KeyboardInterrupt
 
-    asked: dict[str, Any] = {"u": 0.3, "J": 0, "t_max": 1, "rtol": 4e-3, "at": [1.0]}
+    asked: dict[str, Any] = {"u": 0.3, "J": 0, "t_max": 1, "rtol": 2e-3, "at": [1.0]}
     log = str(tmp_path / "log")
     res = eqsolve.solve("soft_spin", **asked, progress=stop, checkpoint=log)
     assert res.status == "interrupted"

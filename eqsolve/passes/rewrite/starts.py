@@ -1,0 +1,60 @@
+"""Processes at the start of time, ``x(0)`` under an expectation, replaced by what they start from.
+
+A state starts from its ``init``, a process that is defined from its definition there. A start that is drawn from a law becomes
+a random constant, the same one in the paths and where it is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Basic, Expr, S
+
+from eqsolve.language.equations import Equation
+from eqsolve.language.laws import Law
+from eqsolve.language.model import transform
+from eqsolve.language.nodes import Int
+from eqsolve.language.symbols import Process, Random, Value
+from eqsolve.language.system import System
+
+__all__ = ["put_starts", "start_constant", "start_of"]
+
+
+def start_constant(head: Process, value: Any) -> Expr:
+    """Return what a state starts from; what is drawn from a law is a random constant."""
+    return Random(f"{head.name}_start", None, (value,)) if isinstance(value, Law) else value
+
+
+def start_of(system: System, head: Process) -> Expr | None:
+    """Return what a process starts from; None where that is a noise's own value, or not known."""
+    if head in system.init:
+        return start_constant(head, system.init[head])
+    equation = next((item for item in system.equations if item.head == head and not item.is_differential), None)
+    if equation is None:
+        return None
+    body = equation.rhs.xreplace({equation.time: system.start})
+    body = body.replace(lambda node: isinstance(node, Int), lambda node: S.Zero)
+    inner = {value: start_of(system, value.head) for value in body.atoms(Value) if isinstance(value.head, Process)}
+    known = {value: item for value, item in inner.items() if item is not None}
+    return body.xreplace(known) if len(known) == len(inner) else None
+
+
+def put_starts(system: System) -> System:
+    """Return a system whose equations and observables read no process at the start."""
+    sides = [*(item.rhs for item in system.equations), *system.observables.values()]
+    read = {value for side in sides if isinstance(side, Basic) for value in side.atoms(Value) if _is_start(system, value)}
+    if not read:
+        return system
+    found = {value: start_of(system, value.head) for value in read}
+    known = {value: item for value, item in found.items() if item is not None}
+
+    def change(item: Any) -> Any:
+        if isinstance(item, Equation):
+            return Equation(item.lhs, item.rhs.xreplace(known), item.location, item.order)
+        return item.xreplace(known)
+
+    return system._with(**{name: transform(getattr(system, name), change) for name in ("equations", "observables")})
+
+
+def _is_start(system: System, value: Value) -> bool:
+    return isinstance(value.head, Process) and value.moments[0] == system.start and value.head not in system.noises

@@ -1,0 +1,55 @@
+"""What an ensemble of paths holds: its noises, a step on its way, and what the last node left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.stochastic import Covariance
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.growing import Factor
+
+__all__ = ["Group", "Now", "Step"]
+
+
+@dataclass(eq=False)
+class Group:
+    """Noises that are driven together: by sample the factor of their covariance and their coordinates; where these stand."""
+
+    law: Covariance
+    factors: tuple[Factor, ...]
+    coordinates: tuple[Any, ...]
+    place: int
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        return self.law.noises
+
+
+@dataclass(eq=False)
+class Step:
+    """What one step knows: the step's length, and how signals act on unknowns at the new node."""
+
+    length: float
+    weights: Array  # (unknown, signal, sample): of the signals at the new node in the drift, or in the unknown itself
+    factors: Array  # per unknown: half the step, or one
+    kick: Any  # (unknown, sample, columns)
+
+
+@dataclass(eq=False)
+class Now:
+    """What paths and companions are at the node that is being solved."""
+
+    node: int
+    unknowns: Array
+    signals: Array
+    slopes: Array
+    arguments: list[Any]
+    drift: Array
+    noise_slopes: Array | None = None
+    unknowns_beside: Array = field(default_factory=lambda: np.empty(0))
+    signals_beside: Array = field(default_factory=lambda: np.empty(0))
+    drift_beside: Array = field(default_factory=lambda: np.empty(0))
+    noises_beside: Array = field(default_factory=lambda: np.empty(0))
