@@ -29,7 +29,7 @@ def compute(run):
     for done, (row, column) in enumerate(np.ndindex(found.shape[1:])):
         run.report(done, found[0].size)
         given = {"alpha": float(alphas[row]), "delta": DELTA, "sigma2": SIGMA2, "batch": float(batches[column])}
-        found[:, row, column] = trained(SGD, ETA, STEPS, run.pick(4e-2, 2e-2), ("E_test",), **given)[:, 0]
+        found[:, row, column] = trained(SGD, ETA, STEPS, run.pick(8e-2, 2e-2), ("E_test",), **given)[:, 0]
         runs[:, row, column] = finite(SGD, ETA, STEPS, d, seeds, ("E_test",), **given)[:, 0]
         half[:, row, column] = finite(SGD, ETA, STEPS, d // 2, 2 * seeds, ("E_test",), **given)[:, 0]
     seen = np.isfinite(found[0]) & np.isfinite(runs).all(axis=0) & np.isfinite(half).all(axis=0)
