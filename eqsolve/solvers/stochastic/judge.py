@@ -77,12 +77,12 @@ class Judge:
 
     def _curves(self, grid: OperatorGrid, kernels: Kernels, absolute: Mapping[str, Array] | None = None) -> Curves:
         observables = self.engine.plan.observables
-        single = kernels.functions | {name: kernels.vector(item) for name, item in observables}
+        single = kernels.functions | {name: kernels.observed(item) for name, item in observables}
         values = {name: grid.values(matrix, extend=True) for name, matrix in kernels.operators.items()}
         sizes = {}
         if absolute is not None:
             large = Kernels(grid, absolute, kernels.tables, kernels.operators, kernels.functions)
-            sizes = {name: sum(float(np.abs(large.vector(t)).max()) for t in item.terms) for name, item in observables}
+            sizes = {name: sum(_largest(large.vector(t)) for t in item.terms) for name, item in observables}
         return Curves(single, dict(kernels.tables), values, sizes)
 
     def size(self, name: str, curves: Curves, grid: OperatorGrid) -> float:
@@ -229,6 +229,12 @@ def _smear(values: Array) -> Array:
     if is_known(values):
         out.flat[0] = values.flat[0]
     return out
+
+
+def _largest(values: Array) -> float:
+    """Return the largest size; a start without a value, 0/0, does not count."""
+    sizes = np.abs(values)
+    return float(sizes[1:].max() if len(sizes) > 1 and np.isnan(sizes[0]) else sizes.max())
 
 
 def is_known(errors: Array) -> bool:
