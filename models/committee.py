@@ -1,9 +1,9 @@
 """A soft committee machine of two units learns another one by gradient flow: several outputs of one flow.
 
 Output (1/√K) Σ_k φ(x·w_k), φ(x) = erf(x/√2), K = 2; labels from a teacher with two units of its own, half the squared error,
-weight decay λ. Unit k starts with an overlap ``m_0`` with the k-th unit of the teacher: without one the units would stay alike.
-Units are Python lists; each is a weight, a field and a gradient of its own. ``m_00`` and ``m_01`` are the overlaps of a unit with
-its teacher and with the other one; ``test_loss`` follows from all overlaps in closed form (Saad and Solla).
+weight decay λ. Unit k starts with an overlap ``m_0`` with the k-th unit of the teacher: without one they would stay alike.
+Units are Python lists; each is a weight, a field and a gradient of its own. ``m_00`` and ``m_01`` are the overlaps of a unit
+with its teacher and with the other one; ``test_loss`` follows from all overlaps in closed form (Saad and Solla).
 """
 
 from sympy import asin, erf, pi, sqrt
