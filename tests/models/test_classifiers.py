@@ -89,7 +89,7 @@ def test_gradient_flow_ends_at_the_fixed_point() -> None:
 
 @pytest.mark.slow
 def test_the_squared_hinge_ends_at_its_fixed_point() -> None:
-    end = eqsolve.solve("perceptron_hinge", at=[8.0], lam=1, rtol=1e-3).at([8.0])
+    end = eqsolve.solve("perceptron_hinge", at=[7.0], lam=1, rtol=2e-3).at([7.0])
     rest = eqsolve.solve("hinge_fixed_point", lam=1)
     for name in ("m", "q", "train_loss", "E_gen"):
         assert abs(float(end[name][0]) - float(rest[name])) < 1e-3 * max(float(rest[name]), 0.3)
