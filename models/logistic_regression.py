@@ -1,10 +1,11 @@
 """Logistic regression by gradient flow with weight decay, on a teacher's labels with a fraction flipped.
 
-The label is y = ζ sign(x·w*), ζ = −1 with probability ``flip``; the loss log(1 + e^{−y x·w}); w starts from 0. The error
-of a fresh input follows from the angle between w and w*: arccos(m/√(q ρ²))/π, with m = E[w w*] and q = E[w²].
+The label is y = ζ sign(x·w*), ζ = −1 with probability ``flip``; the loss log(1 + e^{−y x·w}); w starts from 0. How often the
+signs of x·w and x·w* differ for a fresh input follows from the angle between w and w*: ``E_gen`` = arccos(m/√(q ρ²))/π, with
+m = E[w w*], q = E[w²] and ρ² = E[w*²]. A fresh label, which may be flipped, is missed by ``E_test``.
 """
 
-from sympy import exp, log, sign
+from sympy import acos, exp, log, pi, sign, sqrt
 
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Discrete, Normal
@@ -19,6 +20,8 @@ f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")
 
 margin = zeta * sign(f_star) * f
+m, q, rho2 = E(w * w_star), E(w**2), E(w_star**2)
+angle = acos(m / sqrt(q * rho2)) / pi
 
 model = Flow(
     "logistic_regression",
@@ -29,5 +32,7 @@ model = Flow(
     gradients=[g, g_star],
     drift={w: -(g + lam * w)},
     defaults={delta: 2, lam: 0.1, flip: 0.1},
-    observables={"train_loss": E(log(1 + exp(-margin))), "m": E(w * w_star), "q": E(w**2)},
+    observables={
+        "train_loss": E(log(1 + exp(-margin))), "m": m, "q": q, "E_gen": angle, "E_test": flip + (1 - 2 * flip) * angle,
+    },
 )

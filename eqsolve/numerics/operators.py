@@ -111,6 +111,14 @@ class OperatorGrid:
         out[1, 0] = 2 * operator[1, 0] / self.integration[1, 0] - out[1, 1]
         return out
 
+    def begun(self, values: Array) -> Array:
+        """Return values on the nodes with the limit at the start where there is none, as for 0/0: what follows, continued."""
+        if self.size == 1 or not np.isnan(values[0]) or np.isnan(values[1:]).any():
+            return values
+        out = values.copy()
+        out[0] = values[1] if self.panels is None else values[self.blocks[1]] @ self._back
+        return out
+
     @functools.cached_property
     def _back(self) -> Array:
         """Weights that continue a panel's values to its start."""

@@ -140,6 +140,10 @@ class Kernels:
         value = np.asarray(self.pointwise(item), float)
         return np.broadcast_to(value, (self.grid.size, 1))[:, 0].copy()
 
+    def observed(self, item: Sum) -> Array:
+        """Return an observable on the nodes; one that has no value at the start, 0/0, has its limit there."""
+        return self.grid.begun(self.vector(item))
+
     def table(self, item: Pointwise) -> Array:
         """Return a function of both times on all pairs of nodes."""
         return np.array(np.broadcast_to(np.asarray(self.pointwise(item), float), (self.grid.size, self.grid.size)))

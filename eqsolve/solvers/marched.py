@@ -43,7 +43,7 @@ class Curves:
 
 def read_curves(plan: StochasticPlan, kernels: Kernels, perhaps: str) -> Curves:
     """Return what a march found; ``perhaps`` is why it may not be finite."""
-    single = kernels.functions | {name: kernels.vector(item) for name, item in plan.observables}
+    single = kernels.functions | {name: kernels.observed(item) for name, item in plan.observables}
     values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
     made = Curves(single, dict(kernels.tables), values)
     if not all(np.isfinite(value).all() for value in made.all.values()):

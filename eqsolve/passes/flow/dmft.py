@@ -11,11 +11,13 @@ u_f is conditioned on it, and what multiplies w* in g follows from Gaussian inte
 
     Γ* E[w*²] = E[ℓ f*] − Σ_i (Γ_i m_i + ∫ R_i m_i),    m_i = E[w_i w*],
 
-the sum over the other fields; it holds Γ and the integrated response together.
+the sum over the other fields; it holds Γ and the integrated response together. Several such fields (labels by the largest of
+them) are taken alike, each for itself: their weights must be uncorrelated.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from sympy import Expr, S, erfinv, sqrt
@@ -24,7 +26,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.law import exact_value
-from eqsolve.language.laws import Rademacher, Uniform
+from eqsolve.language.laws import Normal, Rademacher, Uniform
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, Value, as_expression
@@ -48,7 +50,7 @@ def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
         raise ModelError(f"flow `{flow.name}` ({flow.location}): the fields cannot be eliminated: {reason}")
     if reason is None and eliminate is not False:
         return eliminate_fields(parts)
-    return _General(parts, _rough_teacher(parts)).system()
+    return _General(parts, _rough_teachers(parts)).system()
 
 
 def derive_descent(flow: Flow, eta: Any) -> System:
@@ -63,32 +65,40 @@ def derive_descent(flow: Flow, eta: Any) -> System:
     return system.replace(f"{flow.name}_descent", step=step)
 
 
-def _rough_teacher(parts: FlowParts) -> int | None:
-    """Return the one field of a constant weight in which a loss gradient has no derivative, if there is one."""
+def _rough_teachers(parts: FlowParts) -> tuple[int, ...]:
+    """Return the fields of constant weights in which a loss gradient has no derivative; their weights are uncorrelated."""
     flow = parts.flow
-    rough = [
+    rough = tuple(
         i
         for i in parts.needed
         if i not in parts.responsive
         and parts.t not in flow.weights[i].free_symbols
         and not all(is_sloped(flow.loss_gradient[a], flow.fields[i]) for a in parts.active)
-    ]
-    return rough[0] if len(rough) == 1 else None
+    )
+    for first, second in itertools.combinations(rough, 2):
+        common = mean_of((flow.weights[first] * flow.weights[second]).expand(), flow)
+        if common != 0:
+            raise ModelError(
+                f"flow `{flow.name}` ({flow.location}): the loss gradients jump in `{flow.fields[first]}` and in "
+                f"`{flow.fields[second]}`, whose weights `{flow.weights[first]}` and `{flow.weights[second]}` are correlated "
+                f"(E = {common}); expected uncorrelated ones: combine independent weights of mean 0 into other fields"
+            )
+    return rough
 
 
 class _General:
-    """Names the unknowns of the general system and writes its equations down; ``teacher`` is the field conditioned on."""
+    """Names the unknowns of the general system and writes its equations down; ``teachers`` are the fields conditioned on."""
 
-    def __init__(self, parts: FlowParts, teacher: int | None) -> None:
-        self.parts, self.flow, self.teacher = parts, parts.flow, teacher
+    def __init__(self, parts: FlowParts, teachers: tuple[int, ...]) -> None:
+        self.parts, self.flow, self.teachers = parts, parts.flow, teachers
         single = len(parts.active) == 1
         gradients, fields, names = self.flow.gradients, self.flow.fields, parts.weight_names
-        self.others = tuple(i for i in parts.needed if i != teacher)
+        self.others = tuple(i for i in parts.needed if i not in teachers)
         self.students = tuple(i for i in self.others if i in parts.responsive)
         self.noise_g = {a: parts.head(Process, f"z_{gradients[a].name}") for a in parts.active}
         self.noise_f: dict[int, Any] = {}
         for i in self.others:  # the field of a weight that does not respond is its noise
-            whole = i not in parts.responsive and teacher is None
+            whole = i not in parts.responsive and not teachers
             own = Process(fields[i].name, fields[i].latex_name)
             self.noise_f[i] = own if whole else parts.head(Process, f"z_{fields[i].name}")
         self.losses = {a: parts.process(self.flow.loss_gradient[a]) for a in parts.active}
@@ -121,13 +131,18 @@ class _General:
             (a, i): parts.head(Function, f"Gamma_{of[a, i]}")
             for a in parts.active
             for i in parts.needed
-            if i == teacher or self.slopes[a, i].free_symbols & random or self.slopes[a, i].atoms(Value)
+            if i in teachers or self.slopes[a, i].free_symbols & random or self.slopes[a, i].atoms(Value)
         }
         self.correlation_l = {
             a: parts.head(Correlation, "C_l" if single else f"C_l_{gradients[a].name}") for a in parts.active
         }
         self.correlation_w = {i: parts.head(Correlation, f"C_{names[i]}") for i in self.students}
-        self.overlap = {i: parts.head(Function, f"m_{names[i]}") for i in self.students} if teacher is not None else {}
+        alone = len(teachers) == 1
+        self.overlap = {
+            (i, j): parts.head(Function, f"m_{names[i]}" if alone else f"m_{names[i]}_{names[j]}")
+            for i in self.students
+            for j in teachers
+        }
 
     def system(self) -> System:
         parts, flow, t, tp = self.parts, self.flow, self.parts.t, self.parts.other
@@ -140,16 +155,16 @@ class _General:
             eqs.append(parts.equation(head(t, tp), E(self.losses[a] * parts.at(self.losses[a], tp))))
         for (a, i), head in self.response_l.items():
             eqs.append(parts.equation(head(t, tp), E(Resp(self.losses[a], self.noise_f[i](tp)))))
-        for i, head in self.overlap.items():
-            eqs.append(parts.equation(head(t), E(parts.weights[i] * parts.weights[self.teacher or 0])))
+        for (i, j), head in self.overlap.items():
+            eqs.append(parts.equation(head(t), E(parts.weights[i] * parts.weights[j])))
         for (a, i), head in self.gamma.items():
-            right = self._by_parts(a) if i == self.teacher else E(parts.process(self.slopes[a, i]))
+            right = self._by_parts(a, i) if i in self.teachers else E(parts.process(self.slopes[a, i]))
             eqs.append(parts.equation(head(t), right))
         eqs += [parts.equation(parts.process(flow.gradients[a]), self._gradient(a)) for a in parts.active]
         eqs += [
             parts.equation(parts.process(flow.fields[i]), self._field(i))
             for i in parts.needed
-            if i == self.teacher or self.noise_f[i].name != flow.fields[i].name
+            if i in self.teachers or self.noise_f[i].name != flow.fields[i].name
         ]
         eqs += [*parts.definitions, *parts.state_equations()]
         laws: dict[Any, Any] = {}
@@ -182,44 +197,47 @@ class _General:
     def _field(self, i: int) -> Expr:
         """Return f_i = u_i + Σ_a ∫ R_ia ℓ_a, with what the teacher's field says of it."""
         t, s = self.parts.t, self.parts.past
-        if i == self.teacher:  # a Gaussian constant, its sign apart, so that labels are smooth on each side
-            side = Random(self.parts.name("side"), None, (Rademacher(1),))
-            level = Random(self.parts.name("level"), None, (Uniform(0, 1),))
-            return sqrt(self._power()) * side * sqrt(2) * erfinv(level)
+        if i in self.teachers:
+            return sqrt(self._power(i)) * self._normal(i)
         total = self.noise_f[i](t)
-        if self.teacher is not None:
-            total += self._with_teacher(i) / self._power() * self.parts.process(self.flow.fields[self.teacher])
+        for j in self.teachers:
+            total += self._with_teacher(i, j) / self._power(j) * self.parts.process(self.flow.fields[j])
         for a in self.parts.active:
             if (i, a) in self.response_w:
                 total += Int(self.response_w[i, a](t, s) * self.parts.at(self.losses[a], s), (s, 0, t))
         return total
 
-    # --- the teacher's field as a constant --------------------------------------------------------------------------
-    def _power(self) -> Expr:
+    # --- a teacher's field as a constant ----------------------------------------------------------------------------
+    def _normal(self, j: int) -> Expr:
+        """Return a standard normal constant; a single one has its sign apart, so that labels are smooth on each side."""
+        if len(self.teachers) > 1:
+            return Random(self.parts.name(f"level_{self.flow.fields[j].name}"), None, (Normal(0, 1),))
+        side = Random(self.parts.name("side"), None, (Rademacher(1),))
+        level = Random(self.parts.name("level"), None, (Uniform(0, 1),))
+        return side * sqrt(2) * erfinv(level)
+
+    def _power(self, j: int) -> Expr:
         """Return E[w*²]."""
-        assert self.teacher is not None
-        return mean_of((self.parts.weights[self.teacher] ** 2).expand(), self.flow)
+        return mean_of((self.parts.weights[j] ** 2).expand(), self.flow)
 
-    def _with_teacher(self, i: int) -> Expr:
-        """Return m_i = E[w_i w*] at the running time."""
-        assert self.teacher is not None
-        if i in self.overlap:
-            value: Expr = self.overlap[i](self.parts.t)
+    def _with_teacher(self, i: int, j: int) -> Expr:
+        """Return m_ij = E[w_i w*_j] at the running time."""
+        if (i, j) in self.overlap:
+            value: Expr = self.overlap[i, j](self.parts.t)
             return value
-        return mean_of((self.parts.weights[i] * self.parts.weights[self.teacher]).expand(), self.flow)
+        return mean_of((self.parts.weights[i] * self.parts.weights[j]).expand(), self.flow)
 
-    def _by_parts(self, a: int) -> Expr:
-        """Return what multiplies w* in g_a, by Gaussian integration by parts."""
-        assert self.teacher is not None
+    def _by_parts(self, a: int, j: int) -> Expr:
+        """Return what multiplies w*_j in g_a, by Gaussian integration by parts."""
         parts, t, s = self.parts, self.parts.t, self.parts.past
-        total = E(self.losses[a] * parts.process(self.flow.fields[self.teacher]))
+        total = E(self.losses[a] * parts.process(self.flow.fields[j]))
         for i in self.others:
-            overlap = self._with_teacher(i)
+            overlap = self._with_teacher(i, j)
             if overlap != S.Zero:
                 total -= self._instant(a, i) * overlap
                 if (a, i) in self.response_l:
                     total -= Int(self.response_l[a, i](t, s) * parts.at(overlap, s), (s, 0, t))
-        return total / self._power()
+        return total / self._power(j)
 
     # --- covariances ------------------------------------------------------------------------------------------------
     def _law(self, noises: list[Any], places: list[int], covariance: Any) -> dict[Any, GP]:
@@ -239,6 +257,6 @@ class _General:
             total = self.correlation_w[first](parts.t, parts.other)
         else:
             total = E(parts.weights[first] * parts.at(parts.weights[second], parts.other))
-        if self.teacher is not None:
-            total -= self._with_teacher(first) * parts.at(self._with_teacher(second), parts.other) / self._power()
+        for j in self.teachers:
+            total -= self._with_teacher(first, j) * parts.at(self._with_teacher(second, j), parts.other) / self._power(j)
         return total

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import networkx as nx
 from sympy import Add, Basic, Dummy, Expr, MatrixBase, Mul, S, expand
@@ -160,7 +161,7 @@ class _Builder:
         self.memories: dict[tuple[Expr, Expr], Memory] = {}
 
     # --- inlining -------------------------------------------------------------------------------------------------
-    def inline(self, expr: Expr) -> Expr:
+    def inline(self, expr: Any) -> Any:
         """Replace defined processes by their definitions, integrals inside them with fresh variables."""
         found = [value for value in expr.atoms(Value) if value.head in self.definitions]
         if not found:
@@ -169,25 +170,25 @@ class _Builder:
             equation = self.definitions[expr.head]
             body = self.freshen(equation.rhs)
             return self.inline(body.xreplace({equation.time: expr.moments[0]}))
-        return expr.func(*(self.inline(arg) if isinstance(arg, Expr) else arg for arg in expr.args))
+        return expr.func(*(self.inline(arg) for arg in expr.args))  # conditions of a Piecewise included
 
-    def freshen(self, expr: Expr) -> Expr:
+    def freshen(self, expr: Any) -> Any:
         if isinstance(expr, Int):
             variable = Time(f"s{next(self.fresh)}")
             inner = self.freshen(expr.integrand).xreplace({expr.variable: variable})
             return Int(inner, (variable, expr.low, expr.high))
         if not expr.args or isinstance(expr, Value):
             return expr
-        return expr.func(*(self.freshen(arg) if isinstance(arg, Expr) else arg for arg in expr.args))
+        return expr.func(*(self.freshen(arg) for arg in expr.args))
 
     # --- integrals along a path -------------------------------------------------------------------------------------
-    def local(self, expr: Expr, label: str) -> Expr:
+    def local(self, expr: Any, label: str) -> Any:
         """Return an expression at ROW with every integral over the past replaced by memory symbols."""
         if isinstance(expr, Int):
             return self.memory(expr, label)
         if not expr.args or isinstance(expr, Value | E):
             return expr
-        return expr.func(*(self.local(arg, label) if isinstance(arg, Expr) else arg for arg in expr.args))
+        return expr.func(*(self.local(arg, label) for arg in expr.args))
 
     def memory(self, node: Int, label: str) -> Expr:
         if node.low != self.system.start or node.high != ROW:

@@ -71,7 +71,7 @@ class _Sweeps:
 
     def curves(self, state: Kernels) -> dict[str, Array]:
         """Return every function of one time."""
-        return state.functions | {name: state.vector(item) for name, item in self.program.observables}
+        return state.functions | {name: state.observed(item) for name, item in self.program.observables}
 
 
 def _nothing(program: OperatorsProgram, grid: OperatorGrid) -> Kernels:

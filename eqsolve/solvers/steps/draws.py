@@ -25,6 +25,7 @@ from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 __all__ = ["Chain", "Sample", "draw", "strata"]
 
+_PAST = 6  # last values of a telegraph signal by which its paths are told apart
 _STRATA = 16  # combinations of values of constants that have paths of their own, at most
 
 
@@ -98,7 +99,11 @@ def draw(
     for place, name in enumerate(fixed):
         made[name] = np.repeat([cell[0][place] for cell in cells], 2 * half)
     weights = np.repeat([cell[1] / (2 * half) for cell in cells], 2 * half)
-    signals = {name: np.tile(_signals(law, nodes, 2 * half, rng), (1, many)) for name, law in drawn.items()}
+    pieces = 2 * [min(block, half - begin) for begin in range(0, half, block)]
+    signals = {
+        name: np.tile(np.concatenate([_signals(law, nodes, size, rng) for size in pieces], axis=1), (1, many))
+        for name, law in drawn.items()
+    }
     some = np.add.outer(np.arange(2 * many) * half, np.arange(block)).ravel()
     return Sample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals)
 
@@ -157,10 +162,26 @@ def _signals(law: Law | Chain, nodes: int, size: int, rng: np.random.Generator) 
 
 
 def telegraph(law: Chain, nodes: int, size: int, rng: np.random.Generator) -> Array:
-    """Return telegraph signals: in every step the old value stays with probability ``memory``, else it is drawn again."""
+    """Return telegraph signals: in every step the old value stays with probability ``memory``, else it is drawn again.
+
+    Of the paths with the same last values, a few steps back, the shares that go to 1 are those of the law, up to one path.
+    """
     made = np.empty((nodes, size))
-    made[0] = rng.random(size) < law.share
+    made[0] = _share(np.full(size, law.share), rng)
     for node in range(1, nodes):
-        again = rng.random(size) >= law.memory
-        made[node] = np.where(again, rng.random(size) < law.share, made[node - 1])
+        again = (1 - law.memory) * law.share
+        chance = again + law.memory * made[node - 1]
+        past = 2.0 ** np.arange(min(node, _PAST)) @ made[max(0, node - _PAST) : node]
+        made[node] = _share(chance, rng, past)
+    return made
+
+
+def _share(chance: Array, rng: np.random.Generator, groups: Array | None = None) -> Array:
+    """Return ones with given probabilities, so that in every group, of one probability, they have their share."""
+    size = len(chance)
+    keys = rng.random(size) if groups is None else groups + rng.random(size)
+    order = np.argsort(keys)
+    steps = np.cumsum(chance[order]) + rng.random()  # systematic: a one wherever the sum passes an integer
+    made = np.empty(size)
+    made[order] = np.diff(np.floor(steps), prepend=np.floor(steps[0] - chance[order[0]]))
     return made

@@ -77,7 +77,7 @@ class Judge:
 
     def _curves(self, grid: OperatorGrid, kernels: Kernels, absolute: Mapping[str, Array] | None = None) -> Curves:
         observables = self.engine.plan.observables
-        single = kernels.functions | {name: kernels.vector(item) for name, item in observables}
+        single = kernels.functions | {name: kernels.observed(item) for name, item in observables}
         values = {name: grid.values(matrix, extend=True) for name, matrix in kernels.operators.items()}
         sizes = {}
         if absolute is not None:
@@ -85,7 +85,7 @@ class Judge:
             for made in self.engine.plan.definitions:
                 if made.kind == "function" and not (made.differential or made.own) and isinstance(made.rest, Pointwise):
                     large.functions[made.name] = np.abs(large.vector(made.rest))
-            sizes = {name: sum(float(np.abs(large.vector(t)).max()) for t in item.terms) for name, item in observables}
+            sizes = {name: sum(_largest(large.vector(t)) for t in item.terms) for name, item in observables}
         return Curves(single, dict(kernels.tables), values, sizes)
 
     def size(self, name: str, curves: Curves, grid: OperatorGrid) -> float:
@@ -232,6 +232,12 @@ def _smear(values: Array) -> Array:
     if is_known(values):
         out.flat[0] = values.flat[0]
     return out
+
+
+def _largest(values: Array) -> float:
+    """Return the largest size; a start without a value, 0/0, does not count."""
+    sizes = np.abs(values)
+    return float(sizes[1:].max() if len(sizes) > 1 and np.isnan(sizes[0]) else sizes.max())
 
 
 def is_known(errors: Array) -> bool:
