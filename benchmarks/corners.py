@@ -130,7 +130,11 @@ def truth_of(corner: Corner, limit: float) -> tuple[str, dict[str, np.ndarray], 
         lazy = eqsolve.solve(
             "dln_lazy", t_max=scaled[-1], at=scaled.tolist(), rtol=1e-6, delta=corner.delta, rho2=square, sigma2=corner.sigma2
         ).at(scaled)
-        return "lazy limit", {name: lazy[name].values for name in WATCHED}, {name: 1e-6 * lazy[name].values for name in WATCHED}
+        return (
+            "lazy limit",
+            {name: lazy[name].values for name in WATCHED},
+            {name: 1e-6 * lazy[name].values for name in WATCHED},
+        )
     told = apart(corner, limit, rtol=0.1 * RTOL, seed=17, order=6)
     if told["status"] != "ok":
         return None
@@ -181,7 +185,9 @@ def run(numbers, limit: float, truth_limit: float, save: Path | None, logs: Path
     """Solve the corners and print the table and its summary."""
     eqsolve.solve("dln", t_max=1, rtol=1e-1, observables=list(WATCHED))  # compiled here, once
     kept = json.loads(save.read_text()) if save is not None and save.exists() else {}
-    print("| corner | α | δ | λ | σ² | w* | t | status | CPU s | nodes, paths, sweeps | error / tolerance | true / stated | truth |")
+    print(
+        "| corner | α | δ | λ | σ² | w* | t | status | CPU s | nodes, paths, sweeps | error / tolerance | true / stated | truth |"
+    )
     print("|" + "---|" * 13)
     rows = []
     for corner in corners():
