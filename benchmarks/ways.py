@@ -27,8 +27,8 @@ import eqsolve
 GAIN, LAST = 1.5, {"dln": 20.0, "rnn": 5.0, "lotka_volterra": 5.0}
 NAME = {"dln": "E_test", "rnn": "q", "lotka_volterra": "q"}
 SETTINGS = {"dln": {}, "rnn": {"gain": GAIN}, "lotka_volterra": {}}
-GRID = {"dln": (3e-2, 1e-2, 1e-3, 1e-4, 1e-5), "rnn": (1e-1, 3e-2, 1e-2, 3e-3), "lotka_volterra": (3e-2, 1e-2, 1e-3, 1e-4)}
-SAMPLED = {"dln": (1e-1, 3e-2), "rnn": (3e-2, 1e-2, 3e-3), "lotka_volterra": (3e-2, 1e-2, 3e-3)}
+GRID = {"dln": (3e-2, 1e-2, 1e-3, 1e-4), "rnn": (1e-1, 3e-2, 3e-3), "lotka_volterra": (3e-2, 1e-2, 1e-3, 1e-4)}
+SAMPLED = {"dln": (3e-1, 1e-1), "rnn": (1e-1, 5e-2), "lotka_volterra": (1e-1, 3e-2, 1e-2)}
 PLAIN = ((0.2, 100), (0.1, 400), (0.05, 1600))  # steps and paths
 FIELDS = {"dln": "learning: dln", "rnn": "neurons: rnn, gain 1.5", "lotka_volterra": "species: lotka_volterra"}
 SEEDS = 3
