@@ -99,13 +99,14 @@ class Layout:
 class Points:
     """Quadrature points: standard normal coordinates per mode, values of constants, and weights.
 
-    ``scales`` are the deviations of those constants that are among the modes, by name, in the order of the last modes.
+    ``scales`` are the slopes of those constants that are among the modes by their coordinates, on every path, by name, in the
+    order of the last modes.
     """
 
     normals: Array
     constants: dict[str, Array]
     weights: Array
-    scales: dict[str, float] = field(default_factory=dict)
+    scales: dict[str, Array] = field(default_factory=dict)
 
 
 def factor_covariance(covariance: Array, count: int | None = None, drop: float = 1e-11) -> Array:

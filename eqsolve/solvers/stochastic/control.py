@@ -32,7 +32,12 @@ class Control:
     paths_to
         Of what the iteration may leave: the accuracy to which paths are followed.
     few
-        When more points change the solution by so many tolerances, panels are looked at again.
+        When more points change the solution by so many tolerances, panels are looked at again; more points are taken before
+        panels are chosen; and where two sets do, a sample is tried.
+    early, crowd
+        Sets of points that are tried before panels are chosen, and paths in them, at most.
+    tries
+        Halvings of panels in a start with few points, before one with sampled paths.
     matters
         Of the largest effect: ways to have more points that have less are left.
     hope, alike
@@ -61,6 +66,9 @@ class Control:
         predicted to be: they are swept once or twice, the grid in every step of an iteration.
     sample, fair_sample, most_sample
         Paths in each where they are sampled: at first, where the tolerance is out of reach, and most.
+    quick, huge
+        A sample that moves a solution may be larger: as long as paths × nodes³ is not more than the first, and paths not more
+        than the second.
     paths, fair_paths, most_paths
         Paths in each, for every combination of atoms, where there are stand-ins for more; four times as many are what
         these are fitted to.
@@ -81,6 +89,9 @@ class Control:
     settled: float = 0.3
     paths_to: float = 1e-3
     few: float = 10.0
+    early: int = 3
+    crowd: int = 1500
+    tries: int = 1
     matters: float = 0.3
     hope: float = 0.04
     alike: float = 0.5
@@ -99,6 +110,8 @@ class Control:
     sample: int = 1024
     fair_sample: int = 4096
     most_sample: int = 16384
+    quick: float = 2e10
+    huge: int = 65536
     paths: int = 64
     fair_paths: int = 128
     most_paths: int = 256

@@ -111,6 +111,10 @@ class Solved:
         return tuple(item.choice.layout for item in self.averages)
 
     @property
+    def is_sampled(self) -> bool:
+        return any(layout.kind == "sample" for layout in self.layouts)
+
+    @property
     def paths(self) -> int:
         return sum(len(item.choice.points.weights) for item in self.averages)
 
@@ -257,11 +261,11 @@ def iterate(
     return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting)
 
 
-def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
+def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2, most: int = _HALVINGS) -> Solved:
     """Grow the window from the first panels to the whole time; few points, loose tolerance.
 
-    Where it does not settle it grows by fewer panels, and where one panel does not, this is halved: for short enough panels
-    the past determines what follows. The solution may then be on more panels than asked for.
+    Where it does not settle it grows by fewer panels, and where one panel does not, this is halved, ``most`` times: for short
+    enough panels the past determines what follows. The solution may then be on more panels than asked for.
     """
     blocks, done, halvings = min(4, len(grid.blocks)), 0, 0
     reach = len(grid.blocks)
@@ -271,10 +275,10 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
             found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=_ALONE if alone else _TOGETHER))
-            if found.left > 10 * tolerance and not (alone and halvings == _HALVINGS):
+            if found.left > 10 * tolerance and not (alone and halvings == most):
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:
-            if alone and (halvings == _HALVINGS or grid.panels is None or blocks < 2):
+            if alone and (halvings == most or grid.panels is None or blocks < 2):
                 raise
             if alone:
                 grid, halvings = _halved(grid, blocks - 2), halvings + 1

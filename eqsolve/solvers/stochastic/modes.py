@@ -12,6 +12,7 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.coordinates import Part, parts_of, place_on
 from eqsolve.numerics.gaussian import (
     Layout,
     Level,
@@ -26,6 +27,7 @@ from eqsolve.numerics.gaussian import (
     rotate,
     twist_modes,
 )
+from eqsolve.numerics.laws import Atoms
 from eqsolve.numerics.relations import Kernels
 
 __all__ = ["Choice", "Drawn", "Group", "Rest", "choose", "draw", "groups_of"]
@@ -111,7 +113,7 @@ class Choice:
 class Rest:
     """Of a group of noises, what is known to act linearly: weak modes with their coordinates, and what modes do not reach.
 
-    ``steady`` are the deviations of constants along the weak modes, by name. ``beyond`` is the covariance less that of all
+    ``steady`` are the coordinates of constants along the weak modes, by name. ``beyond`` is the covariance less that of all
     modes. It vanishes at a solution; on the way there a covariance may have negative eigenvalues, which no mode has, and
     what is linear in the covariance stays so.
     """
@@ -150,32 +152,34 @@ def choose(
     """Choose modes by what they do, and points for them: as laid out before, or as the level asks for.
 
     With ``shapes``, how much responses vary, modes are ordered by what is not linear in them; without, by their mean
-    effect. Gaussian constants are modes like those of the noises, if ``joint``; the others have their own rules.
+    effect. Constants that are functions of a Gaussian coordinate are modes like those of the noises, if ``joint``; the others
+    have their own rules.
     """
     mine = {name: laws[name] for name in plan.constants}
+    simple = plan.degree is not None and plan.degree <= _CUBIC
     joint = joint and (layout is None or layout.kind != "draws")
-    scales = gaussian_constants(plan, mine) if joint else {}
-    factors, strengths, turn = _rotated(plan, kernels, groups, drives, shapes, len(scales))
+    among = constants_among_modes(plan, mine, simple=simple) if joint else {}
+    factors, strengths, turn = _rotated(plan, kernels, groups, drives, shapes, len(among))
     flat = np.concatenate(strengths) if strengths else np.empty(0)
     if level.twist and len(flat):
         twist, flat = twist_modes(flat, level.twist)
         turn = twist if turn is None else turn @ twist
     order = np.argsort(-flat, kind="stable")
     if layout is None or layout.kind not in ("sample", "single", "draws"):
-        simple = plan.degree is not None and plan.degree <= _CUBIC
-        ruled = [law for name, law in mine.items() if name not in scales and law.has_density and not is_gaussian(law)]
-        sampled = (plan.bent and not ruled) or len(scales) >= _MANY
+        ruled = [law for name, law in mine.items() if name not in among and law.has_density and not is_gaussian(law)]
+        sampled = (plan.bent and not ruled) or len(among) >= _MANY
         layout = layout or (Layout("sample") if sampled else lay_out(list(flat[order]), level))
         layout = Layout("cubic") if simple else layout
-    rest = {name: law for name, law in mine.items() if name not in scales}
+    rest = {name: _parts_as_atoms(among[name]) if name in among else law for name, law in mine.items()}
     points = make_points(len(flat), layout, rest, _spread(level, rest) if plan.bent and layout.kind == "sample" else level)
-    if scales:
+    if among:
         assert turn is not None
         coordinates = np.empty_like(points.normals)
         coordinates[order] = points.normals
-        drawn = turn[len(flat) - len(scales) :] @ coordinates
-        made = {name: mine[name].mean + scale * x for (name, scale), x in zip(scales.items(), drawn, strict=True)}
-        points = replace(points, constants={**points.constants, **made}, scales=scales)
+        drawn = turn[len(flat) - len(among) :] @ coordinates
+        made = {name: place_on(among[name], points.constants[name], x) for name, x in zip(among, drawn, strict=True)}
+        values, slopes = ({name: pair[place] for name, pair in made.items()} for place in range(2))
+        points = replace(points, constants={**points.constants, **values}, scales=slopes)
     strong = np.empty(len(flat), dtype=bool)
     strong[order] = layout.resolved(len(flat))
     if layout.kind == "sparse" and shapes is not None:
@@ -189,13 +193,22 @@ def _spread(level: Level, laws: Mapping[str, Any]) -> Level:
     return replace(level, most=max(_FEWEST, round(level.most / values)))
 
 
-def gaussian_constants(plan: EnsemblePlan, laws: Mapping[str, Any]) -> dict[str, float]:
-    """Return the deviations of the constants that may be modes: Gaussian ones, in which nothing jumps."""
-    return {
-        name: math.sqrt(laws[name].variance)
+def constants_among_modes(plan: EnsemblePlan, laws: Mapping[str, Any], *, simple: bool) -> dict[str, tuple[Part, ...]]:
+    """Return the parts of the constants that may be modes: functions of a Gaussian coordinate, in which nothing jumps.
+
+    In a ``simple`` plan points are exact for polynomials of low degree in the modes: there only Gaussian constants are.
+    """
+    found = {
+        name: parts_of(laws[name])
         for name, sloped in zip(plan.constants, plan.sloped, strict=True)
-        if sloped and is_gaussian(laws[name])
+        if sloped and (is_gaussian(laws[name]) or not simple)
     }
+    return {name: parts for name, parts in found.items() if parts}
+
+
+def _parts_as_atoms(parts: Sequence[Part]) -> Atoms:
+    """Return the law of the number of a part."""
+    return Atoms(tuple(float(number) for number in range(len(parts))), tuple(part.probability for part in parts))
 
 
 def _rotated(
@@ -277,7 +290,7 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
         values = factor @ coordinates[place]
         weak = ~choice.strong[place]
         mixed = choice.turn[len(choice.turn) - len(scales) :] if choice.turn is not None else ()
-        steady = {name: scale * row[weak] for (name, scale), row in zip(scales.items(), mixed, strict=True)}
+        steady = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
         rests.append(Rest(group, factor[:, weak], coordinates[place][weak], steady, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + centre[:, None]

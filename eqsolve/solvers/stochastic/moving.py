@@ -10,15 +10,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from eqsolve.errors import SolverError
 from eqsolve.numerics.gaussian import Level, is_gaussian
 from eqsolve.numerics.levels import refine
 from eqsolve.solvers.stochastic.control import Control
-from eqsolve.solvers.stochastic.iterate import USUAL, Solved
+from eqsolve.solvers.stochastic.iterate import USUAL, Solved, iterate
 from eqsolve.solvers.stochastic.judge import Errors, Judge
 from eqsolve.solvers.stochastic.probing import corrected, other_points, probe
-from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, count_paths, sweep
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, count_paths, sweep, variation
 
-__all__ = ["Moved", "Mover", "is_clear", "predict"]
+__all__ = ["Moved", "Mover", "is_clear", "is_far", "predict"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -51,6 +52,33 @@ class Mover:
     def bent(self) -> bool:
         """Whether paths bend: few of them then tell little of how many react."""
         return any(plan.bent for plan in self.engine.plan.ensembles)
+
+    def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
+        """Return a solution with enough points to choose panels by, iterated until ``rough``.
+
+        With too few every path is seen: what moves at its own time on each asks for panels that the mean over many does not
+        need. A finer set that leaves more than ``settled`` is not taken.
+        """
+        control, judge = self.control, self.judge
+        for _ in range(0 if self.bent else control.early):
+            if solved.is_sampled or not self.ways(solved):
+                break
+            level = refine(refine(design.level, "sharp"), "modes", control.few)
+            finer = Design(level, None, variation(solved.averages))
+            if self._count(solved, finer) > control.crowd:
+                break
+            try:
+                means, curves = other_points(self.engine, solved, finer), judge.curves(solved)
+                if judge.worst(curves, judge.change(curves, solved.grid, means)) <= control.few:
+                    break
+                found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
+            except SolverError:
+                break
+            if found.left > max(solved.left, settled):
+                break
+            solved, design = found, finer
+            logger.info("points: %d paths before panels are chosen", solved.paths)
+        return solved, design
 
     def move(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
         """Return a solution moved from set to set of finer points, and the error of its points.
@@ -155,6 +183,11 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
 def is_clear(trend: Sequence[tuple[int, float]]) -> bool:
     """Whether sets show how errors fall: at least three, the last two well above the tolerance, not by chance."""
     return len(trend) > 2 and min(error for _, error in trend[-2:]) > _WELL_ABOVE
+
+
+def is_far(trend: Sequence[tuple[int, float]], few: float) -> bool:
+    """Whether two sets one after the other move a solution by more than a few tolerances."""
+    return len(trend) > 1 and min(error for _, error in trend[-2:]) > few
 
 
 def predict(known: Sequence[tuple[int, float]], wanted: float, rate: float | None = None) -> float:

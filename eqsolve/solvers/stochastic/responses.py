@@ -87,10 +87,10 @@ def _followed(paths: Paths, source: Array, by_noise: Array | None, backend: Back
 
 
 def respond_steadily(paths: Paths) -> dict[str, list[Array]]:
-    """Return the mean derivative of every target, in time, by every constant that is among the modes."""
-    weights = paths.points.weights
-    every = slice(0, paths.shape[1])
-    return {name: [value @ weights for value in values] for name, values in _steady(paths, every).items()}
+    """Return the mean derivative of every target, in time, by the coordinate of every constant that is among the modes."""
+    weights, scales = paths.points.weights, paths.points.scales
+    found = _steady(paths, slice(0, paths.shape[1]))
+    return {name: [value @ (scales[name] * weights) for value in values] for name, values in found.items()}
 
 
 def _steady(paths: Paths, part: Any) -> dict[str, list[Array]]:
@@ -132,7 +132,7 @@ def _tables(paths: Paths, values: Sequence[Any], part: Any) -> list[Array]:
 def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
     """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
 
-    Constants among the modes come last, in units of their deviations, with all noises in one form.
+    Constants among the modes come last, by their coordinates, with all noises in one form.
 
     H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
     the target; what is linear in the noises does not contribute. Looked at on the heaviest paths.
@@ -160,7 +160,7 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
                 continue
             rows = np.zeros((size, len(some), width + len(scales)))
             for column, (name, deviation) in enumerate(scales.items()):
-                rows[:, :, width + column] = deviation * steady[name][target]
+                rows[:, :, width + column] = deviation[some] * steady[name][target]
             for noise, (slopes, own) in changes.items():
                 part = rows[:, :, group.rows(noise)]
                 for unknown, slope in enumerate(slopes[target]):

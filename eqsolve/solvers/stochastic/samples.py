@@ -22,7 +22,7 @@ from eqsolve.solvers.stochastic.iterate import USUAL, Correction, Solved, iterat
 from eqsolve.solvers.stochastic.judge import Errors, Judge
 from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.moving import Moved, predict
-from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, sweep
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, count_values, sweep
 
 __all__ = ["Sampler"]
 
@@ -48,7 +48,7 @@ class Sampler:
         None where so many paths as ``dearest`` are predicted not to do.
         """
         judge, control = self.judge, self.control
-        size, final, moved = control.probe, few, None
+        size, final, moved, most = control.probe, few, None, self._most(few)
         swept: list[tuple[Averages, ...] | None] = [None] * control.sets
         for number in range(1, control.checks + 1):
             swept = self._sweep(final, design, size, swept)
@@ -67,10 +67,15 @@ class Sampler:
             if worst + by_time <= 1.0:
                 break
             if chance > max(1.0 - by_time, control.share):
-                if size >= control.most_sample:
+                if size >= most:
                     break
-                size, swept = min(2 ** math.ceil(math.log2(needed)), control.most_sample), [None] * control.sets
+                size, swept = min(2 ** math.ceil(math.log2(needed)), most), [None] * control.sets
         return moved
+
+    def _most(self, few: Solved) -> int:
+        """Return how many paths a set may have for every value of the constants: more where there are few nodes."""
+        quick = min(self.control.quick / few.grid.size**3, self.control.huge / count_values(self.engine))
+        return max(self.control.most_sample, 2 ** int(math.log2(max(quick, 1.0))))
 
     def _sweep(
         self, final: Solved, design: Design, size: int, before: Sequence[tuple[Averages, ...] | None]

@@ -43,7 +43,7 @@ from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
-from eqsolve.solvers.stochastic.moving import Moved, Mover, is_clear, predict
+from eqsolve.solvers.stochastic.moving import Moved, Mover, is_clear, is_far, predict
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
 from eqsolve.solvers.stochastic.samples import Sampler
@@ -55,6 +55,7 @@ from eqsolve.solvers.stochastic.sweep import (
     Sample,
     Shapes,
     Work,
+    count_values,
     rate,
     sample,
     variation,
@@ -65,6 +66,7 @@ __all__ = ["StochasticSolver"]
 
 # Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "panels": (0.06, 0.3), "points": (0.3, 0.85), "paths": (0.85, 1.0)}
+_ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
 logger = logging.getLogger("eqsolve")
 
 
@@ -173,9 +175,14 @@ class _Solve:
         options = self.options
         wanted = self._level(min(1e-2, 10 * options.rtol))
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
-        solved, by_panels = self._from_neighbour(few) or self._from_nothing(few)
+        begun = self._from_neighbour(few)
+        if begun is None:
+            solved, by_panels, level = self._from_nothing(few)
+            wanted = wanted if level == few else level
+        else:
+            (solved, by_panels), level = begun, few
         self.stage = "points"
-        if wanted != few:
+        if wanted != level:
             design = Design(wanted, None, variation(solved.averages))
             solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
@@ -187,17 +194,24 @@ class _Solve:
         self._keep(final, None, "at the end")
         return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
 
-    def _from_nothing(self, few: Level) -> tuple[Solved, Errors]:
-        """Return a solution with few points on panels that are dense enough, and their error: begun at the start."""
+    def _from_nothing(self, few: Level) -> tuple[Solved, Errors, Level]:
+        """Return a solution with few points on panels that are dense enough, their error, and its level of points."""
         begun = self.begin_window()
         self._keep(begun, None, "after the start")
         self.stage = "panels"
-        shapes = variation(begun.averages)
-        solved = iterate(self.engine, begun.grid, begun.means, Design(few, None, shapes), self.rough)
+        few = begun.averages[0].choice.level if begun.is_sampled else few
+        design = Design(few, None, variation(begun.averages))
+        solved = iterate(self.engine, begun.grid, begun.means, design, self.rough)
+        solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.nothing(solved)
         if self.options.step is None:
-            solved, by_panels = self._settle_panels(solved, Design(few, None, shapes))
-        return solved, by_panels
+            solved, by_panels = self._settle_panels(solved, design)
+        return solved, by_panels, design.level
+
+    @property
+    def _sampled_paths(self) -> int:
+        """How many paths there are for every value of the constants where few are sampled."""
+        return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
 
     def _from_neighbour(self, few: Level) -> tuple[Solved, Errors] | None:
         """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
@@ -244,16 +258,16 @@ class _Solve:
 
     def _start(self, grid: OperatorGrid, rough: Level) -> Solved:
         try:
-            return start(self.engine, grid, rough)
+            return start(self.engine, grid, rough, most=self.control.tries)
         except SolverError:
-            logger.info("the start fails with few points; trying more")
-            return start(self.engine, grid, self._level(1e-3))
+            logger.info("the start fails with few points; trying a sample")
+            return start(self.engine, grid, replace(rough, accuracy=_ALL, most=self._sampled_paths))
 
     def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
         assert base.grid.panels is not None
         ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
-        last = math.inf
+        last = checked = math.inf
         for _ in range(self.control.rounds):
             dense, shapes = self._denser(base, design, ratios)
             design = replace(design, shapes=shapes)
@@ -267,8 +281,9 @@ class _Solve:
             if worst <= self.control.share:
                 errors = self._check_panels(dense, design)
                 worst = self.judge.worst(curves, errors)
-                if worst <= self.control.share:
-                    break
+                if worst <= self.control.share or worst > self.control.stuck * checked:
+                    break  # what denser panels leave is of the points, whose modes are others on every grid
+                checked = worst
             if self._bent and worst > self.control.stuck * last:
                 break
             last = worst
@@ -358,15 +373,15 @@ class _Solve:
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= 1.0 or self._unsettled(solved):
                     break
-                if number == control.rounds or matter == {"sample"}:
-                    break
+                if number == control.rounds or matter == {"sample"} or not moved.trend:
+                    break  # of samples there are no larger ones
                 effects = self.mover.effects(solved, design)
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
                 design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
                 begin = final if judge.worst(curves, errors) <= control.few else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
                 rough = max(effects[way] for way in ways) > control.few
-                rough |= self._bent and judge.worst(curves, by_panels) > control.share
+                rough |= judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and number == 1 and rough:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
@@ -387,7 +402,7 @@ class _Solve:
         moved = self.mover.move(solved, design, ways, by_panels)
         left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
         grid = predict(moved.trend, left)
-        settled = moved.trend[-1][1] <= left or not is_clear(moved.trend)
+        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.few))
         if settled or grid <= control.sets * control.probe or "modes" not in ways or "constants" in ways:
             return moved
         dearest = min(control.pays * grid, 4.0 * control.sets * control.most_sample)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,7 @@ from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import Backend, choose_backend
+from eqsolve.numerics.coordinates import parts_of
 from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
@@ -37,6 +39,7 @@ __all__ = [
     "Work",
     "collect",
     "count_paths",
+    "count_values",
     "guess",
     "rate",
     "report",
@@ -167,6 +170,12 @@ def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
         drives = act(plan, kernels).drives
         total += len(choose(plan, kernels, groups, drives, engine.laws, design.level, layout, shapes).points.weights)
     return total
+
+
+def count_values(engine: Engine) -> int:
+    """Return how many combinations of atoms and parts of their laws the constants of an ensemble have, at most."""
+    counts = {name: len(parts_of(law)) or len(law.rule(2)[0]) for name, law in engine.laws.items()}
+    return max((math.prod(counts[name] for name in plan.constants) for plan in engine.plan.ensembles), default=1)
 
 
 @dataclass(frozen=True, eq=False)

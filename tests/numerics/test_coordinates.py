@@ -1,0 +1,35 @@
+"""Constants as functions of a Gaussian coordinate have the moments of their laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqsolve.numerics.coordinates import parts_of, place_on
+from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, Mixture, Normal, StudentT, Uniform, bernoulli
+
+LAWS = [
+    (Normal(0.3, 2.0), 0.3, 2.09),
+    (Uniform(-1.0, 2.0), 0.5, 1.0),
+    (Laplace(0.5), 0.0, 0.5),
+    (GaussBernoulli(0.2, 1.5), 0.0, 0.3),
+    (Mixture((0.4, 0.6), (bernoulli(0.5), Uniform(0.0, 1.0))), 0.5, 0.4),
+]
+
+
+@pytest.mark.parametrize(("law", "first", "second"), LAWS, ids=str)
+def test_moments(law: Law, first: float, second: float) -> None:
+    x = np.linspace(-9, 9, 2001)
+    weights = np.exp(-(x**2) / 2)
+    weights /= weights.sum()
+    found = [0.0, 0.0]
+    for number, part in enumerate(parts_of(law)):
+        values, slopes = place_on(parts_of(law), np.full(len(x), float(number)), x)
+        found = [before + part.probability * float(weights @ values**k) for before, k in zip(found, (1, 2), strict=True)]
+        np.testing.assert_allclose(np.gradient(values, x)[1:-1], slopes[1:-1], rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(found, [first, second], rtol=1e-4, atol=1e-12)  # the kink of Laplace's law costs h²
+
+
+def test_laws_without_a_coordinate() -> None:
+    assert parts_of(bernoulli(0.1)) == ()  # atoms are summed
+    assert parts_of(StudentT(3.0)) == ()  # grows like exp(x²/6): no rule for a Gaussian does

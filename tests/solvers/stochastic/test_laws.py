@@ -1,0 +1,34 @@
+"""Random constants of many laws among the modes: against limits that know the variance alone, and against atoms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import roots_legendre
+
+import eqsolve
+from eqsolve.laws import Discrete
+from eqsolve.spectra import MarchenkoPastur
+
+
+@pytest.mark.parametrize(
+    ("law", "square"), [("Laplace(0.5)", 0.5), ("GaussBernoulli(0.2, 1)", 0.2), ("Uniform(-1, 1)", 1 / 3)]
+)
+def test_lazy_limit_knows_the_variance_alone(law: str, square: float) -> None:
+    tau = np.geomspace(0.1, 5, 7)
+    result = eqsolve.solve("dln", alpha=100, delta=0.5, w_star=law, t_max=5e-4, rtol=1e-3, observables=["E_test"])
+    found = result.at(tau / 100**2)
+    off = np.abs(found["E_test"].values - square * MarchenkoPastur(0.5).laplace(2 * tau))
+    assert result.status == "ok"
+    assert off.max() <= 1e-3 * square
+    assert np.all(off <= 3 * found["E_test_error"].values + 1e-7)  # w²/α⁴ is what the limit leaves
+
+
+def test_uniform_constants_are_many_atoms() -> None:
+    nodes, weights = roots_legendre(16)
+    atoms = Discrete(nodes.tolist(), (weights / 2).tolist())
+    settings = {"alpha": 0.1, "delta": 2, "t_max": 4, "observables": ["E_test"]}
+    one = eqsolve.solve("dln", w_star="Uniform(-1, 1)", rtol=1e-3, **settings).at([1, 2, 4])
+    other = eqsolve.solve("dln", w_star=atoms, rtol=1e-3, **settings).at([1, 2, 4])
+    off = np.abs(one["E_test"].values - other["E_test"].values)
+    assert np.all(off <= 3 * (one["E_test_error"].values + other["E_test_error"].values))
