@@ -241,12 +241,14 @@ class _Task:
         sampled = theory.at(large.t)
         compared = {}
         names = self._names(str(name) for name in sampled.data_vars)
-        for name in names:
-            half_values = None if half is None else half.values[name]
-            compared[name] = (sampled[name].values, sampled[f"{name}_error"].values, large.values[name], half_values)
         notes = [*large.notes, *(() if theory.status == "ok" else (f"theory: {theory.message}",))]
+        begin = _undefined_start(large, names, notes)
+        for name in names:
+            half_values = None if half is None else half.values[name][:, begin:]
+            known = (sampled[name].values[begin:], sampled[f"{name}_error"].values[begin:])
+            compared[name] = (*known, large.values[name][:, begin:], half_values)
         distance = distances(theory, large, half, _lawful(theory, self.flow)) if keep else None
-        return self._package("dynamics", compared, large, notes, theory, large.t, distance)
+        return self._package("dynamics", compared, large, notes, theory, large.t[begin:], distance)
 
     def fixed_point(self, t_max: float | None) -> Validation:
         from eqsolve.solving import solve
@@ -352,6 +354,17 @@ class _Size:
     seeds: int
     data: str
     params: dict[str, Any]
+
+
+def _undefined_start(runs: Any, names: Iterable[str], notes: list[str]) -> int:
+    """Return 1 where runs have no value at their start, as 0/0, which is then left out, and a note says so; else 0."""
+    if runs.t[0] != 0:
+        return 0
+    for name in names:
+        if np.isnan(runs.values[name][:, 0]).all() and not np.isnan(runs.values[name][:, 1:]).any():
+            notes.append(f"t = 0 is left out: `{name}` has no value there in runs at finite size")
+            return 1
+    return 0
 
 
 def _times(at: Any, t_max: float | None, step: float | None) -> list[float]:

@@ -101,3 +101,12 @@ def test_fixed_points_agree_with_long_runs() -> None:
         found = eqsolve.validate(name, d=200, seeds=6, t_max=40, lam=0.3, workers=1)
         assert found.verdict == "agrees"
         assert not found.low_power
+
+
+@pytest.mark.slow
+def test_a_start_without_a_value_is_not_compared() -> None:
+    """Weights that start from 0 have no angle at finite size."""
+    found = eqsolve.validate("logistic_regression", d=60, seeds=3, at=[0, 0.5], rtol=3e-2, workers=1)
+    assert found.verdict != "disagrees"
+    assert found.t.tolist() == [0.5]
+    assert any("t = 0 is left out: `E_gen`" in note for note in found.notes)

@@ -88,7 +88,7 @@ def with_labels(teachers: list) -> Flow:
 def test_labels_by_the_largest_of_several_fields_agree_with_their_finite_size() -> None:
     """Gradient descent, d = 300, 12 draws: four standard errors of runs and theory, and a bias of order 1/d."""
     flow = with_labels(list(eqsolve.load("softmax_regression").weights[3:]))
-    found = eqsolve.solve(flow, at=[0.5], step=0.25, rtol=1.5e-2, solver="steps")
+    found = eqsolve.solve(flow, at=[0.5], step=0.25, rtol=3e-2, solver="steps")
     assert found.status == "ok"
     theory = found.at([0.5])
     runs = flow.simulate(d=300, at=[0.5], step=0.25, seeds=12, seed=1, workers=1, constants="balanced")
