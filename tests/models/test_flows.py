@@ -53,7 +53,7 @@ def test_depth_keeps_the_balance_of_the_layers(layers: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("alpha", "delta", "lam", "sigma2", "rtol"), [(0.3, 0.5, 0, 0, 1e-4), (1, 0.5, 0.1, 0.01, 1e-4), (2, 0.8, 0, 0.05, 1e-4)]
+    ("alpha", "delta", "lam", "sigma2", "rtol"), [(0.3, 0.5, 0, 0, 1e-4), (1, 0.5, 0.1, 0.01, 1e-3), (2, 0.8, 0, 0.05, 1e-3)]
 )
 def test_two_layers_equal_the_system_written_by_hand(
     alpha: float, delta: float, lam: float, sigma2: float, rtol: float

@@ -42,7 +42,7 @@ def test_a_thousandth(case: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [0, 1, 2])
+@pytest.mark.parametrize("case", [0, 2])
 def test_a_hundred_thousandth(case: int) -> None:
     errors = compare(case, 50, 1e-5)
     assert errors["E_test"][0] <= 1e-5
