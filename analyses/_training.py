@@ -40,6 +40,15 @@ def finite(flow, step, steps, d, seeds, names=NAMES, **params):
     return np.stack([run.values[name][:, -1] for name in names], axis=1)
 
 
+def hold(run, found, runs, half, note=""):
+    """Hold theory, on (…, value or error, name), against runs of two sizes, on (…, draw, name), where it has a number."""
+    for index, name in enumerate(NAMES):
+        exact, error = (found[..., what, index].ravel() for what in (0, 1))
+        seen = np.isfinite(exact)
+        table, small = (np.moveaxis(t[..., index], -1, 0).reshape(t.shape[-2], -1)[:, seen] for t in (runs, half))
+        run.agree({"product": "E uv", "l1": "E|w|"}.get(name, name), exact[seen], error[seen], table, small, note=note)
+
+
 def effective(product):
     """Return α_eff for the mean product of the layers, not below 0."""
     return np.sqrt(np.maximum(product, 0))

@@ -11,7 +11,7 @@ and then gains a third (K = 250); at σ² = 0.05 it hardly changes, though the w
 
 import numpy as np
 import xarray as xr
-from _training import LABELS, NAMES, effective, finite, trained
+from _training import LABELS, NAMES, effective, finite, hold, trained
 
 from eqsolve.plotting.paper import colours, curve, label_panels, panels, points
 
@@ -39,10 +39,7 @@ def compute(run):
         half[row, column, place] = finite(LABELS, ETA, steps[column], d // 2, 2 * seeds, **given)
         if not column:
             late[row, place] = finite(LABELS, ETA, LONG, d // 2, seeds, **given)
-    for index, name in enumerate(NAMES):
-        exact, error = (found[..., what, index].ravel() for what in (0, 1))
-        table, small = (np.moveaxis(t[..., index], -1, 0).reshape(t.shape[3], -1) for t in (runs, half))
-        run.agree({"product": "E uv", "l1": "E|w|"}.get(name, name), exact, error, table, small, note=SIZE)
+    hold(run, found, runs, half, note=SIZE)
     for row, sigma2 in enumerate(NOISES):
         ends, far = found[row, -1, :, 0], late[row].mean(axis=1)
         run.note(

@@ -12,7 +12,7 @@ training on all samples from α_eff goes the same way, somewhat farther in E_tes
 
 import numpy as np
 import xarray as xr
-from _training import NAMES, SGD, effective, finite, trained
+from _training import NAMES, SGD, effective, finite, hold, trained
 
 from eqsolve.plotting.paper import colours, curve, label_panels, panels, points
 
@@ -42,11 +42,7 @@ def compute(run):
         if batch < 1 and np.isfinite(start):
             alike = given | {"alpha": float(start), "batch": 1.0}
             twin[row, column, place] = trained(SGD, eta, steps, 1e-2, ("E_test", "l1"), **alike)[0]
-    for index, name in enumerate(NAMES):
-        exact, error = (found[..., what, index].ravel() for what in (0, 1))
-        seen = np.isfinite(exact)
-        table, small = (np.moveaxis(t[..., index], -1, 0).reshape(t.shape[3], -1)[:, seen] for t in (runs, half))
-        run.agree({"product": "E uv", "l1": "E|w|"}.get(name, name), exact[seen], error[seen], table, small)
+    hold(run, found, runs, half)
     for row, sigma2 in enumerate(NOISES):
         place = int(np.argmax(np.isfinite(found[row, -1, :, 0, 0])))  # the smallest batch that does not diverge
         least, whole, alike = found[row, -1, place, 0], found[row, -1, -1, 0], twin[row, -1, place]

@@ -3,8 +3,7 @@
     python benchmarks/any_dmft.py --only corners [--corners 0-59] [--limit 60] [--truth-limit 200] [--save corners.json]
 
 Each corner runs in a process of its own, under a limit of CPU seconds. The truth is the closed form of the lazy limit where α is so
-large that it holds to 1e-6 (λ = 0), the fixed point where a solve shows it to be reached, else a solve for a tenth of the tolerance
-with another seed, other orders and thus other panels and points.
+large that it holds to 1e-6 (λ = 0), else (with --truth-limit) a solve for a tenth of the tolerance with another seed, other orders and thus other panels and points.
 """
 
 from __future__ import annotations
@@ -144,14 +143,6 @@ def _lazy(corner: Corner) -> dict[str, np.ndarray]:
         "E_test": corner.sigma2 + square * (weights @ falls**2) + noise * (weights @ learnt),
         "E_train": square * (weights @ (x * falls**2)) + noise * (weights @ falls**2 + corner.delta - 1),
     }
-
-
-def limit_of(corner: Corner) -> float | None:
-    """Return E_test of the fixed point."""
-    try:
-        return float(eqsolve.solve("dln_fixed_point", rtol=1e-6, **corner.settings)["E_test"])
-    except eqsolve.EqsolveError:
-        return None
 
 
 def _square(law: str) -> float:

@@ -26,7 +26,7 @@ from eqsolve.numerics.growing import Factor
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import KernelOperator, Kernels, Pointwise
 from eqsolve.solvers.sampled.draws import Draw, Starts
-from eqsolve.solvers.sampled.state import Group, Now, Step
+from eqsolve.solvers.sampled.state import Group, Now, Step, at_node
 from eqsolve.solvers.sampled.tangents import Tangents
 
 __all__ = ["Ensemble"]
@@ -105,7 +105,7 @@ class Ensemble:
         known, known_beside = zeros((count, self.count, self.paths)), zeros((count, self.count, self.columns))
         weights = np.zeros((count, plan.count, self.count))
         for link in plan.links:
-            scale = _at(kernels, link.coefficient, node)
+            scale = at_node(kernels, link.coefficient, node)
             if link.kernel is None:
                 weights[link.unknown, link.signal] += scale
                 continue
@@ -117,7 +117,7 @@ class Ensemble:
                     known[link.unknown, b] += past[b] @ self.signals[link.signal][b, :node]
                     known_beside[link.unknown, b] += past[b] @ self.signals_beside[link.signal][b, :node]
         for drive in plan.drives:
-            scale, place = self._put(_at(kernels, drive.coefficient, node)), plan.noises.index(drive.noise)
+            scale, place = self._put(at_node(kernels, drive.coefficient, node)), plan.noises.index(drive.noise)
             known[drive.unknown] += scale * noises[place]
             known_beside[drive.unknown] += scale * noises_beside[place]
         length = float(self.grid.nodes[node] - self.grid.nodes[node - 1]) if node else 0.0
@@ -158,7 +158,7 @@ class Ensemble:
                 for b, coordinates in enumerate(group.coordinates):
                     beside[b, : self.paths] = placed[b] @ coordinates[:n]
                 beside[:, group.place : group.place + n] = placed
-                centre = self._put(_at(kernels, group.law.centres[a], node))
+                centre = self._put(at_node(kernels, group.law.centres[a], node))
                 found[name] = (centre + beside[:, : self.paths], beside)
             for factor in group.factors:
                 factor.known = known  # kept when the node is done
@@ -178,10 +178,12 @@ class Ensemble:
         if node == 0:
             return made
         for kick in self.plan.kicks:
-            strength = (_at(kernels, self.whites[kick.noise], node - 1) + _at(kernels, self.whites[kick.noise], node)) / 2
+            strength = (
+                at_node(kernels, self.whites[kick.noise], node - 1) + at_node(kernels, self.whites[kick.noise], node)
+            ) / 2
             size = np.sqrt(np.maximum(strength, 0.0) * length)
             if kick.coefficient is not None:
-                size = size * (_at(kernels, kick.coefficient, node - 1) + _at(kernels, kick.coefficient, node)) / 2
+                size = size * (at_node(kernels, kick.coefficient, node - 1) + at_node(kernels, kick.coefficient, node)) / 2
             placed = self._put(size)
             made[kick.unknown, :, : self.paths] += placed * self.kicks[kick.noise][node - 1]
             made[kick.unknown, :, self.kick_places[kick.noise] + node - 1] += placed[:, 0]
@@ -455,14 +457,6 @@ class Ensemble:
             last, made = made, normal * made - degree * last
             found.append(made)
         return found
-
-
-def _at(kernels: Sequence[Kernels], coefficient: Pointwise | None, node: int) -> Any:
-    """Return a function of time at a node, one number for each sample; one if there is none."""
-    if coefficient is None:
-        return 1.0
-    some = kernels if coefficient.leaves else kernels[:1]  # a number is the same for all
-    return np.resize([float(item.vector(coefficient)[node]) for item in some], len(kernels))
 
 
 def _scaled(kernels: Sequence[Kernels], item: KernelOperator, scale: float | Array, node: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from eqsolve.compile.stochastic import Covariance
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.growing import Factor
+from eqsolve.numerics.relations import Kernels, Pointwise
 
-__all__ = ["Group", "Now", "Step"]
+__all__ = ["Group", "Now", "Step", "at_node"]
 
 
 @dataclass(eq=False)
@@ -53,3 +55,11 @@ class Now:
     signals_beside: Array = field(default_factory=lambda: np.empty(0))
     drift_beside: Array = field(default_factory=lambda: np.empty(0))
     noises_beside: Array = field(default_factory=lambda: np.empty(0))
+
+
+def at_node(kernels: Sequence[Kernels], coefficient: Pointwise | None, node: int) -> Any:
+    """Return a function of time at a node, one number for each sample; one if there is none."""
+    if coefficient is None:
+        return 1.0
+    some = kernels if coefficient.leaves else kernels[:1]  # a number is the same for all
+    return np.resize([float(item.vector(coefficient)[node]) for item in some], len(kernels))

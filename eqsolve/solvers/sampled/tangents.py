@@ -17,7 +17,8 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.elimination import invert
 from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.numerics.relations import Kernels, Pointwise
+from eqsolve.numerics.relations import Kernels
+from eqsolve.solvers.sampled.state import at_node
 
 __all__ = ["Tangents"]
 
@@ -71,15 +72,16 @@ class Tangents:
         known = arrays.zeros((count, self.samples, self.paths + 2, n))
         for link in plan.links:
             if link.kernel is not None and node:
-                for b, own in enumerate(kernels):
-                    row = put(_at(own, link.coefficient, node) * own.operator(link.kernel)[node, :node])
+                scales = np.broadcast_to(at_node(kernels, link.coefficient, node), len(kernels))
+                for b, (own, scale) in enumerate(zip(kernels, scales, strict=True)):
+                    row = put(scale * own.operator(link.kernel)[node, :node])
                     past = self.effects[link.signal][b, :node, :, :node]
                     known[link.unknown, b, :, :node] += np.tensordot(row, past, axes=1)
         source = np.zeros((count, self.samples))
         entries: list[Drive | Kick] = [*plan.drives, *plan.kicks]
         for item in entries:
             if item.noise == self.noise:
-                source[item.unknown] += [_at(own, item.coefficient, node) for own in kernels]
+                source[item.unknown] += at_node(kernels, item.coefficient, node)
         known[..., node] += put(source[:, :, None])
         direct = arrays.zeros((plan.count, self.samples, self.paths + 2))
         if all_noise_slopes is not None and self.noise in plan.noises:
@@ -147,7 +149,3 @@ class Tangents:
             tables = [np.asarray(own.pointwise(mean.outers[0]), float) for own in kernels]
             rows = rows * np.stack([np.broadcast_to(table, (node + 1, node + 1))[node] for table in tables])
         return rows
-
-
-def _at(kernels: Kernels, coefficient: Pointwise | None, node: int) -> float:
-    return 1.0 if coefficient is None else float(kernels.vector(coefficient)[node])
