@@ -175,14 +175,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--limit", type=float, default=None, help="CPU seconds of one case (200), of one corner (60)")
-    parser.add_argument("--corners", default=f"0-{corners.COUNT - 1}", help="which corners")
+    parser.add_argument("--corners", default=f"0-{corners.COUNT - 1}", help="which corners, as 0-9,13")
     parser.add_argument("--truth-limit", type=float, default=200.0, help="CPU seconds for a corner's truth; 0: none")
     parser.add_argument("--save", type=Path, default=None, help="file that keeps the corners' results and truths")
     parser.add_argument("--logs", type=Path, default=None, help="folder for the corners' logs")
     options = parser.parse_args()
     if options.only == "corners":
-        first, _, last = options.corners.partition("-")
-        numbers = range(int(first), int(last or first) + 1)
+        ends = [part.partition("-") for part in options.corners.split(",")]
+        numbers = {number for first, _, last in ends for number in range(int(first), int(last or first) + 1)}
         corners.run(numbers, options.limit or 60.0, options.truth_limit, options.save, options.logs)
         return
     options.limit = options.limit or 200.0

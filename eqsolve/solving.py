@@ -113,8 +113,8 @@ def solve(
         same numbers as without the interruption. It is removed at the end. There must be no such file yet, unless
         ``resume`` says that it is meant.
     threads
-        How many to use for independent samples of paths (solver `sampled`): all cores where there is enough work by default,
-        or what EQSOLVE_THREADS says, one in the workers of a sweep. The numbers do not depend on it.
+        How many to use for paths (solvers `stochastic`, `sampled` and `steps`): all cores where there is enough work by
+        default, or what EQSOLVE_THREADS says, one in the workers of a sweep. The numbers do not depend on it.
     params, **parameters
         Values of parameters and laws of random constants, by name. A value with an error bar, ``uncertain(0.3, 0.01)`` or a
         number of the package ``uncertainties``, is carried to the errors of the result, to first order.

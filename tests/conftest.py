@@ -1,10 +1,10 @@
-"""Settings every test shares: no display, one linear-algebra thread, one fixed seed, Ctrl-C heard also in the background."""
+"""Settings every test shares: no display, one thread, one fixed seed, Ctrl-C heard also in the background."""
 
 import os
 import signal
 
 os.environ["MPLBACKEND"] = "Agg"
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EQSOLVE_THREADS"):
     os.environ.setdefault(_name, "1")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background; commands inherit it

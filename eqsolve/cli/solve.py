@@ -223,7 +223,7 @@ _OPTIONS = {
     "step": "solve the discrete-time system of this step (gradient descent) exactly",
     "order": "nodes per panel; chosen from the tolerance by default",
     "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
-    "threads": "threads for samples of paths; all cores where there is enough work by default",
+    "threads": "threads for paths; all cores where there is enough work by default",
     "solver": "use this solver instead of the one chosen",
     "observables": "compute these only, to the tolerance; all by default",
     "device": "solve on the cpu (default), the gpu, or auto: the card where it is worth it",

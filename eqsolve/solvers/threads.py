@@ -5,10 +5,11 @@ Linear algebra has one thread inside each, also where there is one thread in all
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["LIMIT", "in_order", "usable_threads"]
 
@@ -33,12 +34,22 @@ def usable_threads(asked: int | None, length: int, *, enough: int = 2048) -> int
     return max(1, min(cores, int(limit))) if limit.isdigit() else cores
 
 
-def in_order(function: Callable[[_T], _R], items: Sequence[_T], threads: int, before: Callable[[int], None]) -> Generator[_R]:
+@functools.cache
+def _linear_algebra() -> Any:
+    """Return what steers the threads of linear algebra; to find its libraries takes longer than many a piece of work."""
+    import scipy.linalg  # noqa: F401  # which brings a library of its own
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def in_order(
+    function: Callable[[_T], _R], items: Sequence[_T], threads: int, before: Callable[[int], None] = lambda place: None
+) -> Generator[_R]:
     """Yield the results of a function for all items, in their order; ``before`` is called with the place of each."""
     import numpy as np
-    from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1):
+    with _linear_algebra().limit(limits=1):
         if threads == 1:
             for place, item in enumerate(items):
                 before(place)

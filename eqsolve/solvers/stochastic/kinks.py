@@ -178,5 +178,5 @@ def _means(engine: Engine, kernels: Kernels, item: Averages, bent: list[str], co
     choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("single"), None)
     drawn = draw(plan, groups, choice, aligned=False)
     backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
-    paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, None, backend)
+    paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, None, backend, engine.threads)
     return {mean.name: paths.values(mean.factors)[0] @ choice.points.weights for mean in wanted}

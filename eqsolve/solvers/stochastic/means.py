@@ -82,8 +82,9 @@ def _memory(link: Link, kernels: Kernels) -> Array:
 
 
 def average(
-    paths: Paths, choice: Choice, backend: Backend = CPU, known: Reactions | None = None, tangents: Tangents | None = None
-) -> Averages:
+    paths: Paths, choice: Choice, backend: Backend = CPU, known: Reactions | None = None, tangents: Tangents | None = None,
+    threads: int | None = 1,
+) -> Averages:  # fmt: skip
     """Return the means over paths, responses among them; tangents and sums over pairs of times are taken on the backend.
 
     Mean responses to some noises may be ``known``, and where the tangents come from be given. On a sparse grid mean responses
@@ -97,7 +98,7 @@ def average(
             continue
         asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
         if asked or choice.layout.kind == "sparse":
-            found, reactions[noise] = respond(paths, noise, asked, backend, tangents)
+            found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
             made |= found
     single, sizes = average_single(paths)
     steady = respond_steadily(paths) if choice.layout.kind == "sparse" and not choice.strong.all() else {}

@@ -24,11 +24,13 @@ from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.memory import memory
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.stochastic.modes import Drawn
+from eqsolve.solvers.threads import in_order, usable_threads
 
 Operators = Mapping[tuple[int, int], Array]
 
 __all__ = ["Actions", "Operators", "Paths", "act", "block_inverses", "check_memory", "follow", "read_inputs", "substitute"]
 
+_TOGETHER = 1024  # paths that a core follows at once: more do not fit into what is near to it
 _CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
 _CONTRACTION = 0.3  # the least that each of them has to reach
 _STEPS = 100  # of Newton's method in one block
@@ -131,6 +133,12 @@ class _Inputs:
     noises: list[Any]
     constants: list[Any]
     functions: list[Any]
+    paths: int
+
+    def of(self, part: slice) -> _Inputs:
+        """Return those of some paths."""
+        noises, constants = ([item[:, part] for item in kind] for kind in (self.noises, self.constants))
+        return _Inputs(self.nodes, noises, constants, self.functions, part.stop - part.start)
 
     def at(self, part: slice, unknowns: Any) -> list[Any]:
         """Return the arguments of the path equations on some nodes."""
@@ -142,7 +150,8 @@ def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Dra
     """Return what the path equations read beside the unknowns."""
     constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
     functions = [backend.put(kernels.functions[name][:, None]) for name in plan.functions]
-    return _Inputs(backend.put(kernels.grid.nodes[:, None]), [backend.put(z) for z in drawn.noises], constants, functions)
+    noises = [backend.put(values) for values in drawn.noises]
+    return _Inputs(backend.put(kernels.grid.nodes[:, None]), noises, constants, functions, len(points.weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,34 +182,52 @@ def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
 
 def follow(
     plan: EnsemblePlan, kernels: Kernels, actions: Actions, points: Points, drawn: Drawn, accuracy: float,
-    before: Array | None = None, backend: Backend = CPU,
+    before: Array | None = None, backend: Backend = CPU, threads: int | None = 1,
 ) -> Paths:  # fmt: skip
     """Solve the path equations for given kernels and noises to a relative accuracy; ``before`` is a guess of the unknowns.
 
-    The equations are solved on the backend; the paths returned are in the machine's memory.
+    The equations are solved on the backend, some paths at a time and on threads if it is the CPU; the paths returned are in
+    the machine's memory.
 
     Newton's method ends when a step changes the unknowns by less than the root of the accuracy: a further one would change
     them by the square of this.
     """
     grid, count, paths = kernels.grid, len(plan.unknowns), len(points.weights)
     check_memory(plan, paths, grid.size)
-    zeros, inputs = backend.arrays.zeros, read_inputs(plan, kernels, points, drawn, backend)
-    base = zeros((count, grid.size, paths))
+    inputs = read_inputs(plan, kernels, points, drawn, backend)
+    guess = before if before is not None and before.shape == (count, grid.size, paths) else None
+    step = _TOGETHER if backend is CPU else paths
+    parts = [slice(begin, min(begin + step, paths)) for begin in range(0, paths, step)]
+
+    def some(part: slice) -> list[Array]:
+        near = None if guess is None else backend.put(guess[..., part])
+        return [backend.get(item) for item in _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend)]
+
+    found = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
+    whole = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in zip(*found, strict=True))
+    return Paths(plan, kernels, actions, points, drawn, *whole)
+
+
+def _follow(
+    plan: EnsemblePlan, kernels: Kernels, actions: Actions, inputs: _Inputs, accuracy: float, guess: Any, backend: Backend
+) -> tuple[Any, Any, Any]:
+    """Return the unknowns, signals and slopes of paths, all arrays on the backend."""
+    grid, count, zeros = kernels.grid, len(plan.unknowns), backend.arrays.zeros
+    shape = (grid.size, inputs.paths)
+    base = zeros((count, *shape))
     for index, start in enumerate(plan.starts(*(item[0] for item in inputs.constants))):
         base[index] += start
     for drive, matrix in zip(plan.drives, actions.drives, strict=True):
         base[drive.unknown] += backend.put(matrix) @ inputs.noises[plan.noises.index(drive.noise)]
-    guess = backend.put(before) if before is not None and before.shape == base.shape else None
     operators = {key: backend.put(matrix) for key, matrix in actions.operators.items()}
     made = _Solving(
-        plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, grid.size, paths)),
-        zeros((plan.count, grid.size, paths)), zeros((plan.count, count, grid.size, paths)),
+        plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, *shape)), zeros((plan.count, *shape)),
+        zeros((plan.count, count, *shape)),
     )  # fmt: skip
     if guess is None or not _correct(made, base, guess, accuracy):
         for part in grid.blocks:
             _solve_block(made, part, base, guess, math.sqrt(accuracy))
-    found = (backend.get(item) for item in (made.unknowns, made.signals, made.slopes))
-    return Paths(plan, kernels, actions, points, drawn, *found)
+    return made.unknowns, made.signals, made.slopes
 
 
 def _evaluate(paths: _Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:

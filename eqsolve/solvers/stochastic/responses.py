@@ -7,7 +7,7 @@ vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, arrays_of
 from eqsolve.solvers.stochastic.paths import Operators, Paths, block_inverses, substitute
+from eqsolve.solvers.threads import in_order, usable_threads
 
 __all__ = ["Tangents", "enter", "follow_tangents", "respond", "respond_steadily", "vary"]
 
@@ -22,68 +23,87 @@ _ASIDE = 0.1  # how much the choice of modes minds what does not act back throug
 _LOOK = 100  # paths looked at to choose modes
 _LEAST = 0.03  # of the largest size of a target: smaller ones count as this
 _CHUNK = 300_000  # numbers held at once for the responses, of the processor's cache
+_ENOUGH = 4  # chunks that are worth threads
 _HELD = 12  # arrays of that size at once, with what products make on the way
 _SHARE = 0.25  # of the memory of a card
 
 
+_R = TypeVar("_R")
 Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
 """Of paths and a noise, the tangents (unknown, node, path, node of the noise), some paths at a time."""
 
 
 def respond(
-    paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None
-) -> tuple[dict[str, Array], list[Array]]:
+    paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None,
+    threads: int | None = 1,
+) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
     """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target.
 
-    Both are operators; the paths are taken chunk by chunk, and each is followed by its tangents on the backend, unless it is
-    said where these come from.
+    Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its tangents on the backend,
+    unless it is said where these come from.
     """
     plan, size, weights, put = paths.plan, paths.shape[0], paths.points.weights, backend.put
-    unknowns = len(plan.unknowns)
     source, by_noise = enter(paths, noise)
-    jobs = []  # per mean: outputs by unknown, the factors around, the sum
-    for mean in asked:
-        jobs.append((mean, paths.values(mean.by_unknown), paths.values(mean.factors), np.zeros((size, size))))
+    jobs = [(mean, paths.values(mean.by_unknown), paths.values(mean.factors)) for mean in asked]
     slopes, own = _target_slopes(paths, noise)
-    reactions = [np.diag(values @ weights) for values in own]
-    for part, found in tangents(paths, noise) if tangents else _followed(paths, source, by_noise, backend):
-        for unknown in range(unknowns):
-            left, sums = [], []
-            for mean, outputs, factors, total in jobs:
+    responses, reactions = [np.zeros((size, size)) for _ in jobs], [np.diag(values @ weights) for values in own]
+
+    def sums(part: slice, found: Array) -> list[tuple[Array, Array]]:
+        """Return what some paths add, and to what."""
+        added = []
+        for unknown in range(len(plan.unknowns)):
+            left, totals = [], []
+            for (mean, outputs, factors), total in zip(jobs, responses, strict=True):
                 weighted = outputs[unknown][:, part] * factors[0][:, part] * weights[part]
                 if mean.plain:
                     left.append(weighted * factors[1][:, part])
-                    sums.append(total)
+                    totals.append(total)
                 else:
                     second = put(factors[1][:, part])
-                    total += backend.get(np.einsum("iq,iqj,jq->ij", put(weighted), found[unknown], second))
+                    added.append((total, backend.get(np.einsum("iq,iqj,jq->ij", put(weighted), found[unknown], second))))
             for target, reaction in enumerate(reactions):
                 slope = slopes[target][unknown]
                 if slope.strides != (0, 0) or slope.flat[0] != 0:
                     left.append(slope[:, part] * weights[part])
-                    sums.append(reaction)
+                    totals.append(reaction)
             if left:  # Σ_q left[k](i, q) tangents(i, q, j) for all k at once
                 averages = backend.get(np.matmul(put(np.stack(left, axis=1)), found[unknown]))
-                for place, total in enumerate(sums):
-                    total += averages[:, place]
+                added += [(total, averages[:, place]) for place, total in enumerate(totals)]
+        return added
+
+    for added in (
+        (sums(*piece) for piece in tangents(paths, noise))
+        if tangents
+        else _on_all(sums, paths, source, by_noise, backend, threads)
+    ):
+        for total, values in added:
+            total += values
     made = {}
-    for mean, outputs, factors, total in jobs:
+    for (mean, outputs, factors), total in zip(jobs, responses, strict=True):
         total -= np.diag(_instantaneous(paths, source, outputs, factors))
         made[mean.name] = paths.kernels.scaled(total, mean.outers[0])
     return made, reactions
 
 
-def _followed(paths: Paths, source: Array, by_noise: Array | None, backend: Backend) -> Iterator[tuple[slice, Array]]:
-    """Follow the tangents of all paths, chunk by chunk, on the backend."""
+def _on_all(
+    function: Callable[[slice, Array], _R], paths: Paths, source: Array, by_noise: Array | None, backend: Backend,
+    threads: int | None,
+) -> Iterator[_R]:  # fmt: skip
+    """Yield a function of the tangents of all paths, followed on the backend, chunk by chunk in their order."""
     (size, count), put, unknowns = paths.shape, backend.put, len(source)
     chunk = _CHUNK if backend is CPU else _SHARE * backend.memory() / (8 * _HELD)
     step = max(1, int(chunk // (size * size * unknowns)))
     operators, placed = {key: put(matrix) for key, matrix in paths.actions.operators.items()}, put(source)
-    for begin in range(0, count, step):
-        part = slice(begin, min(begin + step, count))
+
+    def one(part: slice) -> _R:
         direct = None if by_noise is None else put(by_noise[..., part])
         slopes = put(np.ascontiguousarray(paths.slopes[..., part]))
-        yield part, follow_tangents(operators, paths.kernels.grid.blocks, slopes, placed, direct)
+        return function(part, follow_tangents(operators, paths.kernels.grid.blocks, slopes, placed, direct))
+
+    parts = [slice(begin, min(begin + step, count)) for begin in range(0, count, step)]
+    if len(parts) < _ENOUGH or backend is not CPU:
+        return map(one, parts)
+    return in_order(one, parts, usable_threads(threads, _CHUNK))
 
 
 def respond_steadily(paths: Paths) -> dict[str, list[Array]]:

@@ -100,7 +100,7 @@ class StochasticSolver(Solver):
         accuracy = control.paths_to * control.stop * options.rtol
 
         def part(asked: Options) -> _Solve:
-            engine = Engine(program, laws, Work(checkpoint=asked.checkpoint), accuracy, asked.device)
+            engine = Engine(program, laws, Work(checkpoint=asked.checkpoint), accuracy, asked.device, asked.threads)
             return _Solve(engine, asked, control, begin, values.settings)
 
         def until(end: float) -> _Solve:
@@ -196,17 +196,24 @@ class _Solve:
 
     def _from_nothing(self, few: Level) -> tuple[Solved, Errors, Level]:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points."""
-        begun = self.begin_window()
-        self._keep(begun, None, "after the start")
-        self.stage = "panels"
-        few = begun.averages[0].choice.level if begun.is_sampled else few
-        design = Design(few, None, variation(begun.averages))
-        solved = iterate(self.engine, begun.grid, begun.means, design, self.rough)
+        begun, solved, design = self._begin_with(self.begin_window(), few)
+        if not begun.is_sampled and self._unsettled(solved):
+            logger.info("few points have no solution of their own; trying a sample")
+            with contextlib.suppress(SolverError):
+                found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
+                begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
         solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.nothing(solved)
         if self.options.step is None:
             solved, by_panels = self._settle_panels(solved, design)
         return solved, by_panels, design.level
+
+    def _begin_with(self, begun: Solved, few: Level) -> tuple[Solved, Solved, Design]:
+        """Return a start, the solution that is iterated from it, and how its points are chosen."""
+        self._keep(begun, None, "after the start")
+        self.stage = "panels"
+        design = Design(begun.averages[0].choice.level if begun.is_sampled else few, None, variation(begun.averages))
+        return begun, iterate(self.engine, begun.grid, begun.means, design, self.rough), design
 
     @property
     def _sampled_paths(self) -> int:
@@ -261,7 +268,10 @@ class _Solve:
             return start(self.engine, grid, rough, most=self.control.tries)
         except SolverError:
             logger.info("the start fails with few points; trying a sample")
-            return start(self.engine, grid, replace(rough, accuracy=_ALL, most=self._sampled_paths))
+            return self._start_sampled(grid, rough)
+
+    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
+        return start(self.engine, grid, replace(rough, accuracy=_ALL, most=self._sampled_paths))
 
     def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
@@ -339,11 +349,12 @@ class _Solve:
         found = []
         with contextlib.suppress(SolverError):
             made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, how or solved.how)
-            if not self._unsettled(made):
+            if made.left <= solved.left or not self._unsettled(made):
                 return made, shapes
             found.append((made, shapes))
         try:  # from the start again, on these panels
-            begun = self._start(grid, self._level(1e-2))
+            begin = self._start_sampled if solved.is_sampled else self._start
+            begun = begin(grid, self._level(1e-2))
             learnt = variation(begun.averages)
             again = Design(design.level, solved.layouts, learnt)
             found.append((iterate(engine, begun.grid, begun.means, again, self.rough), learnt))

@@ -69,13 +69,14 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """A plan with its numbers, the laws of its random constants, where tangents are followed, and kernels that stay."""
+    """A plan with its numbers, the laws of its random constants, where and on how many threads, and kernels that stay."""
 
     plan: StochasticPlan
     laws: Mapping[str, Any]
     work: Work
     accuracy: float = 1e-10  # of the paths, relative
     device: str = "cpu"
+    threads: int | None = 1
     known: Kernels | None = None
 
     def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
@@ -120,7 +121,9 @@ def sweep(
     engine.work.sweeps += 1
     kernels = engine.kernels(grid, means)
     pairs = _followed(engine, kernels, design, previous)
-    return tuple(average(paths, choice, engine.backend(paths.plan, *paths.shape)) for paths, choice in pairs)
+    return tuple(
+        average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
+    )
 
 
 def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
@@ -154,7 +157,7 @@ def _followed(
             ), None  # fmt: skip
         drawn = draw(plan, groups, choice, aligned=previous is not None)
         backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
-        paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend)
+        paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend, engine.threads)
         made.append((paths, choice))
     return made
 

@@ -30,6 +30,15 @@ def test_what_an_error_needs() -> None:
     assert predict([(100, 8.0), (200, 9.0)], 1.0) == math.inf
 
 
+def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths and tangents are followed some at a time, whatever the threads, and added up in one order."""
+    monkeypatch.setattr("eqsolve.solvers.stochastic.paths._TOGETHER", 40)
+    monkeypatch.setattr("eqsolve.solvers.stochastic.responses._CHUNK", 20_000)
+    found = [eqsolve.solve("dln", t_max=2, rtol=1e-2, observables=["E_test"], threads=threads) for threads in (1, 3)]
+    for name in ("E_test", "R_w", "C_f"):
+        np.testing.assert_array_equal(found[0].dataset[name], found[1].dataset[name])
+
+
 def test_gaussian_constants_are_drawn_with_the_modes() -> None:
     """No product with the modes' points: as many paths as without them, for each value of what has atoms."""
     laws = {"a": Gaussian(1.0, 4.0), "s": bernoulli(0.25)}
