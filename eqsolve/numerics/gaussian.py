@@ -100,13 +100,15 @@ class Points:
     """Quadrature points: standard normal coordinates per mode, values of constants, and weights.
 
     ``scales`` are the slopes of those constants that are among the modes by their coordinates, on every path, by name, in the
-    order of the last modes.
+    order of the last modes. There are as many points for each of the ``values`` of all other constants together, one after
+    the other.
     """
 
     normals: Array
     constants: dict[str, Array]
     weights: Array
     scales: dict[str, Array] = field(default_factory=dict)
+    values: int = 1
 
 
 def factor_covariance(covariance: Array, count: int | None = None, drop: float = 1e-11) -> Array:
@@ -297,6 +299,7 @@ def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) 
         np.tile(normals, count),
         ruled | {item: np.tile(values, count) for item, values in drawn.items()},
         np.multiply.outer(constants.weights, weights).ravel(),
+        values=count,
     )
 
 

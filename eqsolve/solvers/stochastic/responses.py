@@ -14,10 +14,11 @@ import numpy as np
 from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, arrays_of
+from eqsolve.numerics.gaussian import Points
 from eqsolve.solvers.stochastic.paths import Operators, Paths, block_inverses, substitute
 from eqsolve.solvers.threads import in_order, usable_threads
 
-__all__ = ["Tangents", "enter", "follow_tangents", "respond", "respond_steadily", "vary"]
+__all__ = ["Tangents", "enter", "follow_tangents", "heaviest", "respond", "respond_steadily", "vary"]
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
 _LOOK = 100  # paths looked at to choose modes
@@ -155,12 +156,11 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
     Constants among the modes come last, by their coordinates, with all noises in one form.
 
     H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
-    the target; what is linear in the noises does not contribute. Looked at on the heaviest paths.
+    the target; what is linear in the noises does not contribute. Looked at on the heaviest paths for each value of the
+    constants that are no modes: those of a likely value alone would not show how a rare one responds.
     """
     plan, size = paths.plan, paths.shape[0]
-    weights = np.abs(paths.points.weights)
-    some = np.sort(np.argsort(-weights, kind="stable")[:_LOOK])
-    mass = weights[some] / weights[some].sum()
+    some, mass = heaviest(paths.points)
     values = [value[:, some] for value in paths.values(plan.target_values)]
     scales, steady = paths.points.scales, _steady(paths, some)
     made = []
@@ -192,6 +192,17 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
             total += flat.T @ flat
         made.append(total)
     return made
+
+
+def heaviest(points: Points) -> tuple[Array, Array]:
+    """Return some paths for each value of the constants, of the likeliest values if there are many, and their masses."""
+    weights = np.abs(points.weights).reshape(points.values, -1)
+    likely = np.sort(np.argsort(-weights.sum(axis=1), kind="stable")[:_LOOK])
+    count = max(1, _LOOK // len(likely))
+    inside = np.sort(np.argsort(-weights[likely], axis=1, kind="stable")[:, :count], axis=1)
+    mass = np.take_along_axis(weights[likely], inside, axis=1)
+    mass *= weights[likely].sum(axis=1, keepdims=True) / mass.sum(axis=1, keepdims=True)
+    return (likely[:, None] * weights.shape[1] + inside).ravel(), mass.ravel() / mass.sum()
 
 
 def _target_slopes(paths: Paths, noise: str) -> tuple[list[list[Array]], list[Array]]:

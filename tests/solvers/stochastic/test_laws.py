@@ -8,6 +8,8 @@ from scipy.special import roots_legendre
 
 import eqsolve
 from eqsolve.laws import Discrete
+from eqsolve.numerics.gaussian import Points
+from eqsolve.solvers.stochastic.responses import heaviest
 from eqsolve.spectra import MarchenkoPastur
 
 
@@ -32,3 +34,20 @@ def test_uniform_constants_are_many_atoms() -> None:
     other = eqsolve.solve("dln", w_star=atoms, rtol=1e-3, **settings).at([1, 2, 4])
     off = np.abs(one["E_test"].values - other["E_test"].values)
     assert np.all(off <= 3 * (one["E_test_error"].values + other["E_test_error"].values))
+
+
+def test_rare_values_are_looked_at() -> None:
+    """Modes are chosen by some paths of every value, with the value's whole mass: the heaviest are all of the likely one."""
+    weights = np.multiply.outer([0.99, 0.01], np.full(500, 1 / 500)).ravel()
+    some, mass = heaviest(Points(np.zeros((1, 1000)), {}, weights, values=2))
+    assert len(some) == 100
+    assert mass[some >= 500].sum() == pytest.approx(0.01)
+
+
+@pytest.mark.slow
+def test_a_constant_with_a_rare_continuous_part_keeps_its_variance() -> None:
+    """Four fifths of the weights are 0; the others were taken for linear in their coordinate, with the slope of all."""
+    settings = {"alpha": 0.0027, "delta": 1.9, "lam": 0.0349, "sigma2": 0.0129, "w_star": "GaussBernoulli(0.2, 1)"}
+    result = eqsolve.solve("dln", t_max=8.41, rtol=3e-4, seed=17, order=6, observables=["E_test"], **settings)
+    found = result.at([0.0])
+    assert abs(float(found["E_test"][0]) - 0.2129) <= 3 * float(found["E_test_error"][0])
