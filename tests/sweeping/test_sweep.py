@@ -228,7 +228,7 @@ def test_kill_minus_nine_at_random_moments(tmp_path: Path, rng: np.random.Genera
     script = (
         "import sys, eqsolve\n"
         "log = open('log', 'a', buffering=1)\n"
-        "eqsolve.sweep('dln_infinite_data', {'alpha': '0.1:1:8:log'}, at=[1, 5], out='s.nc', workers=2,\n"
+        "eqsolve.sweep('dln_infinite_data', {'alpha': '0.1:1:5:log'}, at=[1, 5], out='s.nc', workers=2,\n"
         "              progress=lambda done, total, text: text and log.write(text + '\\n'))\n"
     )
     out, log = tmp_path / "s.nc", tmp_path / "log"
@@ -247,8 +247,8 @@ def test_kill_minus_nine_at_random_moments(tmp_path: Path, rng: np.random.Genera
     lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == len(set(lines))
     assert kills >= 2
-    assert len(lines) >= 8 - kills  # a kill may fall between the journal and this test's own log
-    fresh = eqsolve.sweep("dln_infinite_data", {"alpha": "0.1:1:8:log"}, at=[1, 5])
+    assert len(lines) >= 5 - kills  # a kill may fall between the journal and this test's own log
+    fresh = eqsolve.sweep("dln_infinite_data", {"alpha": "0.1:1:5:log"}, at=[1, 5])
     assert np.array_equal(eqsolve.open(out)["E_test"], fresh["E_test"])
 
 

@@ -70,8 +70,7 @@ def test_lazy_kernels_to_1e_8(delta: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma2", [0, 0.1])
-@pytest.mark.parametrize("delta", [0.5, 2])
+@pytest.mark.parametrize(("delta", "sigma2"), [(0.5, 0.1), (2, 0)])
 def test_lazy_kernels_over_long_times(delta: float, sigma2: float) -> None:
     assert largest_error(lazy(delta, sigma2), 10, 1e-8) <= 1e-8
     assert largest_error(lazy(delta, sigma2), 200, 1e-6) <= 1e-6
