@@ -25,7 +25,7 @@ FEW = [0.5, 1.0, 2.0, 4.0]
 PAIRS = [(2.0, 1.0), (4.0, 0.5), (3.7, 3.6), (4.0, 1.111), (4.0, 4.0)]
 
 
-@pytest.mark.parametrize("rtol", [1e-3, 1e-6])
+@pytest.mark.parametrize("rtol", [1e-3, pytest.param(1e-6, marks=pytest.mark.slow)])
 def test_an_ornstein_uhlenbeck_process(rtol: float) -> None:
     """C(t, t') = e^{−θ(t + t')} + D/θ (e^{−θ|t − t'|} − e^{−θ(t + t')}), also between the nodes, and E e^x of the Gaussian."""
     model = System(
@@ -73,7 +73,7 @@ def symmetric(late: float, early: float, coupling: float, temperature: float) ->
     return float(quad(mode, [0, mp.pi]))
 
 
-@pytest.mark.parametrize(("kappa", "law"), [(0, independent), (1, symmetric)])
+@pytest.mark.parametrize(("kappa", "law"), [pytest.param(0, independent, marks=pytest.mark.slow), (1, symmetric)])
 def test_linear_soft_spins(kappa: int, law: object) -> None:
     res = eqsolve.solve("soft_spin", u=0, T=0.5, J=0.4, kappa=kappa, t_max=4, at=FEW, rtol=1e-6)
     assert res.stats["solver"] == "gaussian"
