@@ -148,9 +148,7 @@ def wheel():
         need(make_venv(fresh), "-m", "pip", "install", "--quiet", file, env=env, why="the wheel does not install")
         command = tool(fresh, "eqsolve")
         for words in (["list"], ["doctor"], ["validate", *DEMO, "--plot", "demo.png"]):
-            need(
-                command, *words, cwd=elsewhere, env=env, why=f"`eqsolve {words[0]}` fails from the wheel in a bare environment"
-            )
+            need(command, *words, cwd=elsewhere, env=env, why=f"`eqsolve {words[0]}` fails from the wheel")
         print("built", shutil.copytree(built, ROOT / "dist", dirs_exist_ok=True))
     return 0
 
