@@ -10,9 +10,7 @@ import pytest
 from eqsolve.figures.make import Analysis, list_analyses, make
 
 ROOT = Path(__file__).resolve().parents[2] / "analyses"
-GALLERY = (
-    ROOT.parent / "docs" / "_gallery"
-)  # made with the pages, by the same settings; used while nothing has changed
+GALLERY = ROOT.parent / "docs" / "_gallery"  # made with the pages, by the same settings; used while nothing has changed
 FAST = ("fixed_points_alpha",)
 ALL = [item for item in list_analyses() if item.path.parent == ROOT]
 
