@@ -11,28 +11,18 @@ from eqsolve.figures.make import Analysis, list_analyses, make
 
 ROOT = Path(__file__).resolve().parents[2] / "analyses"
 GALLERY = ROOT.parent / "docs" / "_gallery"  # made with the pages, by the same settings; used while nothing has changed
-FAST = ("fixed_points_alpha",)
 ALL = [item for item in list_analyses() if item.path.parent == ROOT]
 
 
-def examine(analysis: Analysis, out: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("analysis", ALL, ids=lambda item: item.name)
+def test_quick(analysis: Analysis, tmp_path: Path) -> None:
     if (numbers := GALLERY / f"{analysis.name}.nc").exists():
-        shutil.copy(numbers, out)
-    made = make(analysis, out, quick=True)
+        shutil.copy(numbers, tmp_path)
+    made = make(analysis, tmp_path, quick=True)
     if made.status == "unavailable":
         pytest.skip(made.message)
     assert made.status == "made", made.message
     assert all(item.explained for item in made.agreements), made.agreements
-    assert (out / f"{analysis.name}.png").stat().st_size > 5000
+    assert (tmp_path / f"{analysis.name}.png").stat().st_size > 5000
     assert "commit" in made.caption or "version" in made.caption
-
-
-@pytest.mark.parametrize("analysis", [item for item in ALL if item.name in FAST], ids=lambda item: item.name)
-def test_quick(analysis: Analysis, tmp_path: Path) -> None:
-    examine(analysis, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("analysis", [item for item in ALL if item.name not in FAST], ids=lambda item: item.name)
-def test_the_others(analysis: Analysis, tmp_path: Path) -> None:
-    examine(analysis, tmp_path)

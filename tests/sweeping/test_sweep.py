@@ -159,8 +159,7 @@ def test_a_killed_worker_costs_only_a_retry() -> None:
         with pytest.raises(WorkerLostError, match="signal 9"):
             executor.submit(signal.raise_signal, signal.SIGKILL).result()
         assert executor.submit(max, 1, 2).result() == 2  # a new one takes its place
-    seen = []
-    with Workers(1) as executor:
+        seen = []
 
         def kill(done: int, total: int, text: str) -> None:
             seen.append(done)
