@@ -7,7 +7,8 @@
   lint    ruff: rules and format
   types   mypy
   wheel   build sdist and wheel (into dist/), check their metadata, try the wheel in a fresh environment
-  ci      lint, types, test with coverage, wheel, docs, slow; stops at the first failure
+  ci      lint, types, test, wheel, docs, slow; stops at the first failure
+  cover   the default tests, and the lines of each file that they do not run
 
 The environment is made in .venv on first use, and brought up to date when pyproject.toml changes.
 """
@@ -27,17 +28,15 @@ import tempfile
 import time
 from pathlib import Path
 
-# The demonstration: theory over runs at finite size.
 DEMO = ["dln", "--observables", "E_train,E_test", "--d", "300", "--seeds", "5", "--at", "0.03,0.1,0.3,1,2,4,8,20"]
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "eqsolve-stamp.json"
-NO_TESTS_SELECTED = 5  # pytest's exit code; no failure while nothing is marked slow
+WORKERS = ["-n", "auto", "--dist", "worksteal"]  # of pytest: each begins with its share, and takes from the others at the end
 
-ENV = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    ENV.setdefault(_name, "1")  # more threads are slower on the small matrices of a solve
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # more are slower on a solve's small matrices
+ENV = dict.fromkeys(THREADS, "1") | os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 class StepError(Exception):
@@ -64,10 +63,7 @@ def make_venv(folder):
     """A new, empty environment; returns its Python."""
     why = f"cannot create {folder}: this Python has no venv or ensurepip (on Debian: install python3-venv)"
     need(sys.executable, "-m", "venv", "--clear", folder, why=why)
-    python = tool(folder, "python")
-    if run(python, "-m", "pip", "install", "--quiet", "--upgrade", "pip"):
-        print("pip could not be brought up to date; going on with the one there is")
-    return python
+    return tool(folder, "python")
 
 
 def is_usable(python, stamp):
@@ -101,42 +97,38 @@ def environment(*extras):
 
 def demo():
     environment()
-    out = ROOT / "out"
-    out.mkdir(exist_ok=True)
-    picture, data = out / "demo.png", out / "demo.nc"
+    (ROOT / "out").mkdir(exist_ok=True)
+    picture, data = Path("out", "demo.png"), Path("out", "demo.nc")
     code = run(tool(VENV, "eqsolve"), "validate", *DEMO, "--plot", picture, "--out", data)
     if code == 0:
-        print(f"\nThe picture is {picture}\nThe numbers are {data}; `eqsolve plot {data.relative_to(ROOT)}` draws them again")
+        print(f"\nThe picture is {ROOT / picture}\nThe numbers are {ROOT / data}; `eqsolve plot {data}` draws them again")
     return code
 
 
 def test(*arguments):
     """On all cores, unless pytest is told how many workers to have."""
-    workers = [] if any(word.startswith("-n") or word == "--pdb" for word in arguments) else ["-n", "auto"]
-    return run(environment("test"), "-m", "pytest", *workers, *arguments)
+    told = any(word.startswith("-n") or word == "--pdb" for word in arguments)
+    return run(environment("test"), "-m", "pytest", *([] if told else WORKERS), *arguments)
 
 
 def slow(*arguments):
-    code = test("-m", "slow", *arguments)
-    return 0 if code == NO_TESTS_SELECTED else code
+    return test("-m", "slow", *arguments)
+
+
+def cover(*arguments):
+    return test("--cov=eqsolve", "--cov-report=term-missing:skip-covered", *arguments)
 
 
 def docs():
     python = environment("test", "docs")
     need(python, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "out/docs", why="the pages do not build")
     print(f"the pages are {ROOT / 'out' / 'docs' / 'index.html'}")
-    return run(python, "-m", "pytest", "-n", "auto", "-m", "", "tests/docs")
+    return run(python, "-m", "pytest", *WORKERS, "-m", "", "tests/docs")
 
 
 def lint():
-    python = environment("dev")
-    need(python, "-m", "ruff", "check", ".", why="the rules of ruff are broken")
-    return run(python, "-m", "ruff", "format", "--check", ".")
-
-
-def covered():
-    """The default tests, and how much of each file they run."""
-    return test("--cov=eqsolve", "--cov-report=term:skip-covered")
+    ruff = [environment("dev"), "-m", "ruff"]
+    return run(*ruff, "check", ".") or run(*ruff, "format", "--check", ".")
 
 
 def types():
@@ -153,30 +145,23 @@ def wheel():
         need(python, "-m", "build", "--outdir", built, ROOT, why="the build failed")
         [file] = built.glob("*.whl")
         need(python, "-m", "twine", "check", "--strict", *built.iterdir(), why="the metadata would be refused on publishing")
-        pip = [make_venv(fresh), "-m", "pip"]
-        need(*pip, "install", "--quiet", file, env=env, why="the wheel does not install")
+        need(make_venv(fresh), "-m", "pip", "install", "--quiet", file, env=env, why="the wheel does not install")
         command = tool(fresh, "eqsolve")
-        need(command, "list", cwd=elsewhere, env=env, why="`eqsolve list` fails from the wheel")
-        need(command, "doctor", cwd=elsewhere, env=env, why="`eqsolve doctor` fails in a bare environment")
-        demonstrate = (command, "validate", *DEMO, "--plot", "demo.png")
-        need(*demonstrate, cwd=elsewhere, env=env, why="the demonstration fails from the wheel")
-        (ROOT / "dist").mkdir(exist_ok=True)
-        for path in built.iterdir():
-            print("built", shutil.copy(path, ROOT / "dist"))
+        for words in (["list"], ["doctor"], ["validate", *DEMO, "--plot", "demo.png"]):
+            need(command, *words, cwd=elsewhere, env=env, why=f"`eqsolve {words[0]}` fails from the wheel")
+        print("built", shutil.copytree(built, ROOT / "dist", dirs_exist_ok=True))
     return 0
 
 
 def ci():
-    summary, code = [], 0
-    for step in (lint, types, covered, wheel, docs, slow):
-        if code:
-            summary.append(f"{step.__name__:7} not run")
-            continue
+    summary = []
+    for step in (lint, types, test, wheel, docs, slow):
         print(f"\n=== {step.__name__}", flush=True)
         start = time.monotonic()
         code = attempt(step)
-        verdict = f"FAILED (exit code {code})" if code else "ok"
-        summary.append(f"{step.__name__:7} {verdict}, {time.monotonic() - start:.0f} s")
+        summary.append(f"{step.__name__:7} {'FAILED' if code else 'ok'}, {time.monotonic() - start:.0f} s")
+        if code:
+            break
     print("\n=== summary", *summary, sep="\n")
     return code
 
@@ -190,7 +175,7 @@ def attempt(step, *arguments):
         return 1
 
 
-VERBS = {step.__name__: step for step in (demo, test, slow, docs, lint, types, wheel, ci)}
+VERBS = {step.__name__: step for step in (demo, test, slow, docs, lint, types, wheel, ci, cover)}
 
 
 def main(arguments):
@@ -201,7 +186,7 @@ def main(arguments):
     if name not in VERBS:
         print(f"dev.py: no verb {name!r}; there are {', '.join(VERBS)}", file=sys.stderr)
         return 2
-    if rest and name not in ("test", "slow"):
+    if rest and name not in ("test", "slow", "cover"):
         print(f"dev.py {name} takes no arguments, got {shlex.join(rest)}", file=sys.stderr)
         return 2
     return attempt(VERBS[name], *rest)

@@ -1,5 +1,6 @@
 """Settings every test shares: no display, one thread, one fixed seed, Ctrl-C heard also in the background."""
 
+import gc
 import os
 import signal
 
@@ -18,6 +19,12 @@ import pytest  # noqa: E402
 def rng() -> np.random.Generator:
     """A generator with a fixed seed, fresh for each test."""
     return np.random.default_rng(20260)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what has been imported, which stays to the end."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -42,7 +42,9 @@ def runs(monkeypatch):
     return started
 
 
-@pytest.mark.parametrize("name", [item.name for item in list_models()])
+@pytest.mark.parametrize(
+    "name", [pytest.param(item.name, marks=[pytest.mark.slow] * (item.name == "softmax_regression")) for item in list_models()]
+)
 def test_the_solver_named_is_the_one_that_runs(name, runs):
     model = load(name)
     assert runs(model) in foresee(model).name.split(" or ")

@@ -91,7 +91,7 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
     ``parameters`` those that occur become leading arguments.
     """
     used = [item for item in parameters if any(item in expr.free_symbols for expr in expressions)]
-    stand_ins = [Dummy(f"x{index}", real=True) for index in range(len(arguments))]
+    stand_ins = [_place(index) for index in range(len(arguments))]
     mapping: dict[Basic, Basic] = dict(zip(arguments, stand_ins, strict=True))
     bodies = [_replace(expr, mapping) for expr in expressions]
     for body in bodies:
@@ -149,6 +149,12 @@ def _by_cases(expr: Expr) -> Expr:
     """Return an expression with Kronecker's symbol, of times, written by cases."""
     nodes = expr.atoms(KroneckerDelta)
     return expr.xreplace({node: Piecewise((1, Eq(*node.args[:2])), (0, True)) for node in nodes}) if nodes else expr
+
+
+@functools.cache
+def _place(index: int) -> Dummy:
+    """Return the symbol in the place of an argument, always the same one, so that sympy knows what it worked out before."""
+    return Dummy(f"x{index}", real=True)
 
 
 def _stand_in(index: int, item: Basic, real: bool) -> Symbol:

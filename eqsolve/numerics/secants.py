@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, gmres
 
 from eqsolve.numerics.arrays import Array
 
@@ -64,6 +63,8 @@ def solve_krylov(apply: Callable[[Array], Array], right: Array, weights: Array, 
     Saad & Schultz, SIAM J. Sci. Stat. Comput. 7, 856 (1986), doi:10.1137/0907058. At most ``most`` columns, and one
     application more that checks the answer.
     """
+    from scipy.sparse.linalg import LinearOperator, gmres
+
     operator = LinearOperator((right.size, right.size), lambda x: weights * apply(x / weights), dtype=float)
     scaled, _ = gmres(operator, right * weights, rtol=tolerance, restart=most, maxiter=1)
     return np.asarray(scaled / weights)

@@ -91,13 +91,17 @@ def _own(plan: Plan, kernels: bool | None, discrete: bool) -> Solver | None:
     Where the law of the paths is Gaussian none is followed, in continuous time. Noise that is drawn in every step has as many
     modes as there are steps, so that its paths are sampled. Compositions are cheaper as operators where
     kernels are not wanted, and exact where time goes in steps; an unknown in its own definition is left to the collocation of
-    two times. Functions at shifted times are convolutions or delays, which no other solver reads.
+    two times. Functions at shifted times are convolutions or delays, which no other solver reads. A solver that cannot be
+    meant is not asked, since asking imports it.
     """
-    order = ["fixed_point", "singularity"] + ([] if discrete else ["gaussian"])
-    order += ["steps"] if discrete and plan.facts.fresh else []
-    order += ["sampled" if plan.facts.whites else "stochastic"]
-    order += ["convolution"] if plan.facts.shifted else []
-    order += [] if plan.facts.implicit and not plan.facts.processes else ["ode"]
+    facts = plan.facts
+    order = ["fixed_point", "singularity"] if facts.kind != "System" else []
+    if facts.processes or facts.noises:
+        order += [] if discrete else ["gaussian"]
+        order += ["steps"] if discrete and facts.fresh else []
+        order += ["sampled" if facts.whites else "stochastic"]
+    order += ["convolution"] if facts.shifted else []
+    order += [] if facts.implicit and not facts.processes else ["ode"]
     order += ["operators"] if kernels is False or discrete else []
     order += ["two_time"]
     return next((solver for solver in map(find_solver, order) if not solver.why_not(plan)), None)

@@ -18,7 +18,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_says_agrees_and_draws(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["linear_regression", "--set", "delta=0.5", "--d", "300", "--seeds", "8", "--at", "0.3,1,3"]
+    words = ["linear_regression", "--set", "delta=0.5", "--d", "100", "--seeds", "4", "--at", "0.3,1,3"]
     assert main(["validate", *words, "--json", "--plot", "v.png"]) == 0
     out = capsys.readouterr().out
     made = json.loads(out)

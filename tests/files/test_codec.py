@@ -42,7 +42,7 @@ plain = st.recursive(
 
 
 @given(plain)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_plain_values(value: Any) -> None:
     found = there_and_back(value)
     assert found == value

@@ -61,7 +61,7 @@ def test_a_flow_at_temperature_comes_to_its_equilibrium() -> None:
     flow = eqsolve.load("linear_flow").langevin(0.1)
     given = {"delta": 2, "lam": 0.5, "rho2": 0.2, "sigma2": 0.1}
     runs = flow.simulate(d=200, at=[6.0], seeds=8, seed=3, constants="balanced", workers=1, **given)
-    theory = eqsolve.solve(flow, at=[6.0], **given).at([6.0])
+    theory = eqsolve.solve(flow, at=[6.0], rtol=3e-3, **given).at([6.0])
     for name in ("E_train", "E_test"):
         off = abs(float(runs.mean[name][0]) - float(theory[name][0]))
         assert off < 4 * float(runs.error[name][0]) + 0.01 * float(theory[name][0])

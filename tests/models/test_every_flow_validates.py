@@ -12,7 +12,7 @@ from eqsolve import UsageError
 ROOT = Path(__file__).resolve().parents[2]
 LONG = {
     *("dln", "dln_flow", "dln_flow_random_start", "dln_path_rates", "dln_rate", "phase_retrieval", "teacher_student_tanh"),
-    *("hinge_fixed_point", "huber_regression", "perceptron_hinge", "relu_student"),
+    *("hinge_fixed_point", "huber_regression", "perceptron_hinge", "relu_student", "dln_sgd", "logistic_regression"),
 }
 ELSEWHERE = {"committee", "softmax_regression"}  # of several units: in tests/models/test_several_outputs.py
 SETTINGS = {"dln_path_rates": {"alpha": 1, "delta": 2}}  # at its own the flow takes too long to come to rest

@@ -27,9 +27,9 @@ def test_ridge_regression_from_its_flow_is_the_closed_system() -> None:
 def test_a_network_follows_the_truncation_only_where_it_bites() -> None:
     flow = eqsolve.load("dln_flow")
     at = [20.0]
-    free = flow.simulate(100, 0.5, 2, at=at, rtol=1e-8)
-    wide = flow.simulate(100, 0.5, 2, at=at, rtol=1e-8, M=10)
-    tight = flow.simulate(100, 0.5, 2, at=at, rtol=1e-6, M=0.3)
+    free = flow.simulate(40, 0.5, 2, at=at, rtol=1e-8)
+    wide = flow.simulate(40, 0.5, 2, at=at, rtol=1e-8, M=10)
+    tight = flow.simulate(40, 0.5, 2, at=at, rtol=1e-6, M=0.3)
     # u² stays below 3, so that a cut at 10 is never felt: the same numbers to the integrator's tolerance
     np.testing.assert_allclose(wide.values["E_test"], free.values["E_test"], rtol=1e-6)
     assert np.abs(tight.values["E_test"] - free.values["E_test"]).max() > 0.01
@@ -143,7 +143,7 @@ TANH = {
 @pytest.mark.parametrize(("delta", "lam"), list(TANH))
 def test_a_tanh_unit_agrees_with_its_finite_size(delta: float, lam: float) -> None:
     at = [0.3, 1.0, 3.0, 10.0]
-    found = eqsolve.solve("teacher_student_tanh", at=at, delta=delta, lam=lam, rtol=1e-3).at(at)
+    found = eqsolve.solve("teacher_student_tanh", at=at, delta=delta, lam=lam, rtol=3e-3).at(at)
     for name, (mean, spread) in TANH[delta, lam].items():
         theory = found[name].values
         assert np.all(np.abs(theory - mean) <= 3 * np.array(spread))

@@ -80,6 +80,7 @@ def test_paths_that_blow_up_end():
     model = System("m", [Eq(x(t).diff(t), x(t) ** 3 + z(t))], laws=drive, init={x: 1}, observables={"y": E(x(t))})
     text, partial = _stopped(model, t_max=3, rtol=1e-2)
     assert "but not up to t = 0." in text
+    assert "it may blow up there" in text
     last = float(partial["t"][-1])
     assert 0.2 < last < 0.52
     value, error = float(partial.at([0.5 * last])["y"][0]), float(partial.error["y"].interp(t=0.5 * last))

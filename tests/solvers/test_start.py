@@ -12,7 +12,7 @@ from eqsolve import Eq, FixedPoint, param, unknown
 NAMES = {"dln": ["E_test", "E_train"], "rnn": None, "lotka_volterra": None, "teacher_student_tanh": None}
 MOVES = [
     ("dln", {"alpha": 0.3}, {"alpha": 0.4}, 5),
-    ("dln", {"delta": 0.5}, {"delta": 0.8}, 5),
+    pytest.param("dln", {"delta": 0.5}, {"delta": 0.8}, 5, marks=pytest.mark.slow),
     ("rnn", {"gain": 0.8, "solver": "stochastic"}, {"gain": 0.9, "solver": "stochastic"}, 4),
     ("lotka_volterra", {"sigma": 0.4}, {"sigma": 0.5}, 3),
 ]

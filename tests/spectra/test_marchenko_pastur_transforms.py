@@ -160,13 +160,13 @@ def check_integrated(delta: float, t: float, exact: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("t", TIMES)
+@pytest.mark.parametrize("t", TIMES[::3])  # all of them below
 def test_laplace(delta: float, t: float, exact: SimpleNamespace) -> None:
     check_laplace(delta, t, exact)
 
 
 @pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("t", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("t", [1.0, 1e8])
 def test_laplace_integrated(delta: float, t: float, exact: SimpleNamespace) -> None:
     check_integrated(delta, t, exact)
 

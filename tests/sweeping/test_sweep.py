@@ -135,7 +135,7 @@ def test_a_fixed_point_starts_from_its_neighbour() -> None:
     assert np.array_equal(res["x"], spread["x"])  # the same starts, whoever solves
 
 
-@pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(2), lambda: Workers(2)])
+@pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(2), lambda: Workers(1)])
 def test_any_executor_gives_the_same_numbers(make) -> None:
     alone = eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[1, 3])
     with make() as executor:
@@ -159,8 +159,7 @@ def test_a_killed_worker_costs_only_a_retry() -> None:
         with pytest.raises(WorkerLostError, match="signal 9"):
             executor.submit(signal.raise_signal, signal.SIGKILL).result()
         assert executor.submit(max, 1, 2).result() == 2  # a new one takes its place
-    seen = []
-    with Workers(1) as executor:
+        seen = []
 
         def kill(done: int, total: int, text: str) -> None:
             seen.append(done)
@@ -228,7 +227,7 @@ def test_kill_minus_nine_at_random_moments(tmp_path: Path, rng: np.random.Genera
     script = (
         "import sys, eqsolve\n"
         "log = open('log', 'a', buffering=1)\n"
-        "eqsolve.sweep('dln_infinite_data', {'alpha': '0.1:1:8:log'}, at=[1, 5], out='s.nc', workers=2,\n"
+        "eqsolve.sweep('dln_infinite_data', {'alpha': '0.1:1:5:log'}, at=[1, 5], out='s.nc', workers=2,\n"
         "              progress=lambda done, total, text: text and log.write(text + '\\n'))\n"
     )
     out, log = tmp_path / "s.nc", tmp_path / "log"
@@ -247,8 +246,8 @@ def test_kill_minus_nine_at_random_moments(tmp_path: Path, rng: np.random.Genera
     lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == len(set(lines))
     assert kills >= 2
-    assert len(lines) >= 8 - kills  # a kill may fall between the journal and this test's own log
-    fresh = eqsolve.sweep("dln_infinite_data", {"alpha": "0.1:1:8:log"}, at=[1, 5])
+    assert len(lines) >= 5 - kills  # a kill may fall between the journal and this test's own log
+    fresh = eqsolve.sweep("dln_infinite_data", {"alpha": "0.1:1:5:log"}, at=[1, 5])
     assert np.array_equal(eqsolve.open(out)["E_test"], fresh["E_test"])
 
 

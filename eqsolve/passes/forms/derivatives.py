@@ -6,11 +6,12 @@ from sympy import Basic, DiracDelta, Dummy, Expr, S
 
 __all__ = ["partial", "slope"]
 
+_X = Dummy("x", real=True)  # always the same, so that sympy knows what it worked out before
+
 
 def partial(expr: Expr, value: Basic) -> Expr:
     """Return ∂expr/∂value, the value being treated as an independent variable."""
-    stand_in = Dummy("x", real=True)
-    return expr.xreplace({value: stand_in}).diff(stand_in).xreplace({stand_in: value})
+    return expr.xreplace({value: _X}).diff(_X).xreplace({_X: value})
 
 
 def slope(expr: Expr, value: Basic) -> Expr:

@@ -129,7 +129,9 @@ def test_domains_in_words(declared, words):
     assert describe_domain(param("q", **declared)) == words
 
 
-@pytest.mark.parametrize("name", [item.name for item in list_models()])
+@pytest.mark.parametrize(
+    "name", [pytest.param(item.name, marks=[pytest.mark.slow] * (item.name == "softmax_regression")) for item in list_models()]
+)
 def test_every_model_can_be_explained(name):
     model = load(name)
     made = explain(model)

@@ -86,7 +86,7 @@ def test_chaotic_network(rtol: float) -> None:
     assert (error <= rtol * truth.max()).all()
 
 
-@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3, pytest.param(1e-6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("rate", "kernel", "strength"), [(erf, arcsine, 1.5), (lambda u: Max(u, 0), arc_cosine, 1.2)])
 def test_networks_whose_rates_average_in_closed_form(rate: Callable, kernel: Callable, strength: float, rtol: float) -> None:
     nodes, table = marched(kernel, strength, 4.0)
@@ -157,7 +157,7 @@ def test_populations_with_means_agree_with_paths() -> None:
 
 
 # --- linear systems ----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-6, pytest.param(1e-10, marks=pytest.mark.slow)])
 def test_a_linear_drive_in_closed_form(rtol: float) -> None:
     """x' = −x + a + b t from a random start of mean 1/2; E|x|, P(x > 1/2) and a cut-off mean as well."""
     from scipy.special import ndtr

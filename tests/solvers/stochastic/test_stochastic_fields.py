@@ -130,15 +130,13 @@ def check_species(gamma: float, species: int, seeds: int, moments: Array) -> Non
         assert np.all(np.abs(found[name].values - centre) <= 3 * spread + centre / species), name
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5])
-def test_species_of_a_finite_system(gamma: float) -> None:
-    check_species(gamma, 1500, 6, np.array([0.5, 1, 2, 4]))
+def test_species_of_a_finite_system() -> None:
+    check_species(0.5, 1500, 6, np.array([0.5, 1, 2, 4]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gamma", [0.0, 0.5])
-def test_species_of_a_larger_system(gamma: float) -> None:
-    check_species(gamma, 2500, 10, np.array([0.5, 1, 2, 4, 8]))
+def test_species_of_a_larger_system() -> None:
+    check_species(0.0, 2500, 10, np.array([0.5, 1, 2, 4, 8]))
 
 
 def cavity(mu: float, sigma: float) -> Array:

@@ -33,7 +33,7 @@ def compare(case: int, t_max: int, rtol: float) -> dict[str, tuple[float, float]
     return out
 
 
-@pytest.mark.parametrize("case", range(5))
+@pytest.mark.parametrize("case", [0, 1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_thousandth(case: int) -> None:
     errors = compare(case, 20, 1e-3)
     assert errors["E_test"][0] <= 1e-3
@@ -42,9 +42,9 @@ def test_a_thousandth(case: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [0, 2])
-def test_a_hundred_thousandth(case: int) -> None:
-    errors = compare(case, 50, 1e-5)
+@pytest.mark.parametrize(("case", "t_max"), [(0, 20), (2, 50)])
+def test_a_hundred_thousandth(case: int, t_max: int) -> None:
+    errors = compare(case, t_max, 1e-5)
     assert errors["E_test"][0] <= 1e-5
     assert errors["E_train"][0] <= 1e-3
     assert errors["E_test"][1] <= 3
