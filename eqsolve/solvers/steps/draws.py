@@ -6,7 +6,8 @@ time, as long as responses are not known) are scrambled Sobol points, and all of
 letter with unit variance: means of polynomials of second degree in them are then exact, and what fluctuates is the rest. (The
 kurtosis of a coordinate is low by 6/points, which vanishes like the bias of every self-consistent sample.) This is done block
 by block of the points, so that a part of the paths, of which responses are followed, is as even as all of them. Draws with
-few values get their shares at every step, in random order.
+few values get their shares at every step, and nearly so among any few paths whose first coordinates are alike: what a batch
+leaves out is then made up for by a neighbour, and not by chance.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.draws import draw_constants, draw_law
+from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.laws import Component, Law, Normal, Uniform
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
@@ -27,6 +28,8 @@ __all__ = ["Chain", "Sample", "draw", "strata"]
 
 _PAST = 6  # last values of a telegraph signal by which its paths are told apart
 _STRATA = 16  # combinations of values of constants that have paths of their own, at most
+_ALIKE = 3  # first coordinates by which paths are told to be neighbours
+_FEW = 16  # neighbours among which draws have their shares
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Chain:
 class Sample:
     """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
 
-    ``some`` are the places of the paths of which responses are followed, as even as all of them.
+    ``some`` are the places of the paths of which responses are followed, as even as all of them; ``fresh`` are values and
+    probabilities of what is drawn afresh at every node and has few values.
     """
 
     weights: Array
@@ -49,6 +53,7 @@ class Sample:
     constants: Mapping[str, Array]
     groups: tuple[Array, ...]
     drawn: Mapping[str, Array]
+    fresh: Mapping[str, list[tuple[float, float]]]
 
 
 def strata(names: Sequence[str], laws: Mapping[str, Law]) -> tuple[list[str], list[tuple[tuple[float, ...], float]]]:
@@ -89,7 +94,7 @@ def draw(
     smooth = [name for name, law in others.items() if isinstance(law, Normal | Uniform)]
     shapes = [(count, nodes) for count in groups]
     block = max(8, math.ceil(half * share))
-    rows = _coordinates(len(smooth), shapes, half, block, turns or [None] * len(shapes), rng)
+    first, rows = _coordinates(len(smooth), shapes, half, block, turns or [None] * len(shapes), rng)
     signed = [np.concatenate([item, -item], axis=-1) for item in rows]
     values = {name: _transformed(others[name], signed[0][place]) for place, name in enumerate(smooth)}
     rest = {name: law for name, law in others.items() if name not in smooth}
@@ -99,20 +104,24 @@ def draw(
     for place, name in enumerate(fixed):
         made[name] = np.repeat([cell[0][place] for cell in cells], 2 * half)
     weights = np.repeat([cell[1] / (2 * half) for cell in cells], 2 * half)
-    pieces = 2 * [min(block, half - begin) for begin in range(0, half, block)]
+    pieces = [neighbours(sign * first[:, begin : begin + block]) for sign in (1, -1) for begin in range(0, half, block)]
     signals = {
-        name: np.tile(np.concatenate([_signals(law, nodes, size, rng) for size in pieces], axis=1), (1, many))
+        name: np.concatenate([_signals(law, nodes, cells, rng) for _ in range(many) for cells in pieces], axis=1)
         for name, law in drawn.items()
     }
     some = np.add.outer(np.arange(2 * many) * half, np.arange(block)).ravel()
-    return Sample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals)
+    fresh = {name: law.atoms_of() for name, law in drawn.items() if not isinstance(law, Chain) and not law.has_density}
+    return Sample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals, fresh)
 
 
 def _coordinates(
     constants: int, shapes: Sequence[tuple[int, int]], half: int, block: int, turns: Sequence[Array | None],
     rng: np.random.Generator,
-) -> list[Array]:  # fmt: skip
-    """Return normal coordinates without chance in their second moments: of constants, then (noises × nodes) by group."""
+) -> tuple[Array, list[Array]]:  # fmt: skip
+    """Return normal coordinates without chance in their second moments: of constants, then (noises × nodes) by group.
+
+    Before them the first few, as they are before modes are turned into times.
+    """
     from scipy.fft import idct
     from scipy.linalg import cholesky, solve_triangular
 
@@ -140,7 +149,18 @@ def _coordinates(
         idct(item, axis=1, norm="ortho") if turn is None else np.einsum("jk,akp->ajp", turn, item, optimize=True)
         for item, turn in zip(made[1:], turns, strict=True)
     ]
-    return [made[0], *(item.transpose(1, 0, 2).reshape(-1, half) for item in turned)]
+    return table[:_ALIKE], [made[0], *(item.transpose(1, 0, 2).reshape(-1, half) for item in turned)]
+
+
+def neighbours(rows: Array) -> Array:
+    """Return for every path the number of its cell: cells of a few paths each, alike in all rows."""
+    count, size = rows.shape
+    cells, total = np.zeros(size, dtype=int), 1
+    split = max(1, round((size / _FEW) ** (1 / count))) if count else 1
+    for row in rows:
+        total *= split
+        cells[np.lexsort((row, cells))] = np.arange(size) * total // size
+    return cells
 
 
 def _transformed(law: Law, normals: Array) -> Array:
@@ -152,36 +172,53 @@ def _transformed(law: Law, normals: Array) -> Array:
     return np.asarray(float(law.low) + (float(law.high) - float(law.low)) * ndtr(normals))
 
 
-def _signals(law: Law | Chain, nodes: int, size: int, rng: np.random.Generator) -> Array:
-    """Return the values of a noise at all nodes, independent from path to path."""
+def _signals(law: Law | Chain, nodes: int, cells: Array, rng: np.random.Generator) -> Array:
+    """Return the values of a noise at all nodes, independent from node to node; ``cells`` are those of neighbours."""
+    size = len(cells)
     if isinstance(law, Chain):
-        return telegraph(law, nodes, size, rng)
+        return telegraph(law, nodes, cells, rng)
     if law.has_density:
         return np.array([law.sample(rng, size) for _ in range(nodes)])
-    return np.array([draw_law(law, size, rng, "balanced") for _ in range(nodes)])
+    atoms = law.atoms_of()
+    values, edges = np.array([value for value, _ in atoms]), np.cumsum([mass for _, mass in atoms])[:-1]
+    return np.array([values[np.searchsorted(edges, _even(cells, rng), side="right")] for _ in range(nodes)])
 
 
-def telegraph(law: Chain, nodes: int, size: int, rng: np.random.Generator) -> Array:
+def _even(cells: Array, rng: np.random.Generator) -> Array:
+    """Return uniform numbers, spread evenly over all paths and over any few that follow each other in the order of cells."""
+    size = len(cells)
+    stride = next(n for n in range(round(0.618 * size), 0, -1) if math.gcd(n, size) == 1) if size > 1 else 1
+    made = np.empty(size)
+    place = (np.arange(size) * stride + rng.integers(size)) % size
+    made[_shuffled(cells, rng)] = (place + rng.random()) / size
+    return made
+
+
+def _shuffled(cells: Array, rng: np.random.Generator) -> Array:
+    """Return the order of cells, at random within each."""
+    return np.argsort(cells + rng.random(len(cells)))
+
+
+def telegraph(law: Chain, nodes: int, cells: Array, rng: np.random.Generator) -> Array:
     """Return telegraph signals: in every step the old value stays with probability ``memory``, else it is drawn again.
 
-    Of the paths with the same last values, a few steps back, the shares that go to 1 are those of the law, up to one path.
+    Of the paths with the same last values, a few steps back, the shares that go to 1 are those of the law, up to one path, and
+    nearly so among neighbours.
     """
-    made = np.empty((nodes, size))
-    made[0] = _share(np.full(size, law.share), rng)
+    made = np.empty((nodes, len(cells)))
+    made[0] = _share(np.full(len(cells), law.share), cells, rng)
     for node in range(1, nodes):
         again = (1 - law.memory) * law.share
         chance = again + law.memory * made[node - 1]
         past = 2.0 ** np.arange(min(node, _PAST)) @ made[max(0, node - _PAST) : node]
-        made[node] = _share(chance, rng, past)
+        made[node] = _share(chance, past * (cells.max() + 1) + cells, rng)
     return made
 
 
-def _share(chance: Array, rng: np.random.Generator, groups: Array | None = None) -> Array:
-    """Return ones with given probabilities, so that in every group, of one probability, they have their share."""
-    size = len(chance)
-    keys = rng.random(size) if groups is None else groups + rng.random(size)
-    order = np.argsort(keys)
+def _share(chance: Array, cells: Array, rng: np.random.Generator) -> Array:
+    """Return ones with given probabilities, so that those that follow each other in the order of cells have their share."""
+    order = _shuffled(cells, rng)
     steps = np.cumsum(chance[order]) + rng.random()  # systematic: a one wherever the sum passes an integer
-    made = np.empty(size)
+    made = np.empty(len(chance))
     made[order] = np.diff(np.floor(steps), prepend=np.floor(steps[0] - chance[order[0]]))
     return made

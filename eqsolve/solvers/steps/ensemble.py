@@ -3,10 +3,15 @@
 At a new node the unknowns under a derivative are known from the last one. The noises are drawn given their past, the other
 unknowns follow from them, and so do the means with all earlier nodes. When the means of all ensembles have come to rest (after
 as many rounds as one of them feeds another), the tangents are carried on: with memory this costs nodes³ × paths / 6.
+
+What is drawn afresh at a node, with few values, is independent of all that came before. Where nothing else at the node follows
+from it, means with the node are taken over all of its values, and not over those that were drawn: the paths go on with these.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +30,7 @@ __all__ = ["Ensemble"]
 
 _STEPS = 50  # of Newton's method for unknowns that stand in their own definition at the same time
 _SETTLED = 1e-12
+_OUTCOMES = 8  # of all that is drawn afresh at a node, at most: more are not gone through
 _NEAR = 512  # paths whose tangents are carried on together
 
 
@@ -49,11 +55,20 @@ class Ensemble:
         self.kept = {name: np.zeros((size, self.paths)) for name in plan.processes}
         self.unknowns = _stack(plan.starts(*self.constants), self.paths)
         self.drift = np.zeros_like(self.unknowns)
+        self.acting = np.zeros((len(plan.unknowns), plan.count))
         asked: dict[str, list[MeanPlan]] = {}
         for mean in plan.means:
             if mean.kind == "response":
                 asked.setdefault(mean.noise, []).append(mean)
         self.tangents = [Tangents(self, noise, means) for noise, means in asked.items()]
+        self.places = [1 + len(plan.unknowns) + plan.noises.index(name) for name in sample.fresh]
+        self.given = 1 + len(plan.unknowns) + len(plan.noises) + len(plan.constants) + len(plan.functions)
+        self.outcomes = [
+            (math.prod(mass for _, mass in chosen), [value for value, _ in chosen])
+            for chosen in itertools.product(*sample.fresh.values())
+        ]
+        if any(drive.noise in sample.fresh for drive in plan.drives) or len(self.outcomes) > _OUTCOMES:
+            self.places = []
 
     @property
     def prompt(self) -> bool:
@@ -148,20 +163,24 @@ class Ensemble:
             assert kernels is not None
             history[node] = value
             arguments.append(kernels.operator(item)[node, :n] @ history[:n])
-        self.full = arguments
+        self.full, self.possible = arguments, self._outcomes(arguments)
         wanted = [mean for mean in plan.means if acting is None or mean.acts == acting]
+        values = plan.target_values(*arguments) if self.paired else ()
         if self.paired and acting is not False:
-            values = plan.target_values(*arguments)
             for t in self.paired:
                 self.values[t][node] = values[t]
+        possible = [(share, plan.target_values(*given)) for share, given in self.possible] if self.paired else []
         for mean in wanted:
             if mean.kind == "one":
-                means[mean.name][node] = self._mean(mean.factors(*arguments)[0])
+                means[mean.name][node] = sum(
+                    share * self._mean(mean.factors(*given)[0]) for share, given in self.outcomes_of(mean)
+                )
             elif mean.kind == "two":
                 row, column = np.zeros(n), np.zeros(n)
                 for outer, (f, g) in zip(mean.outers, mean.targets, strict=True):
-                    first = self.values[g][:n] @ (self.weights * self.values[f][node])
-                    second = first if f == g else self.values[f][:n] @ (self.weights * self.values[g][node])
+                    now = possible if self.outcomes_of(mean) is self.possible else [(1.0, values)]
+                    first = self._products(now, f, g, node)
+                    second = first if f == g else self._products(now, g, f, node)
                     if outer is not None:
                         assert kernels is not None
                         table = np.broadcast_to(np.asarray(kernels.pointwise(outer), float), (n, n))
@@ -170,6 +189,32 @@ class Ensemble:
                 means[mean.name][node, :n], means[mean.name][:n, node] = row, column
         for tangents in self.tangents:
             tangents.average(node, kernels, means, [mean for mean in tangents.asked if mean in wanted])
+
+    def _outcomes(self, arguments: list[Any]) -> list[tuple[float, list[Any]]]:
+        """Return the arguments of a node for all values of what is drawn afresh at it, with their probabilities."""
+        made = []
+        for share, values in self.outcomes if self.places else ():
+            given = list(arguments)
+            for place, value in zip(self.places, values, strict=True):
+                given[place] = value
+            made.append((share, given))
+        if made and self.acting.any():
+            acting = np.flatnonzero(self.acting.any(axis=0))
+            signals = [_stack(self.plan.signals(*given[: self.given]), self.paths)[acting] for _, given in made]
+            if any((other != signals[0]).any() for other in signals[1:]):
+                return [(1.0, arguments)]
+        return made or [(1.0, arguments)]
+
+    def outcomes_of(self, mean: MeanPlan) -> list[tuple[float, list[Any]]]:
+        """Return the outcomes that a mean is taken over; memory may hold what was drawn."""
+        late = any(place >= self.given for place in (*mean.reads, *mean.output_reads))
+        return [(1.0, self.full)] if late else self.possible
+
+    def _products(self, possible: Sequence[tuple[float, Any]], f: int, g: int, node: int) -> Array:
+        """Return the means of the target f at a node times g at all nodes up to it."""
+        average = sum(share * np.asarray(values[f]) for share, values in possible)
+        same = sum(share * self._mean(np.asarray(values[f]) * values[g]) for share, values in possible)
+        return np.append(self.values[g][:node] @ (self.weights * average), same)
 
     def _mean(self, value: Any) -> float:
         return float(value) if np.ndim(value) == 0 else float(self.weights @ value)
@@ -256,20 +301,20 @@ class Tangents:
     def average(self, node: int, kernels: Kernels | None, means: Mapping[str, Array], asked: Sequence[MeanPlan]) -> None:
         """Put the mean responses of a node to all before into their tables."""
         item, n = self.ensemble, node + 1
-        outputs = {mean.name: mean.by_unknown(*item.full) for mean in asked if mean.by_unknown is not None}
+        outputs = {mean.name: self._outputs(mean) for mean in asked if mean.by_unknown is not None}
         late = [b for b, under in enumerate(item.integrated) if not under]
         if any(np.any(output[b]) for output in outputs.values() for b in late):
             assert kernels is not None
             self._solve(node, kernels)
         for mean in asked:
-            first, second = (self._of(value) for value in mean.factors(*item.full)[:2])
+            second = self._of(mean.factors(*item.full)[1])
             if not mean.plain:
                 self.second[mean.name][node] = second
             total = np.zeros(n)
             for b, output in enumerate(outputs[mean.name]):
                 if not np.any(output) or not node:
                     continue
-                weight = np.broadcast_to(self.weights * self._of(output) * first, (self.paths,))
+                weight = np.broadcast_to(self.weights * self._of(output), (self.paths,))
                 made = self.made[b][:node]
                 if mean.plain:
                     total[:node] += (made @ weight.astype(np.float32)) * float(np.mean(second))
@@ -279,6 +324,15 @@ class Tangents:
                 assert kernels is not None
                 total = total * np.broadcast_to(np.asarray(kernels.pointwise(mean.outers[0]), float), (n, n))[node]
             means[mean.name][node, :n] = total
+
+    def _outputs(self, mean: MeanPlan) -> list[Any]:
+        """Return the derivatives of an output by the unknowns, times what stands before it."""
+        assert mean.by_unknown is not None
+        total: list[Any] = [0.0] * len(self.made)
+        for share, given in self.ensemble.outcomes_of(mean):
+            before = share * np.asarray(mean.factors(*given)[0])
+            total = [sofar + before * slope for sofar, slope in zip(total, mean.by_unknown(*given), strict=True)]
+        return total
 
     def _of(self, value: Any) -> Any:
         return value if np.ndim(value) == 0 else value[self.some]

@@ -3,8 +3,8 @@
 Noise that is drawn afresh at every step (batches, label noise, temperature) gives the driving process as many modes as there
 are steps, so that no few of them can be integrated over. Several independent samples are each marched node by node,
 self-consistent by themselves, with draws that leave little to chance (see ``draws``). Their spread is the statistical error.
-What a sample of finitely many paths is off on average falls like 1/paths: it is told, and corrected, by the round before,
-which had fewer. Paths are added until both are below the tolerance.
+What a sample of finitely many paths is off on average falls like 1/paths: a line in 1/paths through all rounds, each with its
+paths as weight, tells it and leaves it out. Paths are added until both are below the tolerance.
 
 Chosen in discrete time where a noise is drawn in every step; available for every stochastic system in discrete time. Cost per
 sample: nodes³ × paths / 6 for the responses where there is memory, along some of the paths, and nodes² × paths for everything
@@ -17,7 +17,7 @@ import contextlib
 import functools
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,15 +128,15 @@ class StepsSolver(Solver):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Means over samples of so many paths, corrected for their bias and ``plain``, the standard errors of both, and what may
-    be left of the bias."""
+    """Means of all rounds corrected for their bias, their standard errors, and what may be left of the bias.
 
-    paths: int
+    ``rounds`` are the number of paths, means over samples and their standard errors, round by round.
+    """
+
     curves: Curves
-    plain: dict[str, Array]
     spread: dict[str, Array]
-    plain_spread: dict[str, Array]
     bias: dict[str, Array]
+    rounds: tuple[tuple[int, dict[str, Array], dict[str, Array]], ...]
 
 
 class _Solve:
@@ -202,20 +202,20 @@ class _Solve:
             codec, following = Codec((Curves,)), functools.partial(next, made)
             found = [following() if log is None else log.step("sample", following, codec) for _ in seeds]
         first = found[0]
-        values, plain, spread, plain_spread, bias = {}, {}, {}, {}, {}
+        plain, spread = {}, {}
         for name in first.all:
             table = np.array([item.all[name] for item in found])
-            values[name] = plain[name] = table.mean(axis=0)
+            plain[name] = table.mean(axis=0)
             spread[name] = over_neighbours((table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2) ** 0.5
-            plain_spread[name] = spread[name]
-            bias[name] = np.zeros_like(values[name])
-            if before is not None:
-                share = 1.0 / (paths / before.paths - 1.0)
-                moved = share * (values[name] - before.plain[name])
-                spread[name] = np.hypot((1 + share) * spread[name], share * before.plain_spread[name])
-                values[name], bias[name] = values[name] + moved, control.remainder * np.abs(moved)
-        curves = first.filled(values)
-        return Estimate(paths, curves, plain, spread, plain_spread, bias)
+        rounds = ((*before.rounds,) if before else ()) + ((paths, plain, spread),)
+        means, slopes = line_shares([count for count, *_ in rounds])
+        values, errors, bias = {}, {}, {}
+        for name in first.all:
+            values[name] = sum(share * item[name] for share, (_, item, _) in zip(means, rounds, strict=True))
+            errors[name] = sum((share * item[name]) ** 2 for share, (*_, item) in zip(means, rounds, strict=True)) ** 0.5
+            slope = sum(share * item[name] for share, (_, item, _) in zip(slopes, rounds, strict=True))
+            bias[name] = control.remainder * np.abs(slope) / paths + np.zeros_like(values[name])
+        return Estimate(first.filled(values), errors, bias, rounds)
 
     def _march(self, paths: int, seed: tuple[int, ...]) -> Marched:
         samples = []
@@ -243,7 +243,7 @@ class _Solve:
     def _package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
         errors = {name: error + estimate.bias[name] for name, error in self._chance(estimate).items()}
         kept = self._paths() if self.options.paths else []
-        stats = {"nodes": self.grid.size, "paths": estimate.paths, "samples": self.control.samples}
+        stats = {"nodes": self.grid.size, "paths": estimate.rounds[-1][0], "samples": self.control.samples}
         return package(self.plan, self.options, self.grid.nodes, estimate.curves, errors, kept, params, stats)
 
     def _paths(self) -> list[PathSet]:
@@ -255,6 +255,16 @@ class _Solve:
             constants = {name: values[kept] for name, values in item.sample.constants.items()}
             made.append(PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()}))
         return made
+
+
+def line_shares(paths: Sequence[int]) -> tuple[Array, Array]:
+    """Return what each round counts in the value and the slope of a line in 1/paths through all, weighted by their paths."""
+    weights, places = np.array(paths, dtype=float), 1.0 / np.array(paths, dtype=float)
+    weights /= weights.sum()
+    centre = float(weights @ places)
+    spread = float(weights @ (places - centre) ** 2)
+    slopes = weights * (places - centre) / spread if spread else np.zeros_like(weights)
+    return weights - centre * slopes, slopes
 
 
 def turns_of(item: Ensemble, marched: Marched) -> list[Array | None]:

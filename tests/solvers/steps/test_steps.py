@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sympy import exp, log, sign
 
 import eqsolve
-from eqsolve.solvers.steps.solve import Control, StepsSolver
+from eqsolve import E, Flow, field, gradient, param, random, state
+from eqsolve.laws import Normal
+from eqsolve.solvers.steps.solve import Control, StepsSolver, line_shares
 from eqsolve.spectra import MarchenkoPastur
 
 SETTINGS = {"delta": 1.5, "lam": 0.2, "rho2": 0.7, "sigma2": 0.3}
@@ -151,3 +154,55 @@ def test_the_network_in_batches_for_a_hundred_steps() -> None:
     for name, pairs in runs.items():
         for place, (mean, error) in enumerate(pairs):
             assert abs(float(found[name][place]) - mean) < 4 * error + 0.004 * mean
+
+
+def noisy_labels() -> Flow:
+    """Logistic loss in batches, labels sign(f* + ξ)."""
+    w_star, xi = random("w_star", Normal(0, 1)), random("xi", Normal(0, 0.25))
+    w, f, f_star, g, g_star = state("w"), *field("f f_star"), *gradient("g g_star")
+    y = sign(f_star + xi)
+    flow = Flow(
+        "noisy_labels",
+        state={w: 0},
+        weights=[w, w_star],
+        fields=[f, f_star],
+        loss_gradient=[-y / (1 + exp(y * f)), 0],
+        gradients=[g, g_star],
+        drift={w: -(g + w / 10)},
+        defaults={param("delta", positive=True): 2},
+        observables={"train_loss": E(log(1 + exp(-y * f))), "m": E(w * w_star), "q": E(w**2)},
+    )
+    return flow.sgd(batch=0.3)
+
+
+def test_noisy_labels_in_batches_agree_with_their_finite_size() -> None:
+    """d = 400, 16 draws after 5 and 15 steps: four standard errors of runs and theory, and a bias of order 1/d."""
+    at = [1.0, 3.0]
+    found = eqsolve.solve(noisy_labels(), step=ETA, at=at, rtol=1e-2)
+    assert found.status == "ok"
+    theory = found.at(at)
+    runs = noisy_labels().simulate(d=400, at=at, step=ETA, seeds=16, seed=3, workers=1, constants="balanced")
+    for name in ("train_loss", "m", "q"):
+        error = np.hypot(runs.error[name].values, theory[f"{name}_error"].values)
+        off = np.abs(theory[name].values - runs.mean[name].values)
+        assert (off < 4 * error + runs.mean[name].values / 400).all()
+
+
+def test_means_over_all_outcomes_are_those_over_many_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {"step": ETA, "at": [0.6], "rtol": 2e-2, "observables": ["train_loss", "m", "q"]}
+    outcomes = eqsolve.solve(noisy_labels(), **given).at([0.6])
+    monkeypatch.setattr("eqsolve.solvers.steps.ensemble._OUTCOMES", 1)
+    draws = eqsolve.solve(noisy_labels(), **given).at([0.6])
+    for name in given["observables"]:
+        stated = draws[f"{name}_error"].values + outcomes[f"{name}_error"].values
+        assert (np.abs(draws[name].values - outcomes[name].values) < 2 * stated).all()
+
+
+def test_rounds_are_put_on_a_line() -> None:
+    """Values a + c/paths are found as a, and the more the earlier rounds differ in size the less they scatter into it."""
+    sizes = [1000, 8000, 64000]
+    means, slopes = line_shares(sizes)
+    values = 3.0 + 50.0 / np.array(sizes)
+    assert means @ values == pytest.approx(3.0, rel=1e-14)
+    assert slopes @ values == pytest.approx(50.0, rel=1e-12)
+    assert np.sqrt(means**2 @ (1 / np.array(sizes))) < 1.01 / np.sqrt(sizes[-1])
