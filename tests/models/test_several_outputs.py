@@ -1,5 +1,6 @@
 """Networks with several outputs: units as Python lists, held against finite sizes and against fresh inputs."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ from scipy.special import erf
 from sympy import Max, Piecewise, exp, log
 
 import eqsolve
-from eqsolve import E, Flow
+from eqsolve import E, Flow, random
+from eqsolve.laws import Uniform
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,15 +69,27 @@ def test_softmax_regression_agrees_with_its_finite_size() -> None:
             assert abs(value - mean) < 3 * np.hypot(error, stated)
 
 
-def largest(x: list, k: int) -> Piecewise:
-    return Piecewise((1, x[k] > Max(*(item for j, item in enumerate(x) if j != k))), (0, True))
+def largest(x: list) -> list:
+    """Return 1 for the largest and 0 for the others."""
+    return [Piecewise((1, x[k] > Max(*(item for j, item in enumerate(x) if j != k))), (0, True)) for k in range(3)]
 
 
-def with_labels(teachers: list) -> Flow:
-    """Return softmax regression whose label is the largest of the teacher's fields."""
+def drawn(x: list) -> list:
+    """Return 1 for a class that is drawn by its probability, with one uniform number per sample, and 0 for the others."""
+    level, sizes = random("level", Uniform(0, 1)), [exp(item) for item in x]
+    first, second = sizes[0] / sum(sizes), (sizes[0] + sizes[1]) / sum(sizes)
+    return [
+        Piecewise((1, level < first), (0, True)),
+        Piecewise((0, level < first), (1, level < second), (0, True)),
+        Piecewise((0, level < second), (1, True)),
+    ]
+
+
+def with_labels(teachers: list, rule: Callable[[list], list] = largest) -> Flow:
+    """Return softmax regression whose label follows from the teacher's fields by a rule."""
     soft = eqsolve.load("softmax_regression")
     f, f_star = list(soft.fields[:3]), list(soft.fields[3:])
-    label, total = [largest(f_star, k) for k in range(3)], sum(exp(item) for item in f)
+    label, total = rule(f_star), sum(exp(item) for item in f)
     return soft.replace(
         "labelled",
         weights=[*soft.weights[:3], *teachers],
@@ -85,9 +99,10 @@ def with_labels(teachers: list) -> Flow:
 
 
 @pytest.mark.slow
-def test_labels_by_the_largest_of_several_fields_agree_with_their_finite_size() -> None:
+@pytest.mark.parametrize("rule", [largest, drawn])
+def test_labels_by_several_fields_agree_with_their_finite_size(rule: Callable[[list], list]) -> None:
     """Gradient descent, d = 300, 12 draws: four standard errors of runs and theory, and a bias of order 1/d."""
-    flow = with_labels(list(eqsolve.load("softmax_regression").weights[3:]))
+    flow = with_labels(list(eqsolve.load("softmax_regression").weights[3:]), rule)
     found = eqsolve.solve(flow, at=[0.5], step=0.25, rtol=3e-2, solver="steps")
     assert found.status == "ok"
     theory = found.at([0.5])
