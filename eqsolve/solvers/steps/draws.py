@@ -106,7 +106,7 @@ def draw(
     weights = np.repeat([cell[1] / (2 * half) for cell in cells], 2 * half)
     pieces = [neighbours(sign * first[:, begin : begin + block]) for sign in (1, -1) for begin in range(0, half, block)]
     signals = {
-        name: np.concatenate([_signals(law, nodes, cells, rng) for _ in range(many) for cells in pieces], axis=1)
+        name: np.concatenate([_signals(law, nodes, near, rng) for _ in range(many) for near in pieces], axis=1)
         for name, law in drawn.items()
     }
     some = np.add.outer(np.arange(2 * many) * half, np.arange(block)).ravel()

@@ -169,7 +169,10 @@ class Ensemble:
         if self.paired and acting is not False:
             for t in self.paired:
                 self.values[t][node] = values[t]
-        possible = [(share, plan.target_values(*given)) for share, given in self.possible] if self.paired else []
+        possible = [
+            (share, values if given is arguments or not self.paired else plan.target_values(*given))
+            for share, given in self.possible
+        ]
         for mean in wanted:
             if mean.kind == "one":
                 means[mean.name][node] = sum(

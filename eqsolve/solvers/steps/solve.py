@@ -207,14 +207,14 @@ class _Solve:
             table = np.array([item.all[name] for item in found])
             plain[name] = table.mean(axis=0)
             spread[name] = over_neighbours((table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2) ** 0.5
-        rounds = ((*before.rounds,) if before else ()) + ((paths, plain, spread),)
+        rounds = (*(before.rounds if before else ()), (paths, plain, spread))
         means, slopes = line_shares([count for count, *_ in rounds])
         values, errors, bias = {}, {}, {}
         for name in first.all:
             values[name] = sum(share * item[name] for share, (_, item, _) in zip(means, rounds, strict=True))
             errors[name] = sum((share * item[name]) ** 2 for share, (*_, item) in zip(means, rounds, strict=True)) ** 0.5
             slope = sum(share * item[name] for share, (_, item, _) in zip(slopes, rounds, strict=True))
-            bias[name] = control.remainder * np.abs(slope) / paths + np.zeros_like(values[name])
+            bias[name] = control.remainder * np.abs(slope) / paths
         return Estimate(first.filled(values), errors, bias, rounds)
 
     def _march(self, paths: int, seed: tuple[int, ...]) -> Marched:
