@@ -4,8 +4,10 @@ Beyond the paper: `phase_retrieval` with δ = 3 samples per weight, from |w|² =
 Zdeborová (2021), without their constraint to the sphere (GD: all samples; SGD: batches of half of them, drawn afresh in every
 step of η = 0.1; p-SGD: the same batches, kept for a time of order τ = 6). (a) Cosine of the angle between w and w*; (b) share
 of the draws in which it has passed 0.97. Lines: theory of the algorithm at this step, with its error, as far as it was solved
-(t = 2.5; quick: 1); points: the same algorithm at d = 300, 16 draws (quick: 80, 8), bars of one standard error.
-FINDING
+(t = 2.5; quick: 0.5); points: the same algorithm at d = 300, 16 draws (quick: 60, 6), bars of one standard error.
+GD and SGD rise faster and stop at a cosine of 0.60, where 2 of 16 draws have found the signal; p-SGD lags at first, 0.34
+beside 0.49 at t = 2.5, passes them at t = 200, and has found it in 10 of 16 draws at t = 800. The theory agrees with the runs
+as far as it goes, but the escapes come a hundred times later and are seen at finite size only.
 """
 
 import numpy as np
@@ -38,8 +40,8 @@ FLOWS = (
 
 def compute(run):
     """Theory at early times, runs at all times."""
-    reach, rtol = run.pick((1.0, 8e-2), (2.5, 5e-2))
-    d, seeds, last = run.pick((80, 8, 40.0), (300, 16, 800.0))
+    reach, rtol = run.pick((0.5, 1e-1), (2.5, 5e-2))
+    d, seeds, last = run.pick((60, 6, 20.0), (300, 16, 800.0))
     early = np.round(np.linspace(0, reach, round(reach / ETA) + 1), 6)
     late = np.unique(np.round(np.geomspace(0.5, last, 24), 1))
     theory = np.empty((len(KINDS), 2, len(early)))
