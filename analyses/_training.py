@@ -41,12 +41,13 @@ def finite(flow, step, steps, d, seeds, names=NAMES, **params):
 
 
 def hold(run, found, runs, half, note=""):
-    """Hold theory, on (…, value or error, name), against runs of two sizes, on (…, draw, name), where it has a number."""
+    """Hold theory, on (…, value or error, name), against runs of two sizes, on (…, draw, name), where none diverges."""
     for index, name in enumerate(NAMES):
         exact, error = (found[..., what, index].ravel() for what in (0, 1))
-        seen = np.isfinite(exact)
-        table, small = (np.moveaxis(t[..., index], -1, 0).reshape(t.shape[-2], -1)[:, seen] for t in (runs, half))
-        run.agree({"product": "E uv", "l1": "E|w|"}.get(name, name), exact[seen], error[seen], table, small, note=note)
+        table, small = (np.moveaxis(t[..., index], -1, 0).reshape(t.shape[-2], -1) for t in (runs, half))
+        seen = np.isfinite(exact) & np.isfinite(table).all(axis=0) & np.isfinite(small).all(axis=0)
+        what = {"product": "E uv", "l1": "E|w|"}.get(name, name)
+        run.agree(what, exact[seen], error[seen], table[:, seen], small[:, seen], note=note)
 
 
 def effective(product):
