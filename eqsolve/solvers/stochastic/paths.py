@@ -226,7 +226,7 @@ def _follow(
     )  # fmt: skip
     if guess is None or not _correct(made, base, guess, accuracy):
         for part in grid.blocks:
-            _solve_block(made, part, base, guess, math.sqrt(accuracy))
+            _solve_block(made, part, base, guess, min(math.sqrt(accuracy), _ACCEPTED))
     return made.unknowns, made.signals, made.slopes
 
 

@@ -39,6 +39,11 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_array_equal(found[0].dataset[name], found[1].dataset[name])
 
 
+def test_a_loose_tolerance_is_met() -> None:
+    """A path is a solution where its last step was as short as is asked for, however little that is."""
+    assert eqsolve.solve("relu_student", t_max=0.3, rtol=0.3).status == "ok"
+
+
 def test_gaussian_constants_are_drawn_with_the_modes() -> None:
     """No product with the modes' points: as many paths as without them, for each value of what has atoms."""
     laws = {"a": Gaussian(1.0, 4.0), "s": bernoulli(0.25)}
