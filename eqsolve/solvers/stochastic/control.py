@@ -90,7 +90,7 @@ class Control:
     paths_to: float = 1e-3
     few: float = 10.0
     early: int = 3
-    crowd: int = 1500
+    crowd: int = 500
     tries: int = 1
     matters: float = 0.3
     hope: float = 0.04
