@@ -47,6 +47,8 @@ def hold(run, found, runs, half, note=""):
         table, small = (np.moveaxis(t[..., index], -1, 0).reshape(t.shape[-2], -1) for t in (runs, half))
         seen = np.isfinite(exact) & np.isfinite(table).all(axis=0) & np.isfinite(small).all(axis=0)
         what = {"product": "E uv", "l1": "E|w|"}.get(name, name)
+        if diverged := int((np.isfinite(exact) & ~seen).sum()):
+            run.note(f"{what}: {diverged} of {len(exact)} points have a run that diverges and are not judged.")
         run.agree(what, exact[seen], error[seen], table[:, seen], small[:, seen], note=note)
 
 

@@ -117,7 +117,7 @@ def test_the_command_line(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_finite_size_runs_tell_their_parameter(monkeypatch):
-    """40 trials at d = 500: the interval of 95 % covers the parameter in 35 of them at least.
+    """40 trials at d = 1000: the interval of 95 % covers the parameter in 35 of them at least.
 
     The theory is the same in all trials, and affine in σ²: three solves make a table of it. Fits that solve anew agree.
     """
@@ -134,7 +134,7 @@ def test_finite_size_runs_tell_their_parameter(monkeypatch):
         return Evaluation(table[1].result, *(np.tensordot(shares, np.array(part), 1) for part in parts))
 
     for trial in range(40):
-        runs = flow.simulate(d=500, seeds=6, seed=100 * trial, at=moments, sigma2=0.3)
+        runs = flow.simulate(d=1000, seeds=6, seed=100 * trial, at=moments, sigma2=0.3)
         monkeypatch.setattr(Question, "evaluate", tabled)
         found = eqsolve.fit(flow, runs, free=["sigma2"], sigma2=0.2)
         if trial in (0, 20):
