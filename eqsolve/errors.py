@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eqsolve.results.result import Result
 
 __all__ = [
     "EqsolveError",
@@ -48,9 +52,16 @@ class MissingExtraError(UsageError):
 
 
 class SolverError(EqsolveError):
-    """The solver could not reach what was asked; the message names the equation, the unknown and the time."""
+    """The solver could not reach what was asked; the message names the equation, the unknown and the time.
+
+    ``partial`` is the result up to the time where it stopped, None where there is nothing.
+    """
 
     exit_code = 1
+
+    def __init__(self, *args: object, partial: Result | None = None) -> None:
+        super().__init__(*args)
+        self.partial = partial
 
 
 class MemoryLimitError(SolverError, MemoryError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +152,7 @@ def solve_as_asked(
     from eqsolve.passes.routing import models_behind
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
+    from eqsolve.solvers.contract import HandOver
     from eqsolve.solvers.registry import choose_solver
 
     started = time.perf_counter()
@@ -197,9 +198,24 @@ def solve_as_asked(
     )  # fmt: skip
     options = replace(options, beside=beside)
     if asked.get("solver") is None and (better := choice.solver.instead(plan, task.values, options)) is not None:
-        choice = choose_solver(plan, solver=better[0], reason=better[1])
+        choice = choose_solver(plan, kernels=kernels, discrete=step is not None, solver=better.solver, reason=better.reason)
     _demand_card(plan, choice.solver, options)
     logger.info("%s: solver %s (%s)", plan.name, choice.name, choice.reason)
+
+    def run(options: Options) -> Result:
+        """Run the solver chosen, and those that it hands over to; ``choice`` is the one that ran last."""
+        nonlocal choice
+        before: tuple[str, ...] = ()
+        while isinstance(made := choice.solver.solve(plan, task.values, options), HandOver):
+            before = (*before, choice.name)
+            if made.solver in before:
+                raise AssertionError(f"solvers hand over in a circle: {', '.join(before)}, {made.solver}")
+            by, wanted = choice.name, made.solver or None
+            choice = choose_solver(
+                plan, kernels=kernels, discrete=step is not None, solver=wanted, reason=made.reason, without=before
+            )
+            logger.info("%s: %s; solver %s hands over to %s", plan.name, made.reason, by, choice.name)
+        return made
 
     def finish(result: Result) -> Result:
         stats = {"solver": choice.name, "seconds": time.perf_counter() - started}
@@ -215,11 +231,11 @@ def solve_as_asked(
         return result.renamed(model.name, task.reason, task.case) if task.case else result
 
     try:
-        return finish(_run_kept(choice.solver, task, options, asked.get("checkpoint"), asked.get("resume", False)))
+        identity = _identity(choice.solver, task, options)
+        return finish(_run_kept(run, identity, options, asked.get("checkpoint"), asked.get("resume", False)))
     except SolverError as error:
-        partial = getattr(error, "partial", None)
-        if partial is not None:
-            error.partial = finish(partial)  # type: ignore[attr-defined]
+        if error.partial is not None:
+            error.partial = finish(error.partial)
         raise
 
 
@@ -280,7 +296,11 @@ def _refuse_idle(plan: Plan, given: Mapping[str, Any]) -> None:
 
 
 def _run_kept(
-    solver: Solver, task: Task, options: Options, checkpoint: str | os.PathLike[str] | Checkpoint | None, resume: bool
+    run: Callable[[Options], Result],
+    identity: dict[str, Any],
+    options: Options,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None,
+    resume: bool,
 ) -> Result:
     """Run a solver with a checkpoint, if one is asked for; the file is removed when the run has come to its end.
 
@@ -289,12 +309,12 @@ def _run_kept(
     if checkpoint is None:
         if resume:
             raise UsageError("resume=True goes on from a checkpoint; name its file: checkpoint=F")
-        return _run(solver, task, options)
+        return run(options)
     log = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(path(checkpoint, "checkpoint"), resume=resume)
-    log.begin(_identity(solver, task, options))
+    log.begin(identity)
     ended = False
     try:
-        result = _run(solver, task, replace(options, checkpoint=log))
+        result = run(replace(options, checkpoint=log))
         ended = result.is_finished
         return result
     except SolverError:
@@ -320,7 +340,3 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
         "solver": solver.name,
     }
     return {**about, **settings, **asked}
-
-
-def _run(solver: Solver, task: Task, options: Options) -> Result:
-    return solver.solve(task.plan, task.values, options)

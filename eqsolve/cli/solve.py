@@ -53,8 +53,7 @@ def run_solve(options: Namespace) -> int:
         result = solve(model, params=settings, progress=progress, checkpoint=checkpoint, **asked)
     except SolverError as error:
         progress.close()
-        partial: Result | None = getattr(error, "partial", None)
-        _report_failure(options, model, partial, str(error), asked, data, picture)
+        _report_failure(options, model, error.partial, str(error), asked, data, picture)
         _settle(checkpoint, finished=True)
         raise
     except KeyboardInterrupt:

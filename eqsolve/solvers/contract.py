@@ -1,14 +1,15 @@
 """What a solver is.
 
-A solver is an object with a name and two methods. It never sees a symbol: a plan's ``facts`` tell it what the model is
-made of, ``plan.program(form)`` gives it array functions with parameters as arguments, and ``eqsolve.compile.at(program,
-values.numbers)`` binds these to numbers. Its docstring gives the order, the cost, the memory, a reference, and when it is
-chosen.
+A solver is an object with a name and three methods: ``why_not``, ``why`` and ``solve``. It never sees a symbol: a plan's
+``facts`` tell it what the model is made of, ``plan.program(form)`` gives it array functions with parameters as arguments, and
+``eqsolve.compile.lowering.at(program, values.numbers)`` binds these to numbers. Its docstring gives the order, the cost, the
+memory, a reference, and when it is chosen.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -17,7 +18,23 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
     from eqsolve.solvers.options import Options
 
-__all__ = ["Solver", "why_not_a", "why_not_closed"]
+__all__ = ["HandOver", "Solver", "why_not_a", "why_not_closed"]
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """What a solver answers in place of a result when another one is to solve this.
+
+    Attributes
+    ----------
+    reason
+        In words; logged.
+    solver
+        The name of the other; by default the next in the order of preference that has no objection.
+    """
+
+    reason: str
+    solver: str = ""
 
 
 def why_not_a(kind: str, plan: Plan) -> str:
@@ -62,13 +79,16 @@ class Solver(ABC):
     def why(self, plan: Plan) -> str:
         """Return what speaks for this solver, for a plan it can solve."""
 
-    def instead(self, plan: Plan, values: Values, options: Options) -> tuple[str, str] | None:
-        """Return the name of a solver that suits these numbers better, and why; looked at where the engine chooses."""
+    def instead(self, plan: Plan, values: Values, options: Options) -> HandOver | None:
+        """Return the solver that suits these numbers better, and why; asked where the engine chooses."""
         return None
 
     @abstractmethod
-    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance in the options, or as well as it goes with the reason in the result's status.
+
+        A solver that finds on the way that another one must do it returns a ``HandOver``, never the other's result: the
+        result is then reported under the name of the solver that ran.
 
         Raises
         ------

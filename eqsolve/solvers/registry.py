@@ -57,13 +57,14 @@ def choose_solver(
     discrete: bool = False,
     solver: str | Solver | None = None,
     reason: str = "as asked for",
+    without: tuple[str, ...] = (),
 ) -> Choice:
     """Return the solver that runs a plan, or the one asked for; raise where it cannot.
 
     ``reason`` is why it is asked for. ``kernels=False`` says that only functions of one time are wanted, ``discrete`` that
-    time goes in given steps.
+    time goes in given steps. Of the solvers named in ``without``, which have handed over, none is chosen.
     """
-    own = _own(plan, kernels, discrete)
+    own = _own(plan, kernels, discrete, without)
     if solver is None:
         if own is None:
             raise UsageError(f"model `{plan.name}`: there is no solver for it; `eqsolve explain {plan.name}` says why")
@@ -85,7 +86,7 @@ def choose_solver(
     return Choice(chosen, reason)
 
 
-def _own(plan: Plan, kernels: bool | None, discrete: bool) -> Solver | None:
+def _own(plan: Plan, kernels: bool | None, discrete: bool, without: tuple[str, ...] = ()) -> Solver | None:
     """Return the first solver, in the order of preference, that has no objection.
 
     Where the law of the paths is Gaussian none is followed, in continuous time. Noise that is drawn in every step has as many
@@ -104,4 +105,5 @@ def _own(plan: Plan, kernels: bool | None, discrete: bool) -> Solver | None:
     order += [] if facts.implicit and not facts.processes else ["ode"]
     order += ["operators"] if kernels is False or discrete else []
     order += ["two_time"]
-    return next((solver for solver in map(find_solver, order) if not solver.why_not(plan)), None)
+    asked = (find_solver(name) for name in order if name not in without)
+    return next((solver for solver in asked if not solver.why_not(plan)), None)

@@ -36,6 +36,6 @@ def stop_early(
     for last in (good, begin + 0.9 * (good - begin), begin + 0.5 * (good - begin)):
         stopped = SolverError(f"the solution is found up to t = {last:.6g}, but not up to t = {bad:.6g}: {why}")
         with contextlib.suppress(SolverError):
-            stopped.partial = solve(last).stopped(f"stopped at t = {last:.8g}", str(stopped))  # type: ignore[attr-defined]
+            stopped.partial = solve(last).stopped(f"stopped at t = {last:.8g}", str(stopped))
             return stopped
     return error

@@ -29,7 +29,7 @@ from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.aging.errors import Compared, compare
 from eqsolve.solvers.aging.march import LEVELS, Long, go_on
-from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import HandOver, Solver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.two_time.horizon import begin_march
 from eqsolve.solvers.two_time.march import March
@@ -65,8 +65,8 @@ class AgingSolver(Solver):
     def why(self, plan: Plan) -> str:
         return "closed equations of two times with memory over a long time: row panels that grow with time"
 
-    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
-        """Solve to the tolerance asked for, by ``two_time`` where panels cannot grow."""
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
+        """Solve to the tolerance asked for; handed over to ``two_time`` where panels cannot grow."""
         program: CompiledPlan = plan.program("aging")
         moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
         compiled = at(program, {**values.numbers, **moments})
@@ -76,20 +76,13 @@ class AgingSolver(Solver):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             begun = begin_march(compiled, _ORDER, begin, options.t_max, resolution, _PANELS, options.checkpoint)
             if begun is None:
-                return _otherwise(plan, values, options, "its beginning cannot be solved")
+                return HandOver("its beginning cannot be solved", "two_time")
             if options.t_max - begin < _FAR * (begun.end - begin):
-                return _otherwise(
-                    plan, values, options, f"the horizon is short: {begun.panels} panels reach t = {begun.end:.4g}"
-                )
+                return HandOver(f"the horizon is short: {begun.panels} panels reach t = {begun.end:.4g}", "two_time")
             found, reason = _refine(compiled, begun, resolution, options)
         if found is None:
-            return _otherwise(plan, values, options, reason)
+            return HandOver(reason, "two_time")
         return _package(plan.name, values, compiled, found, begun, options)
-
-
-def _otherwise(plan: Plan, values: Values, options: Options, reason: str) -> Result:
-    logger.info("%s: %s; solver two_time goes on", plan.name, reason)
-    return TwoTimeSolver().solve(plan, values, options)
 
 
 def _refine(compiled: CompiledPlan, begun: March, resolution: float, options: Options) -> tuple[Compared | None, str]:

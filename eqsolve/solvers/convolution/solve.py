@@ -106,9 +106,7 @@ class ConvolutionSolver(Solver):
             solution, stop = _solve(bound, m, delays, begin, options)
         result = _package(plan.name, values, solution, begin, options, stop)
         if stop is not None:
-            error = SolverError(stop.message)
-            error.partial = result  # type: ignore[attr-defined]
-            raise error
+            raise SolverError(stop.message, partial=result)
         return result
 
 

@@ -34,18 +34,16 @@ from eqsolve.numerics.hermite import LineRule
 from eqsolve.numerics.memory import memory
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver, why_not_a
+from eqsolve.solvers.contract import HandOver, Solver, why_not_a
 from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.gaussian.march import Marched, Steps, UnsettledError, march
 from eqsolve.solvers.gaussian.package import package
 from eqsolve.solvers.gaussian.panels import denser, first_panels, halved, other_panels, rate
 from eqsolve.solvers.gaussian.rough import Cuts, denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.sampled.solve import SampledSolver
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
-from eqsolve.solvers.stochastic.solve import StochasticSolver
 from eqsolve.solvers.stochastic.sweep import Engine, Work
 from eqsolve.solvers.stochastic.transfer import transfer
 
@@ -105,16 +103,14 @@ class GaussianSolver(Solver):
         drives = f"Gaussian drives ({', '.join(noises)})" if noises else "Gaussian constants"
         return f"affine in {drives}: Gaussian, no paths"
 
-    def solve(self, plan: Plan, values: Values, options: Options) -> Result:
+    def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance asked for; an interruption returns what there is."""
         program, control, fineness = at(plan.program("gaussian"), values.numbers), Control(), Fineness()
         begin = float(program.paths.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.paths.laws}}
         if _count(program, laws, fineness) > fineness.most_conditions[bool(program.paths.whites)]:
-            logger.info("too many combinations of constants to condition on; solving with paths")
-            paths: Solver = SampledSolver() if plan.facts.whites else StochasticSolver()
-            return paths.solve(plan, values, options)
+            return HandOver("too many combinations of constants to condition on")
 
         def until(end: float) -> _Solve:
             asked = options if end == options.t_max else replace(options, t_max=end, at=(), checkpoint=None)

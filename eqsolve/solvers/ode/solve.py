@@ -84,7 +84,7 @@ class OdeSolver(Solver):
                 if begin < end < stopped.time:
                     with contextlib.suppress(SolverError):
                         partial = solved(replace(options, t_max=end, at=()))
-                        error.partial = partial.stopped(f"stopped at t = {end:.8g}", str(stopped))  # type: ignore[attr-defined]
+                        error.partial = partial.stopped(f"stopped at t = {end:.8g}", str(stopped))
                         break
             raise error from None
 

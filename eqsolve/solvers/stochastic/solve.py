@@ -118,7 +118,7 @@ class StochasticSolver(Solver):
             except SolverError as error:
                 if whole.best is not None:
                     with contextlib.suppress(SolverError):  # the sample of paths may not go on either
-                        error.partial = whole.so_far("stopped", str(error))  # type: ignore[attr-defined]
+                        error.partial = whole.so_far("stopped", str(error))
                     raise
                 end = options.t_max
                 raise stop_early(error, begin, end, lambda t: until(t).begin_window(), lambda t: until(t).run()) from None

@@ -27,7 +27,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.memory import memory
 from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver, why_not_closed
+from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.pace import Pace
 from eqsolve.solvers.tolerance import nodes_per_panel
@@ -71,7 +71,7 @@ class TwoTimeSolver(Solver):
     def why(self, plan: Plan) -> str:
         return "closed equations of one and two times with memory: collocation on panels"
 
-    def instead(self, plan: Plan, values: Values, options: Options) -> tuple[str, str] | None:
+    def instead(self, plan: Plan, values: Values, options: Options) -> HandOver | None:
         """A few panels show the fastest scale; where very many of them would follow, rows that grow with t are better."""
         if not (plan.facts.kernels and plan.facts.memory):
             return None
@@ -84,7 +84,8 @@ class TwoTimeSolver(Solver):
                 march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
                 if march is None or march.panels < panels or (ahead := panels_ahead(march, options.t_max)) < _TOO_MANY:
                     return None
-        return "aging", f"a long horizon: about {ahead:.2g} panels of the fastest scale; rows whose panels grow with time"
+        reason = f"a long horizon: about {ahead:.2g} panels of the fastest scale; rows whose panels grow with time"
+        return HandOver(reason, "aging")
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a closed system of one- and two-time functions to the tolerance asked for."""
@@ -103,9 +104,7 @@ class TwoTimeSolver(Solver):
             stop = later or stop
         result = _package(plan.name, values, compiled, solution, options, stop)
         if stop is not None:
-            error = SolverError(stop.message)
-            error.partial = result  # type: ignore[attr-defined]
-            raise error
+            raise SolverError(stop.message, partial=result)
         return result
 
 
