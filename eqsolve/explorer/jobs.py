@@ -178,7 +178,7 @@ def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> A
             except EqsolveError as error:
                 item["error"] = str(error)
         found.append(item)
-    return {"related": found}
+    return {"stamp": stamp(model), "related": found}
 
 
 def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -198,6 +198,7 @@ def run_finite(desk: Desk, request: Mapping[str, Any], progress: Progress) -> An
     progress(0.0, 1.0, "theory")
     found = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
     return {
+        "stamp": stamp(model),
         "verdict": found.verdict,
         "notes": [*found.notes, *found.warnings],
         "d": found.d,

@@ -28,6 +28,8 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 class Session:
     """A page's worker. A new job takes the place of the one under way."""
 
+    program = "import sys; from eqsolve.explorer.worker import serve; serve(sys.argv[1])"
+
     def __init__(self, model: str) -> None:
         self.model = model
         self.used = time.monotonic()
@@ -137,12 +139,7 @@ class Session:
         for name in THREAD_LIMITS:
             env.setdefault(name, "1")
         env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_ROOT, *filter(None, sys.path)]))  # what this process sees
-        command = [
-            sys.executable,
-            "-c",
-            "import sys; from eqsolve.explorer.worker import serve; serve(sys.argv[1])",
-            self.model,
-        ]
+        command = [sys.executable, "-c", self.program, self.model]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True, encoding="utf-8"
         )

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -42,8 +43,8 @@ pytestmark = [
     ),
 ]
 FINE = (
-    "explorer.answer && explorer.answer.how === 'fine' && explorer.busy === null"
-    " && !document.querySelector('#picture').classList.contains('stale')"
+    "explorer.answer && explorer.answer.kind === 'fine' && explorer.job === null"
+    " && !document.querySelector('#curves').classList.contains('stale')"
 )
 
 
@@ -113,7 +114,7 @@ def test_a_link_restores_the_state_and_tabs_are_apart(browser: Any, explorer: Ex
     first.type("#option-t_max", "2")
     first.click("#option-logy")
     first.click("[data-show=area]")
-    first.wait(f"{FINE} && explorer.answer.settings.a === '3' && explorer.answer.t.at(-1) === 2")
+    first.wait(f"{FINE} && explorer.answer.asked.settings.a === '3' && explorer.answer.t.at(-1) === 2")
     first.wait("location.hash.includes('t_max=2')")
     second = browser.open(first.js("location.href"))
     second.wait(FINE)
@@ -122,12 +123,12 @@ def test_a_link_restores_the_state_and_tabs_are_apart(browser: Any, explorer: Ex
     assert second.js(state) == first.js(state) == ["3", "2", ["height"], 2]
     assert second.js("document.querySelector('#option-logy').checked")
     second.type("#set-a", "0.5")
-    second.wait(f"{FINE} && explorer.answer.settings.a === '0.5'")
-    assert first.js("explorer.answer.settings.a") == "3"
+    second.wait(f"{FINE} && explorer.answer.asked.settings.a === '0.5'")
+    assert first.js("explorer.answer.asked.settings.a") == "3"
     assert first.js("explorer.session") != second.js("explorer.session")
     first.close()
     second.type("#set-a", "0.7")  # the other tab's end is not this one's
-    second.wait(f"{FINE} && explorer.answer.settings.a === '0.7'")
+    second.wait(f"{FINE} && explorer.answer.asked.settings.a === '0.7'")
     second.close()
 
 
@@ -137,7 +138,7 @@ def test_files_and_recipes(
     page = browser.open(explorer.address)
     page.wait(FINE)
     page.type("#set-a", "2")
-    page.wait(f"{FINE} && explorer.answer.settings.a === '2'")
+    page.wait(f"{FINE} && explorer.answer.asked.settings.a === '2'")
     for button in ("png", "csv", "netcdf"):
         page.click(f"#{button}")
     picture = page.downloaded("slowed.png").read_bytes()
@@ -168,7 +169,7 @@ def test_a_slow_solve_is_stopped(browser: Any, explorer: Explorer) -> None:
     page.wait(FINE)
     page.type("#option-rtol", SLOW)
     page.type("#option-t_max", "30000")
-    page.wait("explorer.busy === 'fine'")
+    page.wait("explorer.job?.kind === 'fine'")
     page.click("#stop")
     page.wait("document.querySelector('#status').innerText === 'stopped'")
     page.type("#option-rtol", "1e-3")
@@ -189,7 +190,7 @@ def test_the_file_is_followed(browser: Any, explorer: Explorer, slowed: Path) ->
     keep(page, "broken_file")
     slowed.write_text(text.replace("defaults={a: 1}", "defaults={a: 4}"))
     page.js("dispatchEvent(new Event('focus'))")
-    page.wait(f"{FINE} && explorer.answer.settings.a === '4'")
+    page.wait(f"{FINE} && explorer.answer.asked.settings.a === '4'")
     assert page.js("document.querySelector('#message').hidden")
     page.close()
 
@@ -201,20 +202,33 @@ def test_fixed_point_rate_and_finite_size(browser: Any) -> None:
         page.wait(f"{FINE} && !document.querySelector('#tabs').hidden")
         page.js("document.querySelector('#d').value = '60'")
         page.click("#run-finite")
-        page.wait("explorer.points")
+        page.wait("explorer.runs.size && explorer.job === null")
         assert page.js("document.querySelectorAll('circle.point').length") == 16
         assert "d = 60" in page.text("#verdict")
         keep(page, "finite_size")
         page.click("#tab-rest")
-        page.wait("explorer.rest")
+        page.wait("explorer.rest && explorer.job === null")
         for name, value in (("dln_fixed_point", "E_test"), ("dln_rate", "gamma")):
             shown = float(page.text(f"[data-related={name}] [data-value={value}]").split("±")[0])
             known = eqsolve.solve(name, alpha=0.3, delta=0.6)
             assert shown == pytest.approx(float(known[value]), rel=1e-6)
         keep(page, "fixed_point")
         page.type("#set-lam", "0.1")
-        page.wait("explorer.rest && explorer.rest.some((item) => item.error)")
+        page.wait("explorer.job === null && explorer.rest.asked.settings.lam === '0.1'")
         assert "`dln_rate` does not know `lam`, which is 0.1 here" in page.text("[data-related=dln_rate]")
+        page.click("#tab-curves")
+        page.type("#set-alpha", "0.81")
+        time.sleep(0.9)  # in the middle of the solve
+        page.click("#run-finite")
+        keep(page, "run_ordered_while_solving")
+        page.wait(f"{FINE} && explorer.runs.size === 2")
+        shown = float(page.text("#readout [data-value=E_test]").split("±")[0])
+        solved = eqsolve.solve("dln", alpha=0.81, delta=0.6, lam=0.1, t_max=3)
+        assert shown == pytest.approx(solved.at([3.0])["E_test"].item(), rel=1e-3)
+        assert page.js("[...explorer.runs.values()][1].asked.settings.alpha") == "0.81"
+        page.type("#set-alpha", "0.5")
+        keep(page, "other_settings")
+        assert "for alpha = 0.81" in page.text("#verdict .found.stale")
         assert page.problems() == []
         page.close()
     finally:
@@ -234,7 +248,7 @@ def test_a_model_without_time_is_drawn_over_a_parameter(browser: Any) -> None:
         here = float(page.text("#readout [data-value=E_test]").split("±")[0])
         assert here == pytest.approx(float(eqsolve.solve("ridge", lam=0.3)["E_test"]), rel=1e-6)
         page.choose("[data-law=w_star]", "Normal")
-        page.wait(f"{FINE} && explorer.answer.settings.w_star === 'Normal(0, 1)'")
+        page.wait(f"{FINE} && explorer.answer.asked.settings.w_star === 'Normal(0, 1)'")
         here = float(page.text("#readout [data-value=E_test]").split("±")[0])
         assert here == pytest.approx(float(eqsolve.solve("ridge", lam=0.3, w_star="Normal(0, 1)")["E_test"]), rel=1e-6)
         assert "eqsolve sweep ridge --grid delta=" in page.text("#command")

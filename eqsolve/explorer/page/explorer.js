@@ -1,10 +1,15 @@
-// The page: state from the address, questions to the server (or to the sweep inside the page), answers into pictures.
+// The page: settings on the left, what is known on the right. Whatever is shown carries the question that it answers; where that is
+// not the question which the settings put, it is faded and says whose it is. One job at a time: `next` says which is due.
 const config = JSON.parse($('config').textContent);
 const LIVE = config.mode === 'live';
 const COARSE = { rtol: 0.05, count: 9 }; // at once; finer when the hand rests
 const FINE_COUNT = 49;
-const REST = { slider: 350, typing: 700 }; // milliseconds without a change
-const page = { session: crypto.randomUUID?.() ?? String(Math.random()), model: null, controls: [], options: {}, shown: null, answer: null, points: null, rest: null, tab: 'curves', version: 0, busy: null, cursor: null };
+const page = {
+  session: crypto.randomUUID?.() ?? String(Math.random()), model: null, controls: [], options: {}, shown: null, tab: 'curves', cursor: null,
+  answer: null, rest: null, runs: new Map(), failures: {}, // what is known, each with its question in `asked`
+  job: null, queue: [], stopped: {}, doubted: LIVE, hasty: false, restsAt: 0, // what is under way, and what decides on the next
+  pause: { slider: 350, typing: 700 }, // milliseconds without a change
+};
 window.explorer = page;
 
 // --- talking to the server -------------------------------------------------------------------------------------------
@@ -140,7 +145,7 @@ function buildOptions() {
     if (LIVE) add('t_max', 'last time', text(), String(config.begin.t_max ?? 10));
   } else {
     const movable = page.controls.filter((item) => item.slider).sort((a, b) => Number(a.spec.whole) - Number(b.spec.whole));
-    const choice = make('select', { onchange: () => { page.answer = null; moved(null); } }, ...movable.map((item) => make('option', { value: item.name }, item.name)));
+    const choice = make('select', { onchange: moved }, ...movable.map((item) => make('option', { value: item.name }, item.name)));
     add('over', 'drawn over', choice, movable[0]?.name ?? '');
   }
   if (LIVE) add('rtol', 'relative tolerance', text(), String(config.begin.rtol ?? 0.001));
@@ -150,34 +155,20 @@ function buildOptions() {
 }
 
 // --- what is asked, and when -----------------------------------------------------------------------------------------
-let timer = null;
+const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
-function moved() { changed(REST.slider, true); }
-
-function typed() { changed(REST.typing, false); }
-
-function changed(wait, atOnce) {
-  page.version += 1;
-  page.points = null;
-  page.rest = null;
-  $('verdict').textContent = '';
-  writeRecipe();
-  clearTimeout(timer);
-  if (!LIVE) { show(inside(), 'inside'); settled(); return; }
-  if (page.answer) draw();
-  $('picture').classList.add('stale');
-  timer = setTimeout(() => { timer = null; settled(); refine(); }, wait);
-  if (atOnce && page.busy !== 'coarse') coarse();
+// What the settings ask for; results are kept beside it.
+function question() {
+  const asked = { settings: settings(), stamp: page.model.stamp, rtol: LIVE ? option('rtol') : null };
+  return page.model.timed ? { ...asked, t_max: LIVE ? option('t_max') : null } : { ...asked, over: over(FINE_COUNT) };
 }
 
-function settled() { writeAddress(); writeRecipe(); }
+const coarsely = (asked) => ({ ...asked, rtol: String(Math.max(COARSE.rtol, readNumber(asked.rtol) || 0)), over: page.model.timed ? undefined : over(COARSE.count) });
 
-function request(coarsely) {
-  const rtol = coarsely ? String(Math.max(COARSE.rtol, readNumber(option('rtol')) || 0)) : option('rtol');
-  const asked = { settings: settings(), rtol };
-  if (page.model.timed) return { ...asked, t_max: option('t_max') };
-  return { ...asked, over: over(coarsely ? COARSE.count : FINE_COUNT) };
-}
+// Runs at finite size do not depend on what a curve is drawn over.
+const runKey = (asked) => JSON.stringify({ ...asked, over: null });
+
+const fits = (known) => Boolean(known) && same(known.asked, question());
 
 function over(count) {
   const found = page.controls.find((item) => item.name === option('over'));
@@ -186,54 +177,126 @@ function over(count) {
   return { [found.name]: whole ? `${low}:${high}:${high - low + 1}` : `${low}:${high}:${count}:${scale}` };
 }
 
-async function coarse() {
-  if (readNumber(option('rtol')) >= COARSE.rtol) return;
-  const version = page.version;
-  const answer = await solve(request(true), 'coarse');
-  if (answer.cancelled) return;
-  if (version !== page.version) { show(answer, 'coarse', true); coarse(); return; }
-  show(answer, 'coarse');
-  if (timer === null) refine();
+function moved() { changed(page.pause.slider, true); }
+
+function typed() { changed(page.pause.typing, false); }
+
+function changed(wait, hasty) {
+  if (!LIVE) { take({ kind: 'inside', asked: question() }, inside()); settled(); draw(); return; }
+  page.hasty = hasty;
+  page.restsAt = performance.now() + wait;
+  page.stopped = {};
+  writeRecipe();
+  draw();
+  proceed();
 }
 
-async function refine() {
-  if (page.busy === 'coarse') return; // it goes on by itself
-  const version = page.version;
-  const answer = await solve(request(false), 'fine');
-  if (answer.cancelled || version !== page.version) return;
-  show(answer, 'fine');
-  if (page.model.related === null) await findNeighbours();
-  if (page.tab === 'rest') findRest();
+function settled() { writeAddress(); writeRecipe(); }
+
+// The job that is due: a solve before all else, then what else belongs to the settings, then what was ordered, in turn.
+function next() {
+  if (page.doubted) return { kind: 'describe' };
+  if (!page.model || page.broken) return null;
+  const asked = question();
+  const failed = (kind) => fits(page.failures[kind]);
+  if (!same(page.stopped.solve, asked)) {
+    const isNew = !fits(page.answer) && !failed('coarse') && !failed('fine');
+    if (page.hasty && isNew && !(readNumber(asked.rtol) >= COARSE.rtol)) return { kind: 'coarse', asked };
+    if (performance.now() < page.restsAt) return null;
+    if (!(fits(page.answer) && page.answer.kind === 'fine') && !failed('fine')) return { kind: 'fine', asked };
+  }
+  if (performance.now() < page.restsAt) return null;
+  if (!same(page.stopped.related, asked)) {
+    if (page.model.related === null) return { kind: 'neighbours' };
+    if (page.tab === 'rest' && page.model.related.length && !fits(page.rest) && !failed('related')) return { kind: 'related', asked };
+  }
+  return page.queue[0] ?? null;
 }
 
-async function solve(asked, how) {
-  busy(how, how === 'coarse' ? 'a first look …' : 'refining …');
-  const answer = await ask('solve', asked, reported);
-  if (page.busy === how) busy(null);
-  if (answer.stamp !== undefined && answer.stamp !== page.model.stamp) reload();
-  return answer;
+// Whether the job under way is no longer the one to do: it is left, and done again when its turn comes, if it still has one.
+function isOvertaken({ kind, asked }) {
+  if (kind === 'describe') return false;
+  if (kind === 'coarse') return !same(asked, question()) && performance.now() >= page.restsAt; // while a slider moves, each look is shown
+  if (kind === 'fine' || kind === 'related') return !same(asked, question());
+  const due = next();
+  return due !== null && due.kind !== kind && due !== page.queue[0];
 }
 
-function busy(how, words) {
-  page.busy = how;
-  $('stop').hidden = how === null;
-  $('progress').hidden = how === null;
-  if (how !== null) { $('status').textContent = words; $('progress').removeAttribute('value'); }
+let timer = null;
+let leaving = null;
+
+// Called after every change of anything: begins the job that is due, or leaves the one that is not, and shows how things stand.
+async function proceed() {
+  clearTimeout(timer);
+  const wait = page.restsAt - performance.now();
+  if (wait > 0) timer = setTimeout(proceed, wait + 1);
+  if (page.job) {
+    if (!leaving && isOvertaken(page.job)) leave();
+    tell();
+    return;
+  }
+  if (page.model && wait <= 0) settled();
+  page.job = next();
+  tell();
+  if (!page.job) return;
+  const { job } = page;
+  $('progress').removeAttribute('value');
+  const answer = await PERFORM[job.kind](job);
+  if (answer.cancelled && !leaving) leaving = new Promise((done) => { setTimeout(done, 200); }); // not by this page: again, in a moment
+  await leaving;
+  leaving = page.job = null;
+  if (!answer.cancelled) take(job, answer);
+  proceed();
 }
+
+function leave() { leaving = fetch('/api/cancel', { method: 'POST', body: body({}) }).catch(() => null); }
+
+const PERFORM = {
+  describe: () => ask('describe', {}),
+  coarse: ({ asked }) => ask('solve', coarsely(asked), reported),
+  fine: ({ asked }) => ask('solve', asked, reported),
+  neighbours: () => ask('neighbours', {}, reported),
+  related: ({ asked }) => ask('related', asked, reported),
+  finite: ({ asked, d, seeds }) => ask('finite', { ...asked, d, seeds }, reported),
+  save: ({ asked }) => saved(asked),
+};
+
+const WORDS = { describe: 'reading the model …', coarse: 'a first look …', fine: 'refining …', neighbours: 'looking for fixed points and rates …', related: 'fixed point and rate …', finite: 'runs at finite size …', save: 'writing a file …' };
 
 function reported({ done, total, text }) {
-  if (page.busy === null) return;
   if (total > 0 && done > 0) $('progress').value = Math.min(1, done / total);
   if (text) $('progress').title = text;
 }
 
-async function stop() {
-  clearTimeout(timer);
-  timer = null;
-  page.version += 1;
-  await fetch('/api/cancel', { method: 'POST', body: body({}) }).catch(() => null);
-  busy(null);
-  $('status').textContent = 'stopped';
+// Keep what a job found, beside the question it answers: that of the file as it was when it was read.
+function take(job, answer) {
+  const asked = job.asked && answer.stamp !== undefined ? { ...job.asked, stamp: answer.stamp } : job.asked;
+  if (answer.stamp !== undefined && job.kind !== 'describe' && answer.stamp !== page.model.stamp) page.doubted = true;
+  if (page.queue[0] === job) page.queue.shift();
+  if (job.kind === 'describe') return described(answer);
+  if (job.kind === 'neighbours') return neighbours(answer);
+  if (job.kind === 'save') return answer.blob ? download(`${page.model.name}.nc`, answer.blob) : fail(job.kind, asked, answer.error);
+  if (job.kind === 'finite') {
+    page.runs.set(runKey(asked), { ...answer, asked, d: answer.d ?? job.d, seeds: answer.seeds ?? job.seeds });
+    return draw();
+  }
+  if (answer.error) return fail(job.kind, asked, answer.error);
+  if (job.kind === 'related') { page.rest = { asked, found: answer.related }; return drawRest(); }
+  if (fits(page.answer) && !same(asked, question())) return undefined; // a passing look does not take the place of what is right
+  page.answer = { ...answer, kind: job.kind, asked };
+  if (fits(page.answer)) page.failures = {};
+  return draw();
+}
+
+function fail(kind, asked, error) { page.failures[kind] = { asked, error }; tell(); }
+
+function stop() {
+  const { job } = page;
+  page.queue = [];
+  page.restsAt = 0;
+  if (page.model) page.stopped = { ...page.stopped, [job?.kind === 'related' || job?.kind === 'neighbours' ? 'related' : 'solve']: question() };
+  if (job && !leaving) leave();
+  proceed();
 }
 
 function inside() {
@@ -250,25 +313,50 @@ function inside() {
 }
 
 // --- what is shown ---------------------------------------------------------------------------------------------------
-function show(answer, how, passing = false) {
-  complain(answer.error);
-  if (answer.error) { $('status').textContent = 'not solved'; return; }
-  page.answer = { ...answer, how, settings: settings() };
-  if (!passing) $('picture').classList.remove('stale');
-  const names = Object.keys(answer.values);
-  if (!page.shown || !page.shown.some((name) => names.includes(name))) page.shown = names.slice(0, 2);
-  $('status').textContent = statusText(answer, how);
-  nameBoxes(names);
-  draw();
-  if (!passing) writeRecipe();
+// How things stand, in words: of what is shown, what belongs to the settings and what does not.
+function tell() {
+  const { job, answer } = page;
+  $('stop').hidden = job === null;
+  $('progress').hidden = job === null;
+  if (!page.model || page.broken) {
+    $('status').textContent = page.broken ? 'the model cannot be loaded' : 'starting …';
+    complain(page.failures.describe?.error);
+    $('curves').classList.add('stale');
+    return;
+  }
+  const right = fits(answer);
+  const [kind, failure] = Object.entries(page.failures).find(([, item]) => fits(item)) ?? [];
+  const later = page.queue.filter((item) => item !== job).map((item) => `; then ${WORDS[item.kind].replace(' …', '')}`).join('');
+  const stopped = (same(page.stopped.solve, question()) && !(right && answer.kind === 'fine')) || same(page.stopped.related, question());
+  const words = [stopped ? 'stopped' : '', failure ? (kind === 'save' ? 'no file was written' : 'not solved') : '', right ? statusText(answer) : ''].filter(Boolean);
+  $('status').textContent = job ? WORDS[job.kind] + later : words.join('; ') || 'waiting …';
+  complain(failure?.error);
+  belong($('curves'), $('whose'), answer, right);
+  belong($('rest'), $('whose-rest'), page.rest, fits(page.rest));
+  for (const button of ['png', 'csv']) $(button).disabled = !right;
+  verdict();
 }
 
-function statusText(answer, how) {
+function belong(section, label, known, right) {
+  section.classList.toggle('stale', !right);
+  label.hidden = right || known === null;
+  label.textContent = label.hidden ? '' : `Not of these settings: solved for ${difference(known.asked)}`;
+}
+
+// In what a question differs from the one that the settings put.
+function difference(asked) {
+  const flat = ({ settings: texts, t_max: last, over: axis, rtol }) => ({ ...texts, ...(last ? { 'last time': last } : {}), ...(axis ? { 'drawn over': Object.keys(axis).join() } : {}), ...(rtol ? { 'relative tolerance': rtol } : {}) });
+  const [then, now] = [flat(asked), flat(question())];
+  const words = Object.keys({ ...then, ...now }).filter((name) => then[name] !== now[name]).map((name) => `${name} = ${then[name] ?? 'as declared'}`);
+  return [...words, ...(asked.stamp === page.model.stamp ? [] : ['the file as it was before'])].join(', ');
+}
+
+function statusText(answer) {
   const unsolved = answer.status !== 'ok' ? ` — ${answer.status}: ${answer.message}` : '';
-  if (how === 'inside') return `interpolated between the points of a sweep${unsolved}`;
+  if (answer.kind === 'inside') return `interpolated between the points of a sweep${unsolved}`;
   const took = typeof answer.seconds === 'number' ? ` in ${short(answer.seconds, 2)} s` : '';
   const solver = answer.solver ? `, by ${answer.solver}` : '';
-  return `${how === 'coarse' ? 'a first look' : 'refined'}: relative tolerance ${answer.rtol}${solver}${took}${unsolved}`;
+  return `${answer.kind === 'coarse' ? 'a first look' : 'refined'}: relative tolerance ${answer.rtol}${solver}${took}${unsolved}`;
 }
 
 function complain(error) {
@@ -283,6 +371,11 @@ function complain(error) {
 }
 
 function nameBoxes(names) {
+  if ($('names').dataset.names === names.join()) { // kept, so that the keyboard stays where it is
+    for (const box of $('names').querySelectorAll('input')) box.checked = page.shown.includes(box.dataset.show);
+    return;
+  }
+  $('names').dataset.names = names.join();
   $('names').replaceChildren(...names.map((name, k) => {
     const box = make('input', { type: 'checkbox', 'data-show': name, onchange: () => { page.shown = names.filter((other) => (other === name ? box.checked : page.shown.includes(other))); draw(); settled(); } });
     box.checked = page.shown.includes(name);
@@ -296,22 +389,27 @@ const isDark = matchMedia('(prefers-color-scheme: dark)');
 const theme = () => ((document.documentElement.dataset.theme ?? (isDark.matches ? 'dark' : 'light')) === 'dark' ? DARK : LIGHT);
 
 function chart(theme, width, height) {
-  const { answer, points } = page;
+  const { answer } = page;
+  const points = page.runs.get(runKey(answer.asked)); // those of the settings that the curve is of
   const names = Object.keys(answer.values);
   const kept = names.filter((name) => page.shown.includes(name));
   const colour = (name) => COLOURS[names.indexOf(name) % COLOURS.length];
-  const series = kept.map((name) => ({ name, colour: colour(name), x: answer.t, y: answer.values[name], e: answer.errors[name], dashed: answer.how === 'coarse' }));
-  const dots = kept.filter((name) => points?.values[name]).map((name) => ({ name, colour: colour(name), x: points.t ?? [here()], y: points.values[name], e: points.errors[name] }));
+  const series = kept.map((name) => ({ name, colour: colour(name), x: answer.t, y: answer.values[name], e: answer.errors[name], dashed: answer.kind === 'coarse' }));
+  const dots = kept.filter((name) => points?.values?.[name]).map((name) => ({ name, colour: colour(name), x: points.t ?? [here()], y: points.values[name], e: points.errors[name] }));
   const logX = option('logx') && Math.min(...answer.t) >= 0;
   return drawChart({ series, points: dots, xName: answer.x, logX, logY: option('logy'), width, height, theme, mark: page.model.timed ? null : here() });
 }
 
-// Where the sliders stand on the axis of a model without time.
-const here = () => readNumber(page.controls.find((item) => item.name === page.answer.x)?.text ?? '');
+// Where the settings of the picture stand on its axis, of a model without time.
+const here = () => readNumber(page.answer.asked.settings[page.answer.x] ?? '');
 
 function draw() {
   const answer = page.answer;
+  tell();
   if (!answer) return;
+  const names = Object.keys(answer.values);
+  if (!page.shown?.some((name) => names.includes(name))) page.shown = names.slice(0, 2);
+  nameBoxes(names);
   if (answer.x === null) { $('picture').replaceChildren($('tip')); readout(); return; }
   const width = Math.max(320, Math.round($('picture').clientWidth));
   const made = chart(theme(), width, Math.round(Math.min(460, Math.max(300, width * 0.52))));
@@ -356,31 +454,15 @@ function readout() {
 }
 
 // --- fixed point and rate --------------------------------------------------------------------------------------------
-async function findNeighbours() {
-  const answer = await ask('neighbours', {});
-  if (answer.cancelled) return;
+function neighbours(answer) {
   page.model.related = answer.related ?? [];
   $('tabs').hidden = !page.model.related.length;
   $('tab-rest').textContent = related();
   if (!page.model.related.length && page.tab === 'rest') openTab('curves');
 }
 
-async function findRest() {
-  if (page.rest || !page.model.related?.length) { drawRest(); return; }
-  const version = page.version;
-  busy('rest', 'fixed point and rate …');
-  const answer = await ask('related', { settings: settings(), rtol: option('rtol') }, reported);
-  if (page.busy === 'rest') busy(null);
-  if (answer.cancelled || version !== page.version) return;
-  complain(answer.error);
-  if (answer.error) { $('status').textContent = 'not solved'; return; }
-  page.rest = answer.related;
-  $('status').textContent = 'fixed point and rate at these settings';
-  drawRest();
-}
-
 function drawRest() {
-  $('rest').replaceChildren(...(page.rest ?? (page.model.related ?? []).map((item) => ({ ...item, error: '…' }))).map((item) => {
+  $('rest').replaceChildren($('whose-rest'), ...(page.rest?.found ?? (page.model.related ?? []).map((item) => ({ ...item, error: '…' }))).map((item) => {
     const head = make('h2', {}, item.name, ' ', make('small', {}, item.message && item.status === 'ok' ? `${item.kind}, ${item.message}` : item.kind));
     if (item.error) return make('div', { class: 'rest', 'data-related': item.name }, head, make('p', { class: 'away' }, item.error));
     const names = Object.keys(item.values);
@@ -398,44 +480,49 @@ function openTab(name) {
     $(other).hidden = other !== name;
     $(`tab-${other}`).setAttribute('aria-selected', String(other === name));
   }
-  if (name === 'rest') { drawRest(); if (page.busy === null && timer === null) findRest(); } else draw();
+  delete page.stopped.related;
+  if (name === 'rest') drawRest();
+  draw();
   settled();
+  if (LIVE) proceed();
 }
 
 // --- finite size -----------------------------------------------------------------------------------------------------
-async function runFinite() {
-  const version = page.version;
-  busy('finite', 'runs at finite size …');
-  $('verdict').textContent = '';
-  const asked = { settings: settings(), rtol: option('rtol'), d: $('d').value, seeds: $('seeds').value };
-  const answer = await ask('finite', page.model.timed ? { ...asked, t_max: option('t_max') } : asked, reported);
-  if (page.busy === 'finite') busy(null);
-  if (answer.cancelled || version !== page.version) return;
-  complain(answer.error);
-  if (answer.error) { $('status').textContent = 'no runs at finite size'; return; }
-  page.points = answer;
-  const largest = Math.max(...Object.values(answer.z).flat().map((z) => Math.abs(z ?? 0)));
-  $('verdict').textContent = [`theory and ${answer.seeds} draws at d = ${answer.d}, n = ${answer.n}: ${answer.verdict} (largest |z| ${short(largest, 2)})`, ...answer.notes].join('\n');
-  $('status').textContent = page.answer ? statusText(page.answer, page.answer.how) : '';
-  draw();
+function order(job) {
+  if (!page.queue.some((item) => same(item, job))) page.queue.push(job);
+  proceed();
+}
+
+const runFinite = () => order({ kind: 'finite', asked: question(), d: $('d').value, seeds: $('seeds').value });
+
+// What the runs say: those of the settings, else the last ones, with the settings they are of; and those that are still to come.
+function verdict() {
+  const found = page.runs.get(runKey(question()));
+  const shown = found ?? [...page.runs.values()].at(-1);
+  const about = (item) => `${item.seeds} draws at d = ${item.d}${runKey(item.asked) === runKey(question()) ? '' : `, for ${difference({ ...item.asked, over: question().over })}`}`;
+  const lines = page.queue.filter((item) => item.kind === 'finite').map((item) => make('span', { class: 'coming' }, `${about(item)}: ${item === page.job ? 'under way' : 'waiting'}`));
+  if (shown) {
+    const largest = Math.max(...Object.values(shown.z ?? {}).flat().map((z) => Math.abs(z ?? 0)));
+    const words = shown.error ? `no runs: ${shown.error.problems.join('\n')}` : `n = ${shown.n}; theory and runs: ${shown.verdict} (largest |z| ${short(largest, 2)})`;
+    lines.push(make('span', { class: found ? 'found' : 'found stale' }, [`${about(shown)}: ${words}`, ...(shown.notes ?? [])].join('\n')));
+  }
+  $('verdict').replaceChildren(...lines);
 }
 
 // --- beginning -------------------------------------------------------------------------------------------------------
-async function reload() {
-  const model = await ask('describe', {});
-  if (model.cancelled) return;
-  complain(model.error);
-  if (model.error) { $('status').textContent = 'the model cannot be loaded'; $('picture').classList.add('stale'); page.broken = true; return; }
-  if (page.model && model.stamp === page.model.stamp && !page.broken) return;
-  page.broken = false;
-  page.answer = null;
+function described(model) {
+  page.doubted = false;
+  page.broken = Boolean(model.error);
+  page.failures = model.error ? { describe: model } : {};
+  if (model.error || model.stamp === page.model?.stamp) { draw(); return; }
+  if (page.model) writeAddress();
+  page.answer = page.rest = null;
   build(model);
   begin();
 }
 
 function begin() {
   openTab(page.tab);
-  writeRecipe();
   moved();
 }
 
@@ -460,10 +547,10 @@ function connect() {
   });
   if (LIVE) {
     addEventListener('pagehide', () => navigator.sendBeacon('/api/close', body({})));
-    addEventListener('focus', () => { if (page.busy === null) reload(); });
+    addEventListener('focus', () => { page.doubted = true; proceed(); });
   }
 }
 
 connect();
-if (LIVE) reload();
+if (LIVE) proceed();
 else { build(config.model); begin(); }

@@ -35,25 +35,23 @@ function csv() {
   const { answer } = page;
   const names = Object.keys(answer.values);
   const cells = (value) => (value === null || value === undefined ? '' : String(value));
-  const head = [`# ${page.model.name}: ${Object.entries(answer.settings).map(([name, text]) => `${name}=${text}`).join(', ')}`, `# ${statusText(answer, answer.how)}`, `# eqsolve ${page.model.version}; errors are absolute`];
+  const head = [`# ${page.model.name}: ${Object.entries(answer.asked.settings).map(([name, text]) => `${name}=${text}`).join(', ')}`, `# ${statusText(answer)}`, `# eqsolve ${page.model.version}; errors are absolute`];
   const titles = names.flatMap((name) => [name, `${name}_error`]);
   if (answer.x === null) return [...head, titles.join(','), names.flatMap((name) => [answer.values[name], answer.errors[name]]).map(cells).join(',')].join('\n');
   const rows = answer.t.map((moment, k) => [moment, ...names.flatMap((name) => [answer.values[name][k], answer.errors[name][k]])].map(cells).join(','));
   return [...head, [answer.x, ...titles].join(','), ...rows].join('\n');
 }
 
-async function netcdf() {
-  if (!LIVE) {
-    const bytes = Uint8Array.from(atob(config.netcdf), (letter) => letter.charCodeAt(0));
-    download(`${page.model.name}_sweep.nc`, new Blob([bytes], { type: 'application/x-netcdf' }));
-    return;
-  }
-  busy('file', 'writing a file …');
-  const response = await fetch('/api/save', { method: 'POST', body: body(request(false)) }).catch(() => null);
-  if (page.busy === 'file') busy(null);
-  $('status').textContent = page.answer ? statusText(page.answer, page.answer.how) : '';
-  if (response?.ok) download(`${page.model.name}.nc`, await response.blob());
-  else complain({ problems: [response ? JSON.parse(await response.text()).error?.problems.join('\n') ?? 'the file was not written' : 'the explorer does not answer'] });
+function netcdf() {
+  if (LIVE) { order({ kind: 'save', asked: question() }); return; }
+  const bytes = Uint8Array.from(atob(config.netcdf), (letter) => letter.charCodeAt(0));
+  download(`${page.model.name}_sweep.nc`, new Blob([bytes], { type: 'application/x-netcdf' }));
+}
+
+async function saved(asked) {
+  const response = await fetch('/api/save', { method: 'POST', body: body(asked) }).catch(() => null);
+  if (response?.ok) return { blob: await response.blob() };
+  return response ? JSON.parse(await response.text()) : { error: { problems: ['the explorer does not answer'] } };
 }
 
 async function copy(text, button) {
