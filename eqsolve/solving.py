@@ -200,6 +200,9 @@ def solve_as_asked(
     if asked.get("solver") is None and (better := choice.solver.instead(plan, task.values, options)) is not None:
         choice = choose_solver(plan, kernels=kernels, discrete=step is not None, solver=better.solver, reason=better.reason)
     _demand_card(plan, choice.solver, options)
+    covariances = plan.program("covariances") if plan.facts.noises else None
+    if covariances is not None:
+        covariances.demand_declared(task.values.numbers, options.t_max, step)
     logger.info("%s: solver %s (%s)", plan.name, choice.name, choice.reason)
 
     def run(options: Options) -> Result:
@@ -215,6 +218,8 @@ def solve_as_asked(
                 plan, kernels=kernels, discrete=step is not None, solver=wanted, reason=made.reason, without=before
             )
             logger.info("%s: %s; solver %s hands over to %s", plan.name, made.reason, by, choice.name)
+        if covariances is not None:
+            covariances.demand_found(task.values.numbers, made)
         return made
 
     def finish(result: Result) -> Result:

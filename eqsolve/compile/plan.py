@@ -180,6 +180,7 @@ def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
 
 
 FORMS = {
+    "covariances": "eqsolve.compile.covariances:compile_covariances",
     "gaussian": "eqsolve.compile.gaussian:compile_gaussian",
     "stochastic": "eqsolve.compile.stochastic:compile_stochastic",
     "discrete stochastic": "eqsolve.compile.stochastic:compile_stochastic",

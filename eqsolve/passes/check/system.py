@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from sympy import Basic, Derivative, Expr, ImmutableMatrix, Tuple
+import numpy as np
+from sympy import Basic, Derivative, Expr, ImmutableMatrix, Tuple, lambdify
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
@@ -14,6 +16,7 @@ from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
+from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.check.symmetry import is_asymmetric
 from eqsolve.passes.check.white import white_problems
@@ -280,6 +283,8 @@ def _laws(check: ExpressionCheck, system: System) -> None:
             check.visit(entry, inner)
         if len(times) == 2:
             _covariance_symmetry(check, entries, len(members), (times[0], times[1]), inner)
+            if not check.problems:
+                _positive(check, system, entries, (times[0], times[1]), tuple(item.name for item in members), inner)
         _mean(check, law.mean, len(members), scope)
 
 
@@ -314,6 +319,30 @@ def _covariance_symmetry(
                     f"has a covariance `{upper}` that is not symmetric: {left}({times[0]}, {times[1]}) must "
                     f"equal {right}({times[1]}, {times[0]})",
                 )
+
+
+def _positive(
+    check: ExpressionCheck, system: System, entries: list[Expr], times: tuple[Time, Time], names: tuple[str, ...], scope: Scope
+) -> None:
+    """Refuse what is no covariance on any length of time, at the default parameters; `solve` tests the interval it solves."""
+    defaults = {item: system.defaults.get(item, item.default) for entry in entries for item in entry.atoms(Parameter)}
+    known = [entry.xreplace(defaults) for entry in entries if None not in defaults.values()]
+    if not known or not system.start.is_number or any(entry.free_symbols - set(times) or entry.has(Value) for entry in known):
+        return
+    function, begin = lambdify(times, known), float(system.start)
+
+    def blocks(first: Any, second: Any) -> Any:
+        made = [np.broadcast_to(np.asarray(entry, float), (first.size, second.size)) for entry in function(first, second)]
+        return np.array(made).reshape(len(names), len(names), first.size, second.size)
+
+    try:
+        found = find_negative(blocks, begin, begin + 1)
+    except (ArithmeticError, ValueError, TypeError, NameError, AttributeError):  # no numbers: nothing is claimed
+        return
+    if found[0] is not None and None not in found:
+        shown = entries[0] if len(entries) == 1 else ImmutableMatrix(len(names), len(names), entries)
+        told = found[0].describe(names)
+        check.report(scope, f"has `{shown}`, which is no covariance: it is not positive semi-definite {told}")
 
 
 def _mean(check: ExpressionCheck, mean: Basic, size: int, scope: Scope) -> None:

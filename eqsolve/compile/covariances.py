@@ -1,0 +1,129 @@
+"""The covariances of a system's driving processes as functions, to be tested for positive semi-definiteness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sympy import ImmutableMatrix, Symbol, Tuple
+
+from eqsolve.compile.lowering import Lowered, at, lower
+from eqsolve.errors import ModelError, SolverError
+from eqsolve.language.nodes import GP, FollowedGP
+from eqsolve.language.symbols import Time, Value
+from eqsolve.language.system import System
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.positivity import Negative, find_negative, negative_on
+
+if TYPE_CHECKING:
+    from eqsolve.results.result import Result
+
+_NODES = 24  # of a solved grid on which a covariance in unknowns is tested
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The covariance of one process, or of several.
+
+    ``reads`` are the unknowns in it, by name, with the places (0 for t, 1 for t') of the times they are read at.
+    """
+
+    names: tuple[str, ...]
+    label: str
+    entries: Lowered
+    reads: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def failure(self, found: Negative) -> str:
+        return f"{self.label} is no covariance: it is not positive semi-definite {found.describe(self.names)}"
+
+    def blocks(self, first: Any, second: Any, read: Sequence[Any] = ()) -> Any:
+        shape = np.broadcast_shapes(np.shape(first), np.shape(second))
+        size = len(self.names)
+        made = [np.broadcast_to(np.asarray(entry, dtype=float), shape) for entry in self.entries(first, second, *read)]
+        return np.array(made).reshape(size, size, *shape)
+
+
+@dataclass(frozen=True)
+class Covariances:
+    """All that can be tested pointwise; ``begin`` is the start of time."""
+
+    begin: Lowered
+    items: tuple[Covariance, ...]
+
+    def demand_declared(self, numbers: Mapping[str, float], end: float, step: float | None) -> None:
+        """Raise for a declared covariance that is none between the start and the last time."""
+        for item in at(self, numbers).items:
+            begin = float(self.begin.at(numbers)()[0])
+            if item.reads or end <= begin:
+                continue
+            try:
+                found = find_negative(item.blocks, begin, end, step)
+            except (ArithmeticError, ValueError, TypeError):  # not real, or not defined there: the solver says where
+                continue
+            if failed := next((one for one in found if one is not None), None):
+                raise ModelError(item.failure(failed))
+
+    def demand_found(self, numbers: Mapping[str, float], result: Result) -> None:
+        """Raise for a covariance in unknowns that a result makes none, beyond its errors."""
+        bound = at(self, numbers)
+        if not any(item.reads for item in bound.items) or "row" not in result.dataset:
+            return
+        nodes = result.dataset["row"].values
+        chosen = np.unique(np.linspace(0, len(nodes) - 1, min(_NODES, len(nodes))).round().astype(int))
+        times = nodes[chosen]
+        for item in bound.items:
+            if not item.reads or any(name not in result for name, _ in item.reads):
+                continue
+            read, errors = zip(*(_read(result, chosen, name, places) for name, places in item.reads), strict=True)
+            blocks = item.blocks(times[:, None], times[None, :], read)
+            error = 0.0
+            for place, change in enumerate(errors):  # each unknown moved by its error
+                moved = [*read[:place], read[place] + change, *read[place + 1 :]]
+                error += float(np.nan_to_num(np.abs(item.blocks(times[:, None], times[None, :], moved) - blocks)).max())
+            if failed := negative_on(times, blocks, error):
+                said = item.failure(failed)
+                raise SolverError(said, partial=result.stopped("no covariance", said))
+
+
+def _read(result: Result, chosen: Array, name: str, places: tuple[int, ...]) -> list[Array]:
+    """Return an unknown at some nodes, and its error: arrays whose axes are t and t'."""
+    data = result.dataset
+    if len(places) == 1:
+        values = result.at(data["row"].values[chosen])
+        tables = [values[key].values if key in values else np.zeros(len(chosen)) for key in (name, f"{name}_error")]
+    else:
+        pick = np.ix_(chosen, chosen)
+        tables = [
+            data[key].values[pick] if key in data else np.zeros_like(data[name].values[pick])
+            for key in (name, f"{name}_error")
+        ]
+        if places[0] != places[1]:
+            return tables if places == (0, 1) else [table.T for table in tables]
+        tables = [np.diag(table) for table in tables]
+    return [table[:, None] if places[0] == 0 else table[None, :] for table in tables]
+
+
+def compile_covariances(system: System, parameters: tuple[Symbol, ...]) -> Covariances:
+    """Return the covariances that are given pointwise, by parameters, times and unknowns."""
+    items = []
+    for key, law in system.laws.items():
+        if not isinstance(law, GP) or isinstance(law, FollowedGP):
+            continue
+        members = list(key) if isinstance(key, Tuple) else [key]
+        matrix = law.covariance
+        entries = list(matrix) if isinstance(matrix, ImmutableMatrix) else [matrix]
+        values = sorted(set().union(*(entry.atoms(Value) for entry in entries)), key=str)
+        times = sorted(set().union(*(entry.atoms(Time) for entry in entries)), key=str)
+        if len(times) != 2 or any(moment not in times for value in values for moment in value.moments):
+            continue
+        names = tuple(member.name for member in members)
+        label = f"the covariance `{entries[0] if len(entries) == 1 else matrix}` of `{', '.join(names)}` ({system.location})"
+        try:
+            lowered = lower(entries, [*times, *values], parameters)
+        except ModelError:  # integrals, expectations: what they are made of is tested where it stands
+            continue
+        reads = tuple((value.head.name, tuple(times.index(moment) for moment in value.moments)) for value in values)
+        items.append(Covariance(names, label, lowered, reads))
+    return Covariances(lower([system.start], [], parameters), tuple(items))
