@@ -75,7 +75,7 @@ def is_usable(python, stamp):
 
 
 def environment(*extras):
-    """The Python of .venv, with eqsolve installed editable and at least these extras."""
+    """The Python of .venv, with eqsolve installed editable, with what the explorer needs and at least these extras."""
     digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
     try:
         stamp = json.loads(STAMP.read_text())
@@ -85,10 +85,10 @@ def environment(*extras):
     if not is_usable(python, stamp):
         stamp = {}
         make_venv(VENV)
-    wanted = sorted({*extras, *stamp.get("extras", [])})
+    wanted = sorted({"explore", *extras, *stamp.get("extras", [])})
     if stamp.get("pyproject") != digest or stamp.get("extras") != wanted:
         STAMP.unlink(missing_ok=True)  # so that an interrupted installation is taken up again
-        target = "." + (f"[{','.join(wanted)}]" if wanted else "")
+        target = f".[{','.join(wanted)}]"
         why = "the installation failed; pip's message is above (no network?)"
         need(python, "-m", "pip", "install", "--quiet", "--editable", target, why=why)
         STAMP.write_text(json.dumps({"root": str(ROOT), "pyproject": digest, "extras": wanted}))

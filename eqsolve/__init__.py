@@ -25,6 +25,7 @@ _HOMES = {
     "eqsolve.compile.plan": "Plan",
     "eqsolve.solvers.contract": "Solver",
     "eqsolve.validation.validate": "Validation validate",
+    "eqsolve.microscopic.amp": "message_passing",
     "eqsolve.microscopic.simulation": "Simulation",
     "eqsolve.curves.follow": "follow",
     "eqsolve.curves.iterate": "iterate",
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from eqsolve.language.noises import Resampled, Telegraph
     from eqsolve.language.proximal import proximal
     from eqsolve.language.system import System
+    from eqsolve.microscopic.amp import message_passing
     from eqsolve.microscopic.simulation import Simulation
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ __all__ = ["default_grid", "export_page", "interpolation_errors", "page_times"]
 
 AXES, VALUES = 2, 9  # of the grid that is taken when none is given
 TIMES = 60
+WIDE = 0.1  # of the height of a curve: bands above this are worth a word
 SMOOTH = 5.0  # how much less than a line a cubic misses where a dependence counts as smooth
 
 
@@ -74,10 +76,15 @@ def export_page(
     controls = {item.name: item for item in list_controls(model)}
     about = describe(model)
     about["spoken"] = Path(about["spoken"]).name  # the page goes elsewhere, where the folders of this machine mean nothing
+    data = pack(result, controls, observable_names(model))
+    advice = advise(data)
+    if advice:
+        logging.getLogger("eqsolve").warning("%s", advice)
     config = {
         "mode": "export",
         "model": about,
-        "data": pack(result, controls, observable_names(model)),
+        "data": data,
+        "advice": advice,
         "begin": {"settings": {name: str(value) for name, value in fixed.items()}, "t_max": t_max or 10.0, "rtol": rtol},
         "netcdf": _netcdf(result),
     }
@@ -108,6 +115,23 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
         }
     made["messages"] = [str(text) for text in data["message"].values.ravel().tolist()]
     return made
+
+
+def advise(data: Mapping[str, Any]) -> str:
+    """Return what to do about wide bands: where they are as high as a tenth of the curves, more values along every slider."""
+    widest = 0.0
+    for item in data["quantities"].values():
+        values, between = (np.array(item[key], dtype=float) for key in ("values", "between"))
+        errors = np.abs(values) * np.expm1(between) if item["log"] else between
+        height = np.nanmax(values) - min(np.nanmin(values), 0.0)
+        widest = max(widest, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
+    sliders = [axis for axis in data["axes"] if axis["kind"] == "number"]
+    if widest < WIDE or not sliders:
+        return ""
+    counts = ", ".join(f"{axis['name']} has {len(axis['nodes'])}" for axis in sliders)
+    return (
+        f"interpolation is uncertain by up to {widest:.0%} of a curve's height; more values make its bands narrow ({counts})"
+    )
 
 
 def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:

@@ -11,18 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.arguments import checked, whole
 from eqsolve.compile.fixed_point import FixedPointPlan
 from eqsolve.errors import UsageError
-from eqsolve.language.binding import Binding
+from eqsolve.language.binding import Binding, bind
 from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Point
+from eqsolve.language.loading import read_model
+from eqsolve.language.model import Model
 from eqsolve.language.proximal import proximal
 from eqsolve.language.symbols import Parameter, Random
-from eqsolve.microscopic.minimisers import declared
+from eqsolve.microscopic.minimisers import declared, draw
 from eqsolve.numerics.arrays import Array
 from eqsolve.passes.forms.reduction import reduce_fixed_point
 
-__all__ = ["MessagePassing", "pass_messages"]
+__all__ = ["MessagePassing", "message_passing", "pass_messages"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,25 @@ class MessagePassing:
     error: Array
     status: str
     message: str = ""
+
+
+@checked(model=read_model, d=whole(1), steps=whole(1))
+def message_passing(model: Model | str, *, d: int, steps: int, seed: int = 0, **parameters: Any) -> MessagePassing:
+    """Draw data for a fixed point that names its estimator, and run message passing on them from w = 0.
+
+    Parameters
+    ----------
+    model
+        A ``FixedPoint`` with ``minimises=`` a penalty of positive strength, its name, or its file.
+    d, steps, seed
+        Number of coordinates, steps at most, and seed of the data.
+    **parameters
+        Parameters and laws.
+    """
+    assert isinstance(model, Model)
+    binding = bind(model, parameters)
+    X, y, target = draw(binding, d, seed)
+    return pass_messages(binding, X, y, steps=steps, target=target)
 
 
 def pass_messages(

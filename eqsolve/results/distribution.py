@@ -170,8 +170,10 @@ class Distribution:
         places = np.random.default_rng(seed).choice(len(self.weights), size=n, p=self.weights)
         return np.asarray(self.values[:, places])
 
-    def wasserstein(self, other: Distribution, name: str | None = None, order: int = 2, nodes: int = 20_000) -> float:
-        """Return the Wasserstein distance between the laws of one variable, from their quantile functions."""
+    def wasserstein(self, other: Distribution | Array, name: str | None = None, order: int = 2, nodes: int = 20_000) -> float:
+        """Return the Wasserstein distance to the law of one variable, or to a sample of it, from the quantile functions."""
+        if not isinstance(other, Distribution):
+            other = Distribution.of_sample((name or self.names[0],), other)
         levels = (np.arange(nodes) + 0.5) / nodes
         gap = np.abs(self.quantile(levels, name) - other.quantile(levels, name))
         return float(np.mean(gap**order) ** (1 / order))

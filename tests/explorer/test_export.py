@@ -73,6 +73,18 @@ def test_a_written_page(slowed: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert np.allclose(eqsolve.open(tmp_path / "sweep.nc")["height"].values, heights, rtol=1e-6)
 
 
+def test_few_points_come_with_advice(slowed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "steep.py"
+    text = slowed.read_text().replace("y(t)**2", "tanh(8*(y(t) - 1/2))").replace('slowed"', 'steep"')
+    model.write_text(text.replace("from eqsolve", "from sympy import tanh\nfrom eqsolve"))
+    for count, advised in ((4, True), (40, False)):
+        page = tmp_path / f"page{count}.html"
+        assert main(["explore", str(model), "--export", str(page), "--grid", f"a=0.2:5:{count}:log", "--t-max", "4"]) == 0
+        said = config(page)["advice"]
+        assert bool(said) == advised == ("interpolation is uncertain" in capsys.readouterr().err)
+        assert not advised or "a has 4" in said
+
+
 def test_the_grid_that_is_left_open() -> None:
     assert default_grid(load("dln"), {}) == {"alpha": "0.01:10:9:log", "delta": "0.01:10:9:log"}
     assert default_grid(load("dln"), {"alpha": "0.3"}) == {"delta": "0.01:10:9:log", "lam": "0:1:9:lin"}

@@ -353,7 +353,7 @@ function difference(asked) {
 
 function statusText(answer) {
   const unsolved = answer.status !== 'ok' ? ` — ${answer.status}: ${answer.message}` : '';
-  if (answer.kind === 'inside') return `interpolated between the points of a sweep${unsolved}`;
+  if (answer.kind === 'inside') return `interpolated between the points of a sweep${unsolved}${config.advice ? `; ${config.advice}` : ''}`;
   const took = typeof answer.seconds === 'number' ? ` in ${short(answer.seconds, 2)} s` : '';
   const solver = answer.solver ? `, by ${answer.solver}` : '';
   return `${answer.kind === 'coarse' ? 'a first look' : 'refined'}: relative tolerance ${answer.rtol}${solver}${took}${unsolved}`;

@@ -1,0 +1,98 @@
+"""What the pages say is taken and is not taken, asked of `check` and `explain` themselves."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sympy import I, exp, sign
+
+import eqsolve
+from eqsolve import GP, E, Eq, Resampled, System, Telegraph, correlation, function, param, process, times
+from eqsolve.language.model import Model
+from eqsolve.laws import Bernoulli
+
+ROOT = Path(__file__).resolve().parents[2]
+t, tp = times("t tp")
+x, z, C, y = process("x"), process("z"), correlation("C"), function("y")
+
+
+def driven(name: str, force: object, mean: object = None, **given: object) -> System:
+    """Return a process in a force, driven by noise whose covariance is a mean over it."""
+    closed = [Eq(C(t, tp), E(x(t) * x(tp)) if mean is None else mean)]
+    return System(name, eqs=[Eq(x(t).diff(t), force + z(t)), *closed], init={x: 1}, laws={z: GP(C(t, tp))}, **given)  # type: ignore[arg-type,operator]
+
+
+def masked(law: object) -> System:
+    observed = {"mean": E(x(t))}
+    return System("masked", eqs=[Eq(x(t).diff(t), -x(t) + z(t))], init={x: 1}, laws={z: law}, observables=observed)  # type: ignore[arg-type]
+
+
+def two_times_beside() -> System:
+    closed = [Eq(C(t, tp).diff(t), -C(t, tp) + E(x(t) * x(tp)))]
+    return System("beside", eqs=[Eq(x(t).diff(t), -x(t) + z(t)), *closed], init={x: 1, C(t, t): 1}, laws={z: GP(C(t, tp))})
+
+
+def constrained() -> System:
+    mu = function("mu")
+    return driven("constrained", -mu(t) * x(t), constraints={mu: Eq(E(x(t) ** 2), 1)})
+
+
+# By the words of the page: a model, and what `check`, or the choice of a solver, says of it.
+NOT_TAKEN: dict[str, tuple[Callable[[], Model], str]] = {
+    "differential equations of two times beside stochastic processes": (two_times_beside, "a differential equation beside"),
+    "complex unknowns": (lambda: System("wave", eqs=[Eq(y(t).diff(t), I * y(t))], init={y: 1}), "a model is real"),
+    "unknowns that depend on space or on a wave number": (
+        lambda: System("field", eqs=[Eq(y(t, param("q")).diff(t), 0)], init={y: 1}),
+        "takes 1 time, got 2",
+    ),
+    "jumps that paths cross": (lambda: driven("stuck", -sign(x(t))), "jumps where"),
+    "delays that depend on the solution": (
+        lambda: System("late", eqs=[Eq(y(t).diff(t), -y(t - y(t)))], init={y: 1}),
+        "delay depends on the solution",
+    ),
+    "masks are taken in steps": (lambda: masked(Telegraph(0.5, 1)), "in discrete time"),
+    "no sum of products": (lambda: driven("mixed", -(x(t) ** 3), E(exp(x(t) * x(tp)))), "does not separate"),
+    "constraints on expectations": (constrained, "constraint"),
+}
+TAKEN: dict[str, Callable[[], Model]] = {
+    "`Telegraph`": lambda: masked(Telegraph(0.5, 1)),
+    "`Resampled`": lambda: masked(Resampled(Bernoulli(0.5))),
+    "a jump of what is only averaged": lambda: driven("averaged", -x(t), E(sign(x(t)) * sign(x(tp)))),
+}
+
+
+def section(page: str, title: str) -> str:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return text[text.index(f"\n## {title}") :].split("\n## ")[1]
+
+
+@pytest.mark.parametrize("words", NOT_TAKEN)
+def test_what_is_not_taken(words: str) -> None:
+    assert words in " ".join(section("docs/which_model.md", "What is not taken").split())
+    declare, said = NOT_TAKEN[words]
+    with pytest.raises(eqsolve.EqsolveError, match=re.escape(said)):
+        eqsolve.solve(declare(), t_max=1, rtol=0.1)
+
+
+def test_every_line_of_what_is_not_taken_was_asked() -> None:
+    lines = re.split(r"\n- ", section("docs/which_model.md", "What is not taken"))[1:]
+    for line in lines:
+        assert any(words in " ".join(line.split()) for words in NOT_TAKEN), line
+
+
+@pytest.mark.parametrize("words", TAKEN)
+def test_exceptions_are_taken(words: str) -> None:
+    assert words in " ".join(section("docs/which_model.md", "What is not taken").split())
+    model = TAKEN[words]()
+    eqsolve.check(model)
+    assert eqsolve.explain(model, step=0.1 if model.name == "masked" else None).solver.name
+
+
+@pytest.mark.slow
+def test_what_the_readme_lists_has_a_solver() -> None:
+    rows = re.findall(r"^\|.*\| ((?:`\w+`(?:, )?)+) \|$", section("README.md", "What works"), re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"\w+", row)]
+    assert len(rows) >= 10
+    for name in names:
+        assert eqsolve.explain(name).solver.name or eqsolve.explain(name, step=0.1).solver.name, name
