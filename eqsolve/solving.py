@@ -16,6 +16,7 @@ from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.language.system import System
 from eqsolve.numerics.backend import choose_backend
 from eqsolve.progress import watching
 from eqsolve.results.result import Result
@@ -149,6 +150,7 @@ def solve_as_asked(
     from eqsolve.compile.tasks import make_task
     from eqsolve.language.latex import latex_names
     from eqsolve.passes.check.check import RESERVED, check
+    from eqsolve.passes.check.singular import singular_terms
     from eqsolve.passes.routing import models_behind
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
@@ -241,6 +243,8 @@ def solve_as_asked(
     except SolverError as error:
         if error.partial is not None:
             error.partial = finish(error.partial)
+        if isinstance(plan.model, System) and (terms := "; ".join(singular_terms(plan.model))):
+            error.args = (f"{error}; {terms}",)
         raise
 
 

@@ -93,7 +93,10 @@ class Int(Node):
 
     def __new__(cls, integrand: Any, *limits: Any) -> Int:
         if len(limits) != 1 or not isinstance(limits[0], tuple | TupleType) or len(limits[0]) != 3:
-            raise ModelError(f"{here()}Int takes an integrand and one range such as (s, 0, t), got {limits!r}")
+            given = f"{len(limits)} arguments, {', '.join(map(str, limits))}" if len(limits) != 1 else f"`{limits[0]}`"
+            raise ModelError(
+                f"{here()}Int takes an integrand and its range as one tuple, Int(f, (s, 0, t)); got for the range {given}"
+            )
         variable, low, high = (as_expression(entry, "the range of Int") for entry in limits[0])
         if not isinstance(variable, Time):
             raise ModelError(f"{here()}Int integrates over a time variable, got `{variable}`; declare it with times()")

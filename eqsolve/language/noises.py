@@ -12,7 +12,7 @@ from eqsolve.language.nodes import GP, White
 from eqsolve.language.source import here
 from eqsolve.language.symbols import Process, as_expression
 
-__all__ = ["IN_STEPS", "Resampled", "Telegraph", "read_noise_law"]
+__all__ = ["IN_STEPS", "Resampled", "Telegraph", "read_noise_law", "shown_key"]
 
 
 class Telegraph(Basic):
@@ -76,12 +76,17 @@ IN_STEPS = (Resampled, Telegraph)
 """Laws of noises that are followed in discrete time only."""
 
 
+def shown_key(key: Any) -> str:
+    """Return a key that is not what was expected, with the way out where it is the name of something."""
+    return f"{key!r}, a text; use what is declared, {key}, without quotes" if isinstance(key, str) else f"`{key}`"
+
+
 def read_noise_law(member: Any, law: Any, where: Any) -> Any:
     """Return the law of one process; raise when it is none."""
     if not isinstance(member, Process):
         raise ModelError(
-            f"{where}: laws= maps processes to GP(...) or White(...), got the key `{member}`; in discrete time also to "
-            "Telegraph(...) or Resampled(...)"
+            f"{where}: laws= maps processes to GP(...) or White(...), in discrete time also to Telegraph(...) or "
+            f"Resampled(...); got the key {shown_key(member)}"
         )
     if not (law is None or isinstance(law, GP | White | Telegraph | Resampled)):
         raise ModelError(

@@ -12,7 +12,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.law import Law, exact_value
 from eqsolve.language.model import Model, Table
 from eqsolve.language.nodes import GP, White
-from eqsolve.language.noises import IN_STEPS, read_noise_law
+from eqsolve.language.noises import IN_STEPS, read_noise_law, shown_key
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
 from eqsolve.verbs import later
@@ -209,7 +209,7 @@ def _initial(values: Mapping[Any, Any] | None, where: Location | None, start: Ex
         elif isinstance(key, Value):
             target = key
         else:
-            raise ModelError(f"{where}: init= maps functions to values, got the key `{key}`")
+            raise ModelError(f"{where}: init= maps functions to values, got the key {shown_key(key)}")
         if target in table:
             raise ModelError(f"{where}: init= gives `{target}` two values, `{table[target]}` and `{value}`; keep one of them")
         if isinstance(value, Law) and not isinstance(target, Process):
@@ -223,7 +223,7 @@ def _constraints(values: Mapping[Any, Any] | None, where: Location | None) -> Ta
     for key, value in (values or {}).items():
         head = key.head if isinstance(key, Value) else key
         if not isinstance(head, Function):
-            raise ModelError(f"{where}: constraints= maps functions of one time to equations, got the key `{key}`")
+            raise ModelError(f"{where}: constraints= maps functions of one time to equations, got the key {shown_key(key)}")
         if not (value is None or isinstance(value, Equation)):
             raise ModelError(
                 f"{where}: the constraint on `{head.name}` must be made by eqsolve's Eq(lhs, rhs), as in "
@@ -237,6 +237,6 @@ def _substitutions(values: Mapping[Any, Any] | None, where: Location | None) -> 
     table: dict[Head, Expr] = {}
     for key, value in (values or {}).items():
         if not isinstance(key, Process):
-            raise ModelError(f"{where}: substitute= maps processes to expressions, got the key `{key}`")
+            raise ModelError(f"{where}: substitute= maps processes to expressions, got the key {shown_key(key)}")
         table[key] = None if value is None else as_expression(value, "substitute=")
     return Table(table)

@@ -52,7 +52,7 @@ def test_show_with_parameters_put_in(folder, capsys):
     [
         ("k=-1", "parameter `k` of model `decay` must be positive, got -1"),
         ("K=1", "has no parameter `K`; did you mean `k`?"),
-        ("k", "--set takes NAME=VALUE"),
+        ("k", "--set takes NAME=VALUE such as alpha=0.3"),
         ("=1", "--set takes NAME=VALUE"),
         ("k=", "cannot read ''"),
         ("k=__import__('os')", "there is no law or function `__import__`"),

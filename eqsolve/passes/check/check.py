@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Iterator
 
 from sympy import Basic, Symbol
@@ -12,7 +13,7 @@ from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.laws import Law
-from eqsolve.language.model import Model
+from eqsolve.language.model import Model, leaves, symbols_in
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
 from eqsolve.language.system import System
@@ -21,6 +22,8 @@ from eqsolve.passes.check.scalar import cases_problems, fixed_point_problems, si
 from eqsolve.passes.check.system import system_problems
 
 __all__ = ["RESERVED", "check"]
+
+logger = logging.getLogger("eqsolve")
 
 RESERVED = (
     "model", "params", "t_max", "rtol", "atol", "at", "at2", "kernels", "order", "seed", "solver", "progress", "step",
@@ -66,6 +69,23 @@ def _accept(model: Model) -> None:
     if problems:
         lines = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
         raise ModelError(f"model `{model.name}` has {len(problems)} problems:\n{lines}", problems)
+    for name in _unused(model):
+        logger.warning("model `%s` (%s): nothing uses the parameter `%s`", model.name, model.location, name)
+
+
+def _unused(model: Model) -> list[str]:
+    """Return the parameters that stand in defaults= only."""
+    if isinstance(model, Cases | Singularity):  # the models behind them use them
+        return []
+    used = {
+        item
+        for part in model.content
+        if part != "defaults"
+        for leaf in leaves(getattr(model, part))
+        for item in symbols_in(leaf)
+    }
+    laws = {item for law in model.defaults.values() if isinstance(law, Law) for item in symbols_in(law)}
+    return sorted(item.name for item in model.defaults if isinstance(item, Parameter) and item not in used | laws)
 
 
 def _laws(model: Model) -> Iterator[str]:

@@ -13,7 +13,20 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.functions import why_not_computed
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
-from eqsolve.language.symbols import Field, Gradient, Head, Named, Plain, Process, Random, Response, State, Time, Value
+from eqsolve.language.symbols import (
+    Field,
+    Function,
+    Gradient,
+    Head,
+    Named,
+    Plain,
+    Process,
+    Random,
+    Response,
+    State,
+    Time,
+    Value,
+)
 from eqsolve.language.system import System
 from eqsolve.passes.check.shifted import derivative_problem, shift_problem
 from eqsolve.passes.rewrite.starts import start_of
@@ -43,6 +56,8 @@ class Scope:
         Whether every time may stand here, because what would say which is wrong itself.
     integrals
         The integrals around, outermost first.
+    function
+        The function of one time whose equation this is, if it is one.
     """
 
     label: str
@@ -54,6 +69,7 @@ class Scope:
     bound: frozenset[Basic] = frozenset()
     any_time: bool = False
     integrals: tuple[Int, ...] = ()
+    function: Function | None = None
 
     def precedes(self, first: Expr, second: Expr) -> bool:
         """Whether ``first`` is known not to be later than ``second``."""
@@ -184,7 +200,7 @@ class ExpressionCheck:
         elif isinstance(item, Time):
             self._known_time(item, scope)
         elif isinstance(item, Random | State | Field | Gradient) and not scope.random:
-            self.report(scope, f"uses the {item.kind_name} `{item}` outside an expectation; write E(...) around it")
+            self.report(scope, f"uses the {item.kind_name} `{item}` outside an expectation; {_averaged(scope)}")
 
     def _expected(self) -> str:
         names = [kind.kind_name for kind in self.kinds]
@@ -211,8 +227,8 @@ class ExpressionCheck:
             self._bare.add((scope.label, head))
             self.report(
                 scope,
-                f"uses the process `{value}` outside an expectation; only the equation of a process may, "
-                "elsewhere write E(...) around it",
+                f"uses the process `{value}` outside an expectation, which only the equation of a process may; "
+                f"{_averaged(scope)}",
             )
         for moment in value.moments:
             self._moment(moment, value, scope)
@@ -366,6 +382,14 @@ class ExpressionCheck:
         inner = replace(scope, random=True, responding=True)
         self.visit(output, inner)
         self.visit(noise, inner)
+
+
+def _averaged(scope: Scope) -> str:
+    """Return how to mend what differs between paths in a place that is the same for all."""
+    if scope.function is None:
+        return "write E(...) around it"
+    name = scope.function.name
+    return f'if `{name}` differs between paths too, declare it by {name} = process("{name}"), else write E(...) around it'
 
 
 def _several(places: list[str], most: int = 3) -> str:

@@ -14,7 +14,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.noises import IN_STEPS
-from eqsolve.language.symbols import Correlation, Head, Named, Parameter, Process, Random, Response, Time, Value
+from eqsolve.language.symbols import Correlation, Function, Head, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
 from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
@@ -132,7 +132,8 @@ def _scope(equation: Equation) -> Scope:
     assert target is not None
     ordered = isinstance(target.head, Response) and len(set(target.moments)) == 2
     order = frozenset({(target.moments[1], target.moments[0])} if ordered else ())
-    return Scope(equation.label, tuple(target.moments), order, random=isinstance(target.head, Process))
+    function = target.head if isinstance(target.head, Function) else None
+    return Scope(equation.label, tuple(target.moments), order, random=isinstance(target.head, Process), function=function)
 
 
 def _symmetry(check: ExpressionCheck, equation: Equation) -> None:

@@ -62,18 +62,12 @@ def _coefficient(equation: Equation, value: Value, system: System) -> Iterator[s
     if weight.has(value):
         yield f"{equation.label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
     elif weight.atoms(Random) or any(isinstance(item.head, Process) for item in weight.atoms(Value)):
-        law = system.laws[value.head]
-        if law.sense is None:
-            yield (
-                f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; such a "
-                f'product needs a sense, {name}: White({law.strength}, sense="ito") or "stratonovich"'
-            )
-        else:
-            yield (
-                f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; no solver "
-                f"integrates that yet, in the sense of {law.sense.capitalize()} or another; change to a variable whose noise "
-                "is additive"
-            )
+        sense = f" in the sense of {told.capitalize()}" if (told := system.laws[value.head].sense) else ""
+        yield (
+            f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; no solver "
+            f"integrates such a product yet{sense}: write the equation of a variable whose noise is additive, such as log(x) "
+            f"for a noise x(t)*{name}(t)"
+        )
 
 
 def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:

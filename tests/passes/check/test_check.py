@@ -145,9 +145,9 @@ TIMES = [
 
 RANDOMNESS = [
     Wrong("process outside an expectation", "mu", {"mu": "Eq(mu(t).diff(t), -w(t))"},
-          "uses the process `w(t)` outside an expectation"),
+          "uses the process `w(t)` outside an expectation", 'declare it by mu = process("mu"), else write E(...) around it'),
     Wrong("random variable outside an expectation", "mu", {"mu": "Eq(mu(t).diff(t), -w_star * mu(t))"},
-          "uses the random variable `w_star` outside an expectation; write E(...) around it"),
+          "uses the random variable `w_star` outside an expectation; if `mu` differs between paths too, declare it by mu ="),
     Wrong("response outside an expectation", "R_w", {"R_w": "Eq(R_w(t, tp), Resp(w(t), z(tp)))"},
           "has the response `∂w(t)/∂z(t')` outside an expectation; write E(Resp(...))"),
     Wrong("expectation inside an expectation", "mu", {"mu": "Eq(mu(t).diff(t), E((w(t) - E(w(t)))**2))"},
