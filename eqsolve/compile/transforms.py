@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
-from sympy import Basic, Dummy, Expr, Poly, Pow, fraction, log, together
+from sympy import Basic, Dummy, Expr, Float, Mul, Poly, PolynomialError, Pow, Rational, fraction, log, together
 from sympy import exp as sym_exp
 
 from eqsolve.compile.bundles import Bundle
@@ -15,7 +17,7 @@ from eqsolve.errors import UsageError
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Random
 
-__all__ = ["Denominator", "ExplicitForm", "ImplicitTransform"]
+__all__ = ["Denominator", "ExplicitForm", "ImplicitTransform", "PolynomialForm"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,29 @@ class ExplicitForm:
     known: tuple[int, ...] | None  # places of the static parts of the means among those of h, if all are there
     inner: tuple[Lowered, ...]
     outer: Lowered
+
+
+@dataclass(frozen=True)
+class PolynomialForm:
+    """P(p, R) = Σ c R^i p^j with the same solutions R(p) as h: the powers (i, j), and c as a function of the parameters.
+
+    ``exact`` are the coefficients where they are rational numbers.
+    """
+
+    powers: tuple[tuple[int, int], ...]
+    coefficients: Lowered
+    exact: tuple[Fraction, ...] | None
+
+    def rows(self, parameters: Sequence[float]) -> list[list[Fraction]] | None:
+        """Return the coefficients in powers of p of each power of R; None where one of them is not finite."""
+        values = self.exact if self.exact is not None else self.coefficients(*parameters)
+        if not all(math.isfinite(value) for value in values):
+            return None
+        high, wide = (max(power[k] for power in self.powers) for k in (0, 1))
+        made = [[Fraction(0)] * (wide + 1) for _ in range(high + 1)]
+        for (i, j), value in zip(self.powers, values, strict=True):
+            made[i][j] = Fraction(value)
+        return made
 
 
 class ImplicitTransform:
@@ -92,6 +117,28 @@ class ImplicitTransform:
             Denominator(text, names, as_function(rest, Poly(b, p).all_coeffs(), real=False) if b.is_polynomial(p) else None)
             for (text, names), b in zip(self._bottoms, bodies, strict=True)
         )
+
+    @functools.cached_property
+    def polynomial(self) -> PolynomialForm | None:
+        """The transform as a polynomial equation, where it is one: without expectations, roots, exponentials of R or p."""
+        R, p = self.symbols
+        exact = self.expression.xreplace({item: Rational(float(item)) for item in self.expression.atoms(Float)})
+        if exact.has(E):
+            return None
+        top, bottom = fraction(together(exact))
+        try:  # factors without R do not decide what it is
+            above, below = (
+                Poly(Mul(*(item for item in Mul.make_args(part) if R in item.free_symbols)), R, p) for part in (top, bottom)
+            )
+            whole = above.quo(above.gcd(below)).sqf_part()
+        except PolynomialError:
+            return None
+        if whole.free_symbols_in_domain - set(self._parameters):
+            return None
+        powers, coefficients = zip(*whole.terms(), strict=True)
+        known = tuple(Fraction(int(c.p), int(c.q)) for c in coefficients if c.is_Rational)
+        function = as_function(list(self._parameters), list(coefficients), real=False)
+        return PolynomialForm(powers, function, known if len(known) == len(coefficients) else None)
 
     @functools.cached_property
     def explicit(self) -> ExplicitForm:

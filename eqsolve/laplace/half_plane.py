@@ -26,6 +26,7 @@ _TURN = 0.9  # radians h_R may turn along one side of a cell
 _NEAR = 1e-3  # relative size of the last Newton step on the mesh
 POLE = 1e-11  # relative accuracy to which a pole must be found: 1/R may only seem to vanish, between two branch points
 _RUNAWAY = 1e8
+_BESIDE = 1e-2  # how far around a singularity nothing else is looked for, relative to where it is
 _LEAP = 0.35  # how far a side may miss the other end, in units of the distance to the next sheet
 
 
@@ -104,6 +105,7 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
             _examine(prepared, anchor, mesh, int(j), int(k), found, left)
         if len(found) > before:  # the search now ends at the rightmost of them
             best = max(item.p.real for item in found)
+            margin = min(margin, _BESIDE * min(abs(item.p) for item in found))
             left = best - margin
             keep = columns[columns > best + 2 * margin]
             columns = np.concatenate([keep, [best + margin, left]])

@@ -12,6 +12,8 @@ from eqsolve.numerics.richardson import extrapolate
 
 __all__ = ["fold_newton", "follow_to_fold", "newton_R", "pole_limit", "track_to"]
 
+_SAME = 1e-3  # two ways to one value, relative
+
 
 def newton_R(prepared: Prepared, R: Any, p: Any, rounds: int = 30, enough: float = 1e-8) -> tuple[Any, bool]:
     """Solve h(R, p) = 0 for R near a guess; a step of relative size ``enough`` leaves an error of its square."""
@@ -67,7 +69,10 @@ def follow_to_fold(prepared: Prepared, R: float, p: float, R_c: float, p_c: floa
 
 
 def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float] | None:
-    """Follow p as a function of S = 1/R to S = 0; return the limit and how far the last extrapolations differ."""
+    """Follow p as a function of S = 1/R to S = 0; return the limit and how far the last extrapolations differ.
+
+    On the way p may turn back at a branch point, behind which the curve belongs to another sheet: None then.
+    """
     S, values = 1 / R, []
     guess = p
     for _ in range(14):
@@ -84,7 +89,13 @@ def pole_limit(prepared: Prepared, R: Any, p: Any, at: Any) -> tuple[Any, float]
             return None
         values.append(guess)
     limit, spread = extrapolate(values, 5)  # p(S) is analytic at S = 0
-    return (limit, float(spread)) if spread <= 1e-6 * abs(p - limit) else None
+    if not spread <= 1e-6 * abs(p - limit):
+        return None
+    try:
+        same = abs(track_to(prepared, (R, p), guess) * S - 1) <= _SAME
+    except SolverError:
+        same = False
+    return (limit, float(spread)) if same else None
 
 
 def track_to(prepared: Prepared, start: tuple[Any, Any], end: Any, most: int = 400) -> Any:

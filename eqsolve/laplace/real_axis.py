@@ -17,7 +17,7 @@ from eqsolve.errors import SolverError
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, follow_to_fold, newton_R, pole_limit
 
-__all__ = ["RealTrack", "Start", "far_right", "first_real_singularity", "glide"]
+__all__ = ["RealTrack", "Start", "far_right", "first_real_singularity", "glide", "no_bounded_solution"]
 
 FARTHEST = 1e12
 _STEPS = 800
@@ -72,8 +72,12 @@ def far_right(prepared: Prepared, start: float | None = None) -> Start:
             again, good_again = newton_R(prepared, R, 2 * far)
             if good and good_again and abs(R) < 0.1 * far and abs(again) <= 1.5 * abs(R) + 1e-6:
                 return Start(float(R), far)
+    raise no_bounded_solution(prepared)
+
+
+def no_bounded_solution(prepared: Prepared) -> SolverError:
     R, p = prepared.transform.unknown, prepared.transform.variable
-    raise SolverError(
+    return SolverError(
         "the transform has no bounded solution far to the right, where that of an ordinary function is bounded; "
         f"is it the transform of a distribution? divide it by a power of {p}, or name the value of {R} there that you mean: "
         f'solve(..., start={{"{R}": value}}), rightmost_singularity(..., start=value)'

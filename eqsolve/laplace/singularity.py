@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sympy import Basic, Expr, sympify
 from eqsolve.compile.transforms import ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.equations import Equation
+from eqsolve.laplace.algebraic import search_algebraic
 from eqsolve.laplace.axis_search import nearby, walk_real_axis
 from eqsolve.laplace.candidates import Candidate, complex_candidate, real_candidate, refine, residual_of, ties
 from eqsolve.laplace.expectation import as_source
@@ -20,7 +22,7 @@ from eqsolve.laplace.explicit_search import search_explicit
 from eqsolve.laplace.half_plane import Complex, Region, survey
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton
-from eqsolve.laplace.real_axis import RealTrack, far_right
+from eqsolve.laplace.real_axis import RealTrack, far_right, no_bounded_solution
 from eqsolve.laplace.support import refuse_divergent, refuse_unbounded
 
 __all__ = ["Candidate", "SingularPoint", "find_singularity", "rightmost_singularity"]
@@ -147,6 +149,13 @@ def find_singularity(
         refuse_unbounded(prepared)
         if prepared.transform.is_linear and not prepared.has_density:
             return _find_explicit(prepared, region, start, precision, certify)
+        form = prepared.transform.polynomial if not prepared.transform.is_linear else None
+        rows = None if form is None else form.rows(prepared.floats)
+        if rows is not None:
+            try:
+                return _find_algebraic(prepared, rows, region, start, precision, certify)
+            except ArithmeticError:  # two sheets agree, or can hardly be told apart: nothing found otherwise is certain
+                certify = False
         track = None if near is None or certify else nearby(prepared, near)
         if track is None:
             track = walk_real_axis(prepared, start, region)
@@ -173,6 +182,21 @@ def find_singularity(
         real = [real_candidate(prepared, track)] if track.kind else []
         others += [complex_candidate(prepared, item) for item in found]
         return _answer(prepared, [*real, *others], box, track.scale, precision, certify, clean)
+
+
+def _find_algebraic(
+    prepared: Prepared,
+    rows: list[list[Fraction]],
+    region: tuple[float, float] | None,
+    start: float | None,
+    precision: int | None,
+    certify: bool,
+) -> SingularPoint:
+    """Look at the critical points of a polynomial equation on the physical sheet."""
+    seen = search_algebraic(prepared, rows, region, start, certify)
+    if not seen.bounded:
+        raise no_bounded_solution(prepared)
+    return _answer(prepared, seen.candidates, seen.region, seen.scale, precision, certify, seen.sure and certify)
 
 
 def _find_explicit(

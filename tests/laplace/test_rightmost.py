@@ -182,14 +182,24 @@ def test_amplitudes_give_the_decay() -> None:
 
 
 def test_a_complex_pole_of_a_transform_that_is_not_linear_in_it() -> None:
-    """R (q − g/(1+R)) = 1 has R ≈ (1 + g)/q where q = 0: the residue is (1 + g)/q'."""
+    """(R q − 1)(R − p − 10) = g has R ≈ 1/q where q = 0; the sheets meet near q (p + 10) = 1, further left."""
     q = p**2 + Rational(2, 5) * p + 4
-    found = find(R * (q - Rational(1, 100) / (1 + R)) - 1)
+    found = find((R * q - 1) * (R - p - 10) - Rational(1, 100))
     root = -0.2 + 1j * 3.96**0.5
     assert found.kind == "pole"
     assert found.certified
     assert abs(complex(found.p) - root) <= max(found.error, 1e-12)
-    assert abs(found.amplitude - 1.01 / (2 * root + 0.4)) < 1e-7
+    assert abs(found.amplitude - 1 / (2 * root + 0.4)) < 1e-7
+
+
+def test_branch_points_in_front_of_a_complex_pole() -> None:
+    """R (q − g/(1 + R)) = 1 is quadratic in R, with the discriminant (q − 1 − g)² + 4 q: its zeros lie right of q = 0."""
+    q, g = p**2 + Rational(2, 5) * p + 4, 0.01
+    found = find(R * (q - Rational(1, 100) / (1 + R)) - 1)
+    there = -(1 - g) + 2j * math.sqrt(g)
+    root = -0.2 + cmath.sqrt(there - 3.96)
+    assert (found.kind, found.certified) == ("branch point", True)
+    assert complex(found.p) == pytest.approx(root, rel=1e-13)
 
 
 def test_two_close_branch_points_are_not_taken_for_a_pole() -> None:

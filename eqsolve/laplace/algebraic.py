@@ -1,0 +1,428 @@
+"""Singularities of an algebraic transform, P(p, R) = 0 with a polynomial P: exact places, and continuation to each of them.
+
+Two of the roots R(p) meet, or one diverges, only where the resultant of P and dP/dR vanishes. Its roots are the critical
+points of all sheets; the physical sheet, that of the root which stays bounded for p → +∞, is singular at some of them only.
+From the right, each is reached along a ray on which the critical points passed are known to be regular on this sheet, and
+is then circled: the number of turns after which R comes back and the coefficients of its Puiseux series say what is there.
+(Bliss, Algebraic Functions, 1933; Deconinck & van Hoeij 2001, doi:10.1016/S0167-2789(01)00156-7, for the continuation.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from eqsolve.laplace.candidates import Candidate
+from eqsolve.laplace.half_plane import Region
+from eqsolve.laplace.implicit import Prepared
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.integer_polynomials import (
+    as_integers,
+    common_divisor,
+    discriminant_times_leading,
+    quotient,
+    roots,
+    square_free,
+)
+
+__all__ = ["AlgebraicAnswer", "Critical", "Sheets", "search_algebraic"]
+
+_DIGITS = 40  # of critical points: far more than the distance between two of them takes
+_STRIDE = 0.25  # step of the continuation, in units of the distance to the next critical point
+_CLEAR = 0.1  # the next root is taken when it is so much nearer to the prediction than the second one
+_POLISH = 1e-3  # relative size of a Newton step that corrects the rounding of an eigenvalue
+_STEPS = 3000  # of a continuation
+_SHORTEST = 1e-8  # stride at which a continuation is given up
+_CIRCLE, _SAMPLES = 0.4, 64  # radius in the same units, and points of each turn: 0.4^64 is far below rounding
+_FAR = 1e6  # where the behaviour at infinity is read off, in units of the size of the critical points
+_SEEN, _UNSEEN = 1e-9, 1e-12  # coefficients relative to the largest value on the circle: there, not there; between, unknown
+_REAL = 1e-7  # relative imaginary part of a value that is real, there
+_LOWEST, _HIGHEST = 12, 6  # powers of p − p_c that are looked at
+_SLANTS = np.array([0.0, 0.1, -0.1, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0])  # of rays, in units of their length
+_PAIR = 1e-6  # two critical points so close, relative to the third, may be one double point that rounding has split
+_ROUNDING = 2.3e-16  # relative, of coefficients
+
+
+class Lost(ArithmeticError):
+    """A continuation that cannot be told from a jump to another sheet."""
+
+
+@dataclass(frozen=True)
+class Critical:
+    """A singular point of a sheet.
+
+    Attributes
+    ----------
+    p, q
+        Where it is: in mpmath's numbers, and in the coordinate of the sheets.
+    turns
+        After how many turns R comes back: 1 at a pole, k at a branch point of k sheets.
+    power, factor
+        μ and c of the leading term c (p − p_c)^μ that is singular.
+    value
+        R there, inf where it diverges.
+    """
+
+    p: Any
+    q: complex
+    turns: int
+    power: float
+    factor: complex
+    value: complex
+
+
+class Values:
+    """The roots R of P(p, R) = 0 as functions of q = (p − centre)/scale; coefficients in q are exact up to one rounding."""
+
+    def __init__(self, table: list[list[int]], centre: complex, scale: float) -> None:
+        real, imag, size = (Fraction(float(part)) for part in (centre.real, centre.imag, scale))
+        made, width = [], max(map(len, table))
+        shift = [(Fraction(1), Fraction(0))]  # powers of the centre
+        for _ in range(width - 1):
+            x, y = shift[-1]
+            shift.append((x * real - y * imag, x * imag + y * real))
+        for row in table:
+            terms = [[math.comb(j, k) * row[j] for j in range(k, len(row))] for k in range(width)]
+            made.append([
+                [size**k * sum((c * shift[j][part] for j, c in enumerate(term)), Fraction(0)) for part in (0, 1)]
+                for k, term in enumerate(terms)
+            ])  # fmt: skip
+        largest = max(abs(part) for row in made for value in row for part in value)
+        self.table = np.array([[complex(*(float(part / largest) for part in value)) for value in row] for row in made])
+        self._slopes = self.table[:, 1:] * np.arange(1, width)
+
+    def __call__(self, q: Any) -> tuple[Array, Array]:
+        """Return R at some points, in no order, and dR/dq: eigenvalues of companion matrices, and a Newton step."""
+        q = np.asarray(q, dtype=complex)
+        powers = q[..., None] ** np.arange(self.table.shape[1])
+        a, along = powers @ self.table.T, powers[..., :-1] @ self._slopes.T
+        n = a.shape[-1] - 1
+        matrix = np.zeros((*q.shape, n, n), dtype=complex)
+        matrix[..., range(1, n), range(n - 1)] = 1.0
+        matrix[..., :, -1] = -a[..., :-1] / a[..., -1:]
+        found = np.linalg.eigvals(matrix)
+        value, slope = _horner(a, found)
+        step = value / np.where(slope == 0, np.inf, slope)
+        found = found - np.where(np.abs(step) < _POLISH * np.abs(found), step, 0.0)
+        return found, -_horner(along, found)[0] / _horner(a, found)[1]
+
+
+class Sheets:
+    """All sheets of P(p, R) = Σ rows[i](p) Rⁱ = 0, in the coordinate q = (p − centre)/scale of the critical points.
+
+    Raises ``ArithmeticError`` when P has a double factor, so that two sheets agree everywhere.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[Fraction]]) -> None:
+        table = as_integers(rows)
+        while table and not table[-1]:
+            table.pop()
+        while table and not table[0]:  # R = 0 is no transform
+            table.pop(0)
+        content: list[int] = []
+        for row in table:
+            content = common_divisor(content, row) if content else row
+        table = [quotient(row, content) if row else [] for row in table] if len(content) > 1 else table
+        critical = discriminant_times_leading(table) if len(table) > 1 else []
+        if not critical:
+            raise ArithmeticError("the polynomial has a factor that does not contain the unknown, or one that is double")
+        self.degrees = [len(row) - 1 for row in table]
+        self.points = roots(square_free(critical), _DIGITS)
+        self.diverging = [_vanishes(table[-1], point) for point in self.points]
+        places = np.array([complex(point) for point in self.points] or [0j])
+        self.centre = float(np.median(places.real))
+        away = np.abs(places - self.centre)
+        self.scale = _binary(float(np.median(away)) or float(away.max()) or 1.0)
+        self._exact = table
+        self.values = Values(table, self.centre, self.scale)
+        self.q = np.array([complex((point - self.centre) / self.scale) for point in self.points])
+        self.right = float(self.q.real.max()) + 1.0 if len(self.q) else 1.0
+
+    def follow(self, R: complex, start: complex, end: complex) -> complex:
+        """Continue one sheet along a straight line."""
+        here, share = complex(start), 1.0
+        values, slopes = self.values(here)
+        place = int(np.argmin(np.abs(values - R)))
+        for _ in range(_STEPS):
+            if here == end:
+                return complex(values[place])
+            gap = float(np.abs(self.q - here).min()) if len(self.q) else 1.0
+            step = share * _STRIDE * gap
+            there = end if abs(end - here) <= step else here + step * (end - here) / abs(end - here)
+            found, steeps = self.values(there)
+            after = _nearest(values[place] + slopes[place] * (there - here), found)
+            if after is None:
+                share /= 2
+                if share < _SHORTEST:
+                    break
+                continue
+            values, slopes, place, here, share = found, steeps, after, there, min(1.0, 2 * share)
+        raise Lost(f"two sheets cannot be told apart near p = {self.centre + self.scale * here:.6g}")
+
+    def circle(self, R: complex, q: complex, arm: complex) -> tuple[Array, int]:
+        """Continue one sheet around a point, until it comes back; return its values, and after how many turns."""
+        at, size = self.centre + self.scale * q, _binary(abs(arm) * self.scale)
+        here = Values(self._exact, at, size)  # exact coefficients around the point: nothing cancels
+        way = arm * self.scale / size * np.exp(2j * np.pi * np.arange(_SAMPLES) / _SAMPLES)
+        values, slopes = here(way)
+        first = place = _nearest(R, values[0])
+        if place is None:
+            raise Lost("two sheets are too close")
+        made: list[complex] = []
+        for turns in range(1, values.shape[1] + 1):
+            for k in range(_SAMPLES):
+                made.append(complex(values[k, place]))
+                after = (k + 1) % _SAMPLES
+                found = _nearest(values[k, place] + slopes[k, place] * (way[after] - way[k]), values[after])
+                if found is None:
+                    ends = [q + x * size / self.scale for x in (way[k], way[after])]
+                    found = _nearest(self.follow(made[-1], *ends), values[after])
+                if found is None:
+                    raise Lost("two sheets are too close")
+                place = found
+            if place == first:
+                return np.array(made), turns
+        raise Lost("a sheet does not come back")
+
+    # the sheets at infinity
+
+    def bounded(self, start: float | None = None) -> list[complex]:
+        """Return the real sheets that may be meant: those nearest to ``start`` as p → +∞; else those that vanish there, or,
+        if there are none, those that stay bounded. The one with R ~ c/p comes first."""
+        far = self.right + _FAR * (1.0 + float(np.abs(self.q).max(initial=0.0)))
+        left, near = list(self.values(far)[0]), self.values(self.right)[0]
+        made = []
+        for power, factor in self._asymptotes():
+            R = left.pop(int(np.argmin([abs(value / (factor * far**power) - 1) for value in left])))
+            if abs(R.imag) <= _REAL * abs(R):
+                made.append((float(R.real), power, factor.real))
+        here = np.sort(near.real[np.abs(near.imag) <= _REAL * np.abs(near)])
+        if len(here) != len(made):
+            raise Lost("sheets that are nearly real")
+        # no two sheets meet on the axis between the two points, so that the order of the real ones is the same
+        meant = [(power, factor, complex(R)) for R, (_, power, factor) in zip(here, sorted(made), strict=True) if power <= 0]
+        if start is not None:
+            away = [abs((factor if power == 0 else 0.0) - start) for power, factor, _ in meant]
+            meant = [item for item, gap in zip(meant, away, strict=True) if gap <= min(away) + _REAL]
+        else:
+            meant = [item for item in meant if item[0] < 0] or meant
+        return [R for _, _, R in sorted(meant, key=lambda item: (item[0] != -1, -item[1]))]
+
+    def _asymptotes(self) -> list[tuple[float, complex]]:
+        """Return s and c of R ~ c q^s as q → ∞ for every sheet: the edges of the Newton polygon."""
+        corners: list[tuple[int, int]] = []
+        for i, degree in enumerate(self.degrees):
+            while len(corners) > 1 and (corners[-1][0] - corners[-2][0]) * (degree - corners[-2][1]) >= (
+                (i - corners[-2][0]) * (corners[-1][1] - corners[-2][1])
+            ):
+                corners.pop()
+            if degree >= 0:
+                corners.append((i, degree))
+        made = []
+        for (i, top), (k, bottom) in pairwise(corners):
+            on_edge = [(d - top) * (k - i) == (bottom - top) * (m - i) for m, d in enumerate(self.degrees)]
+            edge = [self.values.table[m, self.degrees[m]] if on_edge[m] else 0.0 for m in range(k, i - 1, -1)]
+            made += [((top - bottom) / (k - i), complex(c)) for c in np.roots(edge)]
+        return made
+
+    # singular points
+
+    def rightmost(self, R: complex, low: float, height: float, slack: float) -> tuple[list[Critical], bool]:
+        """Return the rightmost singular points of a sheet in the upper half plane, and whether all was decided.
+
+        Parameters
+        ----------
+        R
+            The sheet, at ``right``.
+        low, height
+            Look at Re p ≥ low and |Im p| ≤ height.
+        slack
+            How far left of the rightmost one others still count as of equal real part.
+        """
+        found: list[Critical] = []
+        sure, best = True, -np.inf
+        for k in np.argsort(-self.q.real):
+            at = complex(self.points[k])
+            if at.imag < 0 or at.imag > height or at.real < low:
+                continue
+            if at.real < best - slack:
+                break
+            try:
+                made = self._examine(int(k), R, height / self.scale)
+            except Lost:
+                sure = False
+                continue
+            if made is not None:
+                found.append(made)
+                best = max(best, at.real)
+        return found, sure
+
+    def _examine(self, k: int, R: complex, height: float) -> Critical | None:
+        """Say what a sheet is at a critical point; None if it is regular there."""
+        q, others = complex(self.q[k]), np.sort(np.abs(np.delete(self.q, k) - self.q[k]))
+        if len(others) > 1 and others[0] < _PAIR * others[1]:
+            mate = complex(self.q[np.argsort(np.abs(self.q - q))[1]])
+            radius = min(_CIRCLE * others[1], math.sqrt(others[0] * others[1]))
+            if self._series(R, (q + mate) / 2, radius, height, k) is None:
+                return None
+        made = self._series(R, q, _CIRCLE * (others[0] if len(others) else 1.0), height, k)
+        if made is None:
+            return None
+        turns, power, factor, value = made
+        return Critical(self.points[k], q, turns, power, factor / self.scale**power, value)
+
+    def _series(
+        self, R: complex, q: complex, radius: float, height: float, k: int
+    ) -> tuple[int, float, complex, complex] | None:
+        """Return turns, power and factor of the leading singular term, and R at a point; None if R is analytic around it."""
+        from_ = self._clear_start(q, height, radius)
+        angle = float(np.angle(from_ - q))
+        arm = radius * np.exp(1j * angle)
+        R = self.follow(self.follow(R, self.right, from_), from_, q + arm)
+        values, turns = self.circle(R, q, arm)
+        if turns == 1 and not self.diverging[k]:
+            return None
+        size = float(np.abs(values).max())
+        angles = angle + 2 * np.pi * np.arange(len(values)) / _SAMPLES
+        for j in range(-_LOWEST * turns, _HIGHEST * turns):
+            if j >= 0 and j % turns == 0:
+                continue
+            share = complex(np.mean(values * np.exp(-1j * j * angles / turns)))
+            if abs(share) > _SEEN * size:
+                value = complex(np.mean(values)) if j > 0 else complex(np.inf)
+                return turns, j / turns, share / radius ** (j / turns), value
+            if abs(share) > _UNSEEN * size:
+                raise Lost("a term that may be rounding")
+        if turns > 1:
+            raise Lost("a branch point without a term that shows it")
+        return None
+
+    def _clear_start(self, q: complex, height: float, radius: float) -> complex:
+        """Return the point right of everything from which the ray to a point keeps farthest from critical points."""
+        reach = self.right - q.real
+        away = self.q[np.abs(self.q - q) > 2.01 * radius]  # the others are inside the circle, or where it begins
+        best, clear = complex(self.right, q.imag), -1.0
+        for share in _SLANTS:
+            start = complex(self.right, float(np.clip(q.imag + share * reach, -height, height)))
+            along = (start - q) / abs(start - q)
+            t = np.clip(((away - q) * along.conjugate()).real, 0.0, abs(start - q))
+            gap = float((np.abs(away - q - t * along) / np.abs(away - q)).min()) if len(away) else 1.0
+            if gap > clear:
+                best, clear = start, gap
+        return best
+
+
+def _horner(a: Array, R: Array) -> tuple[Array, Array]:
+    """Return polynomials in R with coefficients a[..., k], and their derivatives."""
+    value = slope = np.zeros_like(R)
+    for k in reversed(range(a.shape[-1])):
+        value, slope = value * R + a[..., k, None], slope * R + value
+    return value, slope
+
+
+def _nearest(guess: complex, found: Array) -> int | None:
+    """Return which of the roots is predicted, None where another one is nearly as close."""
+    away = np.abs(found - guess)
+    place = int(away.argmin())
+    if not np.isfinite(away[place]):
+        return None
+    nearest, away[place] = away[place], np.inf
+    return place if nearest <= _CLEAR * away.min() else None
+
+
+def _vanishes(a: list[int], point: Any) -> bool:
+    import mpmath
+
+    with mpmath.workdps(_DIGITS):
+        terms = [value * point**power for power, value in enumerate(a)]
+        return bool(abs(sum(terms)) <= mpmath.mpf(10) ** (-_DIGITS // 2) * max(map(abs, terms)))
+
+
+def _binary(size: float) -> float:
+    """Return the power of two next to a number."""
+    return float(2.0 ** round(math.log2(size)))
+
+
+def search_algebraic(
+    prepared: Prepared, rows: list[list[Fraction]], region: tuple[float, float] | None, start: float | None, certify: bool
+) -> AlgebraicAnswer:
+    """Return the rightmost singularities of a transform that solves a polynomial equation.
+
+    Several sheets may be meant, as with R² = 1/p; the answer is decided when they agree.
+    """
+    sheets = Sheets(rows)
+    sides = sheets.bounded(start)
+    low, height = (-np.inf, np.inf) if region is None else (float(region[0]), float(region[1]))
+    if not certify:  # the real axis, with a strip around it that holds no other critical points
+        height = 0.5 * min((abs(complex(at).imag) for at in sheets.points if complex(at).imag), default=np.inf)
+    size = max(abs(sheets.centre), sheets.scale)
+    answers = [sheets.rightmost(R, low, height, 1e-9 * size) for R in sides]
+    found, sure = answers[0] if answers else ([], False)
+    for others, known in answers[1:]:
+        places, same = ({complex(item.p) for item in each} for each in (found, others))
+        sure = sure and known and places == same
+    box = Region(low, sheets.centre + sheets.scale * sheets.right, height)
+    floats = [[float(value) for value in row] for row in rows]
+    return AlgebraicAnswer([_candidate(prepared, floats, item, box) for item in found], sure, box, size, bool(sides))
+
+
+@dataclass(frozen=True)
+class AlgebraicAnswer:
+    """What was found, whether all was decided, what was searched, the size of p, and whether any sheet is bounded."""
+
+    candidates: list[Candidate]
+    sure: bool
+    region: Region
+    scale: float
+    bounded: bool
+
+
+def _candidate(prepared: Prepared, rows: list[list[float]], item: Critical, box: Region) -> Candidate:
+    import mpmath
+
+    real = isinstance(item.p, mpmath.mpf)
+    p: Any = float(item.p) if real else complex(item.p)
+    R: Any = np.inf if np.isinf(item.value) else item.value.real if real else item.value
+    kind = "pole" if item.turns == 1 else "branch point"
+    times = "once" if item.turns == 1 else f"{item.turns} times"
+    words = (
+        f"continued from p = {box.high:.3g} along a ray to it and {times} around it, on the sheet that is bounded for p → ∞; "
+        "at every critical point further right that sheet is regular"
+    )
+    fold = item.turns == 2 and item.power == 0.5
+    if fold:
+        for _ in range(3):
+            d = prepared(R, p)
+            step = d.h_R / d.h_RR
+            R = R - step if np.isfinite(step) and abs(step) < 1e-6 * abs(R) else R
+        d = prepared(R, p)
+        root = complex(-2 * d.h_p / d.h_RR) ** 0.5
+        near = root if abs(root - item.factor) < abs(root + item.factor) else -root
+        factor = near if abs(near - item.factor) < 1e-6 * abs(near) else item.factor
+    else:
+        factor = item.factor
+    amplitude = factor / math.gamma(-item.power)
+    columns = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
+    polynomial = columns[-1] if np.isinf(R) else R ** np.arange(len(rows)) @ columns
+    sizes = np.abs(columns[-1]) if np.isinf(R) else np.abs(R) ** np.arange(len(rows)) @ np.abs(columns)
+    error = 4e-16 * abs(p) + _root_error(polynomial, sizes, p)
+    return Candidate(p, R, kind, -1.0 - item.power, amplitude.real if real else amplitude, error, words)
+
+
+def _root_error(a: Array, sizes: Array, p: Any) -> float:
+    """Return how far the root p of a polynomial moves with the rounding of its coefficients."""
+    noise = _ROUNDING * float(np.abs(p) ** np.arange(len(a)) @ sizes)
+    slope, scale, factorial = np.asarray(a), np.asarray(sizes), 1
+    for order in range(1, len(a)):
+        slope, scale = (part[1:] * np.arange(1, len(part)) for part in (slope, scale))
+        factorial *= order
+        value = abs(np.polynomial.polynomial.polyval(p, slope))
+        if value > 1e-6 * float(np.abs(p) ** np.arange(len(slope)) @ scale):
+            return float((noise * factorial / value) ** (1 / order))
+    return 0.0
