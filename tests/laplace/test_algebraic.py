@@ -132,7 +132,7 @@ def test_no_certified_answer_is_wrong(first) -> None:
     assert sum(certified for _, certified in seen) >= 4
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(k, marks=pytest.mark.slow) for k in (41, *range(3, 30)))])
+@pytest.mark.parametrize("seed", [0, 3, *(pytest.param(k, marks=pytest.mark.slow) for k in (41, 1, 2, *range(4, 30)))])
 def test_the_search_that_knows_no_polynomials_agrees(seed, monkeypatch) -> None:
     """With expectations or other functions in it, an equation is followed along the axis and over a mesh of the half plane."""
     polynomial = transform_like(np.random.default_rng(seed))

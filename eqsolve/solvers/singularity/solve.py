@@ -63,7 +63,7 @@ class SingularitySolution:
         if point.kind != "branch point" or transform.is_linear or not np.isfinite(complex(point.R)):
             what = point.kind if point.kind != "branch point" else "branch point of the equation's own coefficients"
             raise UsageError(f"derivatives are known where h = 0 and dh/dR = 0, and this singularity is a {what}")
-        if point.exponent != -1.5:
+        if point.exponent is not None and point.exponent != -1.5:
             raise UsageError(
                 f"derivatives are known at square-root branch points, and here R ~ (p - p_c)^{-1 - point.exponent:g}"
             )
