@@ -31,6 +31,7 @@ _HOMES = {
     "simulate": "eqsolve.microscopic.simulate:simulate",
     "save": "eqsolve.results.archive:save",
     "write_dataset": "eqsolve.results.archive:write_dataset",
+    "write_table": "eqsolve.results.archive:write_table",
     "read simulation": "eqsolve.microscopic.simulation:read_simulation",
     "read fit": "eqsolve.fitting.stored:read_fit",
     "save_fit": "eqsolve.fitting.stored:save_fit",

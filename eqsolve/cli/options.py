@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
 __all__ = [
+    "DATA",
     "FIGURES",
     "add_json",
     "add_model",
     "add_options",
+    "add_out",
     "add_plot",
     "add_set",
     "apply_settings",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 FIGURES = (".png", ".svg", ".pdf")
+DATA = (".nc", ".csv", ".parquet", ".json")
 
 
 def add_model(parser: ArgumentParser, **more: Any) -> None:
@@ -196,6 +199,11 @@ OPTIONS = {
 """Options by the names of the keyword arguments they give."""
 
 
+def add_out(parser: ArgumentParser, what: str) -> None:
+    """Add the file that keeps the numbers."""
+    parser.add_argument("--out", metavar="F.nc", help=f"{what}: netCDF, or a table *.csv, *.parquet or *.json")
+
+
 def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) -> Path | None:
     """Return where a file is to be written, having made sure, before any work, that it can be."""
     if path is None:
@@ -205,6 +213,10 @@ def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) 
         names = " or ".join(f"*{suffix}" for suffix in suffixes)
         got = f"{target.suffix!r}{did_you_mean(target.suffix, suffixes)}" if target.suffix else "no suffix"
         raise UsageError(f"{option}: expected a file name {names}, got {path!r} with {got}")
+    if target.suffix.lower() == ".parquet":
+        from eqsolve.results.archive import demand_parquet
+
+        demand_parquet(path)
     if target.is_dir():
         raise UsageError(f"{option}: {path!r} is a folder, not a file")
     if not target.parent.is_dir():

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eqsolve.errors import UsageError
+from eqsolve.results.words import jsonable
 
 __all__ = [
     "OutputClosed",
@@ -40,7 +41,7 @@ def write(text: str) -> None:
 
 def write_json(value: Mapping[str, Any]) -> None:
     """Write one JSON object to stdout; numbers that JSON cannot hold become null."""
-    _put(json.dumps(_jsonable(value), allow_nan=False) + "\n")
+    _put(json.dumps(jsonable(value), allow_nan=False) + "\n")
 
 
 def say(text: str) -> None:
@@ -111,20 +112,6 @@ def _safe(stream: Any) -> None:
     """Show characters that a terminal cannot, such as ∂ in an ASCII locale, as escapes."""
     if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _jsonable(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(entry) for entry in value]
-    if isinstance(value, bool | int | str) or value is None:
-        return value
-    if hasattr(value, "tolist"):  # numpy's arrays and numbers
-        return _jsonable(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return str(value)
 
 
 def lay_out(

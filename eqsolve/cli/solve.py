@@ -9,10 +9,12 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.cli.options import (
+    DATA,
     FIGURES,
     add_json,
     add_model,
     add_options,
+    add_out,
     add_plot,
     add_set,
     check_destination,
@@ -38,7 +40,7 @@ ROWS = 8  # of the table, where the user names no times
 
 def run_solve(options: Namespace) -> int:
     """Solve a model; exit code 1 says that the tolerance was not met, with the result so far."""
-    data = check_destination(options.out, "--out", (".nc",))
+    data = check_destination(options.out, "--out", DATA)
     picture = check_destination(options.plot, "--plot", FIGURES)
     settings = read_settings(options.settings)
     checkpoint = _checkpoint(options)
@@ -122,7 +124,7 @@ def _report(
     """Give the numbers and write the files that were asked for; a file that cannot be written costs no numbers."""
     try:
         if data is not None:
-            result.save(data)
+            result.save(data, at=asked.get("at"))
         if picture is not None:
             from eqsolve.plotting.files import figure_of, save_figure
 
@@ -234,7 +236,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
     add_set(parser, "values of parameters")
     add_options(parser, _OPTIONS)
-    parser.add_argument("--out", metavar="F.nc", help="write the result as netCDF")
+    add_out(parser, "write the result")
     add_plot(parser, "draw the observables")
     parser.add_argument("--checkpoint", metavar="F", help="keep finished steps in this file; it is removed at the end")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")

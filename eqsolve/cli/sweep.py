@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.cli.options import (
+    DATA,
     FIGURES,
     add_json,
     add_model,
@@ -35,7 +36,7 @@ ROWS = 12  # of the table on a terminal
 
 def run_sweep(options: Namespace) -> int:
     """Solve every point of a grid; exit code 1 says that some were not solved as asked, all others are there."""
-    data = check_destination(options.out, "--out", (".nc",))
+    data = check_destination(options.out, "--out", DATA)
     picture = check_destination(options.plot, "--plot", FIGURES)
     if data is None and picture is None and not options.json:
         raise UsageError("name a file for the result: --out sweep.nc")
@@ -160,7 +161,11 @@ def _arguments(parser: ArgumentParser) -> None:
         help="the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log",
     )
     add_set(parser, "values that are the same everywhere")
-    parser.add_argument("--out", metavar="F.nc", help="write the result as netCDF; the same command goes on after a crash")
+    parser.add_argument(
+        "--out",
+        metavar="F.nc",
+        help="write the result: netCDF, or a table *.csv, *.parquet or *.json; the same command goes on after a crash",
+    )
     add_plot(parser, "draw lines or a map")
     add_options(parser, _OPTIONS)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")

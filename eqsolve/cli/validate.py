@@ -6,10 +6,12 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from eqsolve.cli.options import (
+    DATA,
     FIGURES,
     add_json,
     add_model,
     add_options,
+    add_out,
     add_plot,
     add_set,
     check_destination,
@@ -29,7 +31,7 @@ __all__ = ["VALIDATE"]
 
 def run_validate(options: Namespace) -> int:
     """Validate a model; exit code 1 says that theory and finite sizes disagree, or that the data cannot tell."""
-    data = check_destination(options.out, "--out", (".nc",))
+    data = check_destination(options.out, "--out", DATA)
     picture = check_destination(options.plot, "--plot", FIGURES)
     settings = read_settings(options.settings)
     asked = read_options(options, _OPTIONS)
@@ -136,7 +138,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
     add_set(parser, "values of parameters")
     add_options(parser, _OPTIONS)
-    parser.add_argument("--out", metavar="F.nc", help="write theory and finite sizes as netCDF")
+    add_out(parser, "write theory and finite sizes")
     add_plot(parser, "draw theory and finite sizes")
     add_json(parser)
 

@@ -124,6 +124,11 @@ class Simulation:
         """Return the observables as a pandas table, one row per draw and time."""
         return self.dataset.to_dataframe()
 
+    def json_object(self) -> dict[str, Any]:
+        """Return the runs as plain numbers and texts: of every observable its values over (draw, t)."""
+        values = {name: np.asarray(item).tolist() for name, item in self.values.items()}
+        return {**{name: getattr(self, name) for name in _FIELDS}, "t": self.t.tolist(), "values": values}
+
     def plot(
         self,
         *names: str,
@@ -143,7 +148,9 @@ class Simulation:
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file, which ``eqsolve.open`` reads back."""
+        """Write a netCDF file, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.parquet`` or ``*.json``."""
+        if later("write_table")(self, path):
+            return
         dataset = self.dataset
         for name in self.snapshots[0][0] if self.snapshots and self.snapshots[0] else ():
             kept = np.array([[moment[name] for moment in run] for run in self.snapshots])

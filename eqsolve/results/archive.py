@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import io
 import json
 import logging
@@ -23,6 +24,7 @@ from eqsolve.numerics.aging_rows import AgingRows
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.result import Result
+from eqsolve.results.words import jsonable
 from eqsolve.verbs import later
 
 if TYPE_CHECKING:
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
     from eqsolve.language.model import Model
 
-__all__ = ["open", "read_result", "save", "write_dataset"]
+__all__ = ["TABLES", "open", "read_result", "save", "write_dataset", "write_table"]
+
+TABLES = (".csv", ".json", ".parquet")
 
 logger = logging.getLogger("eqsolve")
 
@@ -68,6 +72,32 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
     dataset.to_netcdf(buffer, engine="h5netcdf")
     with atomic_path(path) as temporary:
         Path(temporary).write_bytes(buffer.getvalue() + _seal(buffer.getvalue()))
+
+
+def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
+    """Write values and errors for other programs, as the file's suffix says; return whether it is one of theirs."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in TABLES:
+        return False
+    with atomic_path(path) as temporary:
+        if suffix == ".json":
+            text = json.dumps(jsonable(found.json_object(**at)), indent=1, allow_nan=False)
+            Path(temporary).write_text(text + "\n", encoding="utf-8")
+            return True
+        frame = found.to_dataframe(**at)
+        frame = frame if frame.index.names == [None] else frame.reset_index()
+        if suffix == ".csv":
+            frame.to_csv(temporary, index=False)
+        else:
+            demand_parquet(str(path))
+            frame.to_parquet(temporary, index=False)
+    return True
+
+
+def demand_parquet(path: str) -> None:
+    """Raise where pandas has nothing to write parquet with."""
+    if not any(importlib.util.find_spec(name) for name in ("pyarrow", "fastparquet")):
+        raise UsageError(f"to write {path!r} pandas needs pyarrow (pip install pyarrow); *.csv and *.json need nothing")
 
 
 def _seal(body: bytes) -> bytes:

@@ -358,14 +358,22 @@ class Result:
         return observe(self, expr)
 
     @checked(path=read_path)
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file that plain xarray opens too; the file appears whole or not at all."""
-        later("save")(self, path)
+    def save(self, path: str | os.PathLike[str], *, at: Iterable[float] | None = None) -> None:
+        """Write a file, whole or not at all: netCDF, which plain xarray opens too and ``eqsolve.open`` reads back.
 
-    def to_dataframe(self) -> Any:
-        """Return values and errors as a pandas table: over time, over a sweep's axes, or one row of numbers."""
+        A name ``*.csv``, ``*.parquet`` or ``*.json`` gets a table of values and errors for other programs instead, at the
+        times ``at``; ``eqsolve.open`` does not read these.
+        """
+        if not later("write_table")(self, path, at=at):
+            later("save")(self, path)
+
+    def to_dataframe(self, at: Iterable[float] | None = None) -> Any:
+        """Return values and errors as a pandas table: over time, at given ones or the nodes; a sweep's axes; or one row."""
         import pandas as pd
 
+        if at is not None and self.grid is not None:
+            sampled = self.at(at)
+            return sampled[[key for key in sampled.data_vars if sampled[key].dims == ("t",)]].to_dataframe()
         kept = [key for key in self.dataset.data_vars if not str(key).startswith(_ROWS)]
         if self.kind == "sweep":
             return self.dataset[kept].to_dataframe()

@@ -15,7 +15,7 @@ from eqsolve.language.law import Law
 from eqsolve.language.model import Model
 from eqsolve.passes.routing import check_routed
 
-__all__ = ["Axis", "check_settings", "read_axes"]
+__all__ = ["Axis", "check_settings", "is_axis", "read_axes"]
 
 _MOST_POINTS = 100_000
 _CHECKED = 1000  # values of an axis checked one by one; of more, the ends
@@ -32,6 +32,13 @@ class Axis:
 
     def __len__(self) -> int:
         return len(self.settings)
+
+
+def is_axis(value: Any) -> bool:
+    """Return whether the value of a keyword is several: a list, an array, or a range such as ``0.1:1:5``."""
+    if isinstance(value, str):
+        return len(_split(value, ":")) > 1
+    return isinstance(value, Iterable) and not isinstance(value, Law)
 
 
 def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:

@@ -25,7 +25,7 @@ from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.progress import watching
 from eqsolve.results.between import derivative_entries
 from eqsolve.results.result import Result
-from eqsolve.sweeping.axes import Axis, check_settings, read_axes
+from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
 from eqsolve.sweeping.points import Point, Record, chaining, lay_out_points, solve_point
 from eqsolve.sweeping.workers import WorkerLostError, Workers
@@ -47,7 +47,7 @@ _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 )  # fmt: skip
 def sweep(
     model: Model | str,
-    axes: Mapping[str, Any],
+    axes: Mapping[str, Any] | None = None,
     *,
     executor: Executor | None = None,
     workers: Any = 1,
@@ -75,14 +75,15 @@ def sweep(
     model
         A model, its name, or the path of its file.
     axes
-        Values by parameter: ``{"alpha": [0.1, 1], "delta": "0.3:2:10:log"}``; laws for what is random.
+        Values by parameter: ``{"alpha": [0.1, 1], "delta": "0.3:2:10:log"}``; laws for what is random. Shorter, by keywords:
+        ``sweep(model, alpha=[0.1, 1], delta="0.3:2:10:log", lam=0.1)``, where lists and ranges are axes and the rest is fixed.
     executor
         Any ``concurrent.futures`` executor, also dask's ``client.get_executor()``.
     workers
         Where no executor is given: the number of worker processes on this machine; 1 stays in this process.
     out
-        A netCDF file for the result. Finished points are kept beside it meanwhile, so that the same call goes on after
-        a crash without solving anything twice; when the file holds this very sweep already, it is returned.
+        A file for the result, as of ``Result.save``. Finished points are kept beside it meanwhile, so that the same call goes on after
+        a crash without solving anything twice; when a netCDF file holds this very sweep already, it is returned.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
     rtol, atol, order, step, seed, solver, observables, region, device
@@ -93,7 +94,7 @@ def sweep(
     progress
         Called with (done, total, text) after each point; as in ``solve``, a bar by default, and False keeps silent.
     params, **parameters
-        Values and laws that are the same everywhere.
+        Values and laws that are the same everywhere; of ``parameters``, lists and ranges are axes.
 
     Returns
     -------
@@ -113,8 +114,11 @@ def sweep(
             raise UsageError(f"sweep has no option `{word}`, and model `{model.name}` no such parameter{near}")
     if not (isinstance(workers, int) and 1 <= workers <= 1024):
         raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
-    fixed = {**(params or {}), **parameters}
-    grid = read_axes(model, axes)
+    more = {name: value for name, value in parameters.items() if is_axis(value)}
+    fixed = {**(params or {}), **{name: value for name, value in parameters.items() if name not in more}}
+    if axes is not None and (twice := sorted(set(axes) & set(more))):
+        raise UsageError(f"`{twice[0]}` is an axis twice: among the axes, and by a keyword")
+    grid = read_axes(model, {**(axes or {}), **more})
     check_settings(model, grid, fixed)
     options: dict[str, Any] = {
         "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver, "region": region,

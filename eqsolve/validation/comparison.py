@@ -183,8 +183,9 @@ class Validation:
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file, theory and finite sizes together, which ``eqsolve.open`` reads back."""
-        later("save_validation")(self, path)
+        """Write a netCDF file, theory and finite sizes together, which ``eqsolve.open`` reads back; or ``*.csv`` and the like."""
+        if not later("write_table")(self, path):
+            later("save_validation")(self, path)
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
         """Draw theory as lines with error bands, finite sizes as points, z-scores below; return the matplotlib figure.

@@ -1,5 +1,6 @@
 """Files appear whole or not at all, whatever happens meanwhile, and are recognised when they are read."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import h5py
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -36,6 +38,37 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         Path(temporary).write_bytes(bytes(10 // len("")))
     assert file.read_text() == "old"
     assert [item.name for item in tmp_path.iterdir()] == ["x.nc"]
+
+
+def test_tables_for_other_programs(result: eqsolve.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "x.csv", at=[0.25, 1])
+    frame = pd.read_csv(tmp_path / "x.csv").set_index("t")
+    known = result.at([0.25, 1])
+    for name in result.names:
+        assert frame[name].to_numpy() == pytest.approx(known[name].values, rel=1e-15)
+        assert (frame[f"{name}_error"] > 0).any()
+    result.save(tmp_path / "x.json", at=[1])
+    assert json.loads((tmp_path / "x.json").read_text())["t"] == [1]
+    swept = eqsolve.sweep("ridge", lam=[0.1, 1], delta="0.5:2:3", sigma2=0.1, progress=False, out=tmp_path / "s.csv")
+    table = pd.read_csv(tmp_path / "s.csv").set_index(["lam", "delta"])
+    assert table.loc[(1.0, 2.0), "E_test"] == pytest.approx(float(swept["E_test"].sel(lam=1, delta=2)), rel=1e-15)
+    assert set(table["status"]) == {"ok"}
+    assert swept.params["sigma2"] == 0.1
+    runs = eqsolve.load("dln_flow").simulate(d=20, seeds=2, at=[1], progress=False)
+    runs.save(tmp_path / "r.json")
+    runs.save(tmp_path / "r.csv")
+    values = json.loads((tmp_path / "r.json").read_text())["values"]["E_test"]
+    assert pd.read_csv(tmp_path / "r.csv")["E_test"].to_numpy() == pytest.approx([row[0] for row in values], rel=1e-15)
+    if importlib.util.find_spec("pyarrow") is None:
+        with pytest.raises(eqsolve.UsageError, match="needs pyarrow"):
+            result.save(tmp_path / "x.parquet")
+    with pytest.raises(eqsolve.UsageError, match="no eqsolve result|not a"):
+        eqsolve.open(tmp_path / "x.csv")
+
+
+def test_an_axis_given_twice(tmp_path: Path) -> None:
+    with pytest.raises(eqsolve.UsageError, match="`lam` is an axis twice"):
+        eqsolve.sweep("ridge", {"lam": [1, 2]}, lam=[3, 4])
 
 
 def start(work: Callable[[], object]) -> int:
