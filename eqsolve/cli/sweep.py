@@ -13,6 +13,7 @@ from eqsolve.cli.options import (
     add_json,
     add_model,
     add_options,
+    add_out,
     add_plot,
     add_set,
     check_destination,
@@ -161,11 +162,7 @@ def _arguments(parser: ArgumentParser) -> None:
         help="the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log",
     )
     add_set(parser, "values that are the same everywhere")
-    parser.add_argument(
-        "--out",
-        metavar="F.nc",
-        help="write the result: netCDF, or a table *.csv, *.parquet or *.json; the same command goes on after a crash",
-    )
+    add_out(parser, "write the result, and go on after a crash")
     add_plot(parser, "draw lines or a map")
     add_options(parser, _OPTIONS)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")

@@ -82,8 +82,8 @@ def sweep(
     workers
         Where no executor is given: the number of worker processes on this machine; 1 stays in this process.
     out
-        A file for the result, as of ``Result.save``. Finished points are kept beside it meanwhile, so that the same call goes on after
-        a crash without solving anything twice; when a netCDF file holds this very sweep already, it is returned.
+        A file for the result, as of ``Result.save``. Finished points are kept beside it meanwhile, so that the same call goes
+        on after a crash without solving anything twice; when a netCDF file holds this very sweep already, it is returned.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
     rtol, atol, order, step, seed, solver, observables, region, device

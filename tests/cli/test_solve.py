@@ -73,7 +73,7 @@ def test_files_are_written_whole(folder, capsys, contents):
         (["--seed", "1.5"], "--seed: expected a whole number, got '1.5'"),
         (["--order", "many"], "--order: expected a whole number"),
         (["--solver", "odee"], "there is no solver `odee`; did you mean `ode`?"),
-        (["--out", "x.txt"], "--out: expected a file name *.nc, got 'x.txt'"),
+        (["--out", "x.txt"], "--out: expected a file name *.nc or *.csv or *.parquet or *.json, got 'x.txt'"),
         (["--out", "nowhere/x.nc"], "there is no folder 'nowhere'"),
         (["--plot", "x.pgn"], "did you mean `.png`?"),
         (["--set", "k"], "without blanks around the =, got 'k'; did you mean k=...?"),

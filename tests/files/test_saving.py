@@ -62,7 +62,7 @@ def test_tables_for_other_programs(result: eqsolve.Result, tmp_path: Path) -> No
     if importlib.util.find_spec("pyarrow") is None:
         with pytest.raises(eqsolve.UsageError, match="needs pyarrow"):
             result.save(tmp_path / "x.parquet")
-    with pytest.raises(eqsolve.UsageError, match="no eqsolve result|not a"):
+    with pytest.raises(eqsolve.UsageError, match=r"x\.csv"):
         eqsolve.open(tmp_path / "x.csv")
 
 
