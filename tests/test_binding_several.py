@@ -29,7 +29,7 @@ def model(tmp_path, monkeypatch):
     "given", [[1, 2], (1, 2), np.array([1.0, 2.0]), range(1, 3), {1, 2}, "[1, 2]", "1,2", "(1, 2)", "1:2:2", "1:2:2:log"]
 )
 def test_several_values_point_to_a_sweep_that_works(given, model, capsys):
-    with pytest.raises(ParameterError, match="takes one value, got .*; a sweep solves for several") as caught:
+    with pytest.raises(ParameterError, match=r"takes one value, got .*; a sweep solves for several") as caught:
         eqsolve.solve(model, k=given, t_max=1)
     message = str(caught.value)
     python = re.search(r"eqsolve\.sweep\(.*?\}\)", message)[0]

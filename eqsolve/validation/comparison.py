@@ -183,7 +183,7 @@ class Validation:
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file, theory and finite sizes together, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.json``."""
+        """Write a netCDF file, theory and finite sizes, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.json``."""
         if not later("write_table")(self, path):
             later("save_validation")(self, path)
 

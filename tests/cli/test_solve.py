@@ -209,7 +209,7 @@ def test_an_interrupted_solve_says_how_to_go_on(folder, capsys, monkeypatch):
 
 
 def test_a_result_that_cannot_be_saved_leaves_the_checkpoint(folder, capsys, monkeypatch):
-    def fail(*args):
+    def fail(*args, **more):
         raise eqsolve.UsageError("cannot write")
 
     arguments = ["solve", "volterra_linear", "--t-max", "1", "--checkpoint", "f", "--out", "r.nc"]
