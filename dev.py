@@ -8,6 +8,7 @@
   types   mypy
   wheel   build sdist and wheel (into dist/), check their metadata, try the wheel in a fresh environment
   ci      lint, types, test, wheel, docs, slow; stops at the first failure
+  house   counts of the package: lines, characters, tunables, repeated names, circles, comments, import time
   cover   the default tests, and the lines of each file that they do not run
 
 The environment is made in .venv on first use, and brought up to date when pyproject.toml changes.
@@ -153,6 +154,22 @@ def wheel():
     return 0
 
 
+def house():
+    """Counted by the code that tests/test_house.py holds the package with."""
+    sys.path.insert(0, str(ROOT))
+    from tests.house import counts
+
+    seconds = []
+    for statement in ("import sympy, numpy, scipy.linalg", "import eqsolve"):
+        start = time.monotonic()
+        subprocess.run([environment(), "-c", statement], cwd=ROOT, env=ENV, check=True)
+        seconds.append(round(time.monotonic() - start, 2))
+    found = counts() | {"seconds to import eqsolve": seconds[1], "seconds to import sympy, numpy, scipy.linalg": seconds[0]}
+    for what, value in found.items():
+        print(f"{what:44} {value:>12,}")
+    return 0
+
+
 def ci():
     summary = []
     for step in (lint, types, test, wheel, docs, slow):
@@ -175,7 +192,7 @@ def attempt(step, *arguments):
         return 1
 
 
-VERBS = {step.__name__: step for step in (demo, test, slow, docs, lint, types, wheel, ci, cover)}
+VERBS = {step.__name__: step for step in (demo, test, slow, docs, lint, types, wheel, ci, house, cover)}
 
 
 def main(arguments):

@@ -19,7 +19,7 @@ CASES = ((2.0, 0.1), (0.5, 0.0))
 
 def compute(run):
     """Follow the rate along α; measure it at finite size."""
-    from eqsolve.microscopic.rest import decay_rates
+    from eqsolve.microscopic.simulate import decay_rates
 
     alphas = np.geomspace(0.03, 10, run.pick(15, 49))
     places = np.array(run.pick([0.3, 1.0], [0.3, 0.6, 1.0, 3.0]))

@@ -148,7 +148,7 @@ def solve_as_asked(
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
     """
     from eqsolve.compile.tasks import make_task
-    from eqsolve.language.latex import latex_names
+    from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import RESERVED, check
     from eqsolve.passes.check.singular import singular_terms
     from eqsolve.passes.routing import models_behind

@@ -18,8 +18,6 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionEquation, Place, derive_convolution_form
 from eqsolve.passes.forms.derivatives import slope
 
-__all__ = ["ConvolutionProgram", "Integrand", "MemoryEquation", "Reading", "Terms", "compile_convolution"]
-
 
 @dataclass(frozen=True)
 class Reading:

@@ -16,8 +16,6 @@ from eqsolve.passes.forms.gaussian_form import Argument, Factor, GaussianEnsembl
 from eqsolve.passes.forms.path_form import Ensemble
 from eqsolve.passes.forms.sectors import ROW
 
-__all__ = ["ArgumentPlan", "FactorPlan", "GaussianPlan", "LawPlan", "compile_gaussian"]
-
 
 @dataclass(frozen=True, eq=False)
 class ArgumentPlan:

@@ -14,12 +14,10 @@ from sympy import Expr
 
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.errors import ParameterError
-from eqsolve.language.law import Law
+from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.numerics import laws as numeric
-
-__all__ = ["LawPlan", "Moment", "compile_law", "compile_moment"]
 
 _ORDER = 200  # Gauss nodes of a law with a density, for moments inside other laws
 

@@ -24,8 +24,6 @@ from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.numerics.backend import anywhere
 
-__all__ = ["Lowered", "Module", "as_function", "at", "lower"]
-
 Module = Literal["numpy", "mpmath"]
 Program = TypeVar("Program")
 

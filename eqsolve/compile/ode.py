@@ -22,8 +22,6 @@ from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Val
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import analyse_causality
 
-__all__ = ["OdeEquation", "OdeProgram", "Step", "compile_ode", "term_sizes"]
-
 
 @dataclass(frozen=True)
 class OdeEquation:

@@ -20,16 +20,13 @@ from eqsolve.language.nodes import GP, Int
 from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Function, Parameter, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.composition import is_composition
-from eqsolve.passes.forms.convolution_form import why_not_convolution
+from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
 from eqsolve.passes.forms.derivation import Derivation, derive
 from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
-from eqsolve.passes.forms.shifts import has_shifts
+from eqsolve.passes.forms.operator_form import is_composition
 from eqsolve.passes.forms.structure import distribute_parameters
 from eqsolve.passes.rewrite.constraints import Reduction, reduce_constraints
 from eqsolve.passes.rewrite.starts import put_starts
-
-__all__ = ["Facts", "Plan", "make_plan"]
 
 
 @dataclass(frozen=True)
@@ -185,12 +182,12 @@ FORMS = {
     "stochastic": "eqsolve.compile.stochastic:compile_stochastic",
     "discrete stochastic": "eqsolve.compile.stochastic:compile_stochastic",
     "sampled": "eqsolve.compile.stochastic:compile_stochastic",
-    "operators": "eqsolve.compile.operators:compile_operators",
+    "operators": "eqsolve.compile.relations:compile_operators",
     "convolution": "eqsolve.compile.convolution:compile_convolution",
     "two_time": "eqsolve.compile.two_time:compile_system",
     "aging": "eqsolve.compile.two_time:compile_with_gradients",
     "ode": "eqsolve.compile.ode:compile_ode",
-    "fixed_point": "eqsolve.compile.fixed_point_program:FixedPointProgram",
+    "fixed_point": "eqsolve.compile.fixed_point:FixedPointProgram",
     "singularity": "eqsolve.compile.singularity:SingularityProgram",
 }
 """How a plan is compiled for each form of solver. Changes of variable are exact in continuous time only, so that the discrete

@@ -14,32 +14,6 @@ from sympy import Function, S
 
 from eqsolve.numerics.backend import anywhere
 
-__all__ = [
-    "choose",
-    "conjugate_sum",
-    "dawson",
-    "erf_difference",
-    "expit",
-    "expm1",
-    "log1mexp",
-    "log1p",
-    "log_cosh",
-    "log_erfc",
-    "log_gamma",
-    "log_half_erfc",
-    "log_ratio",
-    "on_arrays",
-    "on_mpmath",
-    "plain_erfc",
-    "power_difference",
-    "ratio",
-    "scaled_besseli",
-    "scaled_besselk",
-    "scaled_erfc",
-    "sech2",
-    "xlogy",
-]
-
 
 class choose(Function):
     """``choose(c, a, b)`` is a where c > 0, else b; used only where the two agree at c = 0."""
@@ -100,109 +74,73 @@ class log1p(Function):
 class log_cosh(Function):
     """log cosh x."""
 
-    nargs = 1
-
 
 class log_erfc(Function):
     """log erfc x."""
-
-    nargs = 1
 
 
 class log_half_erfc(Function):
     """log(erfc(x)/2), the logarithm of a probability."""
 
-    nargs = 1
-
 
 class log1mexp(Function):
     """log(1 − e^x) for x < 0."""
-
-    nargs = 1
 
 
 class expit(Function):
     """1/(1 + e^{−x})."""
 
-    nargs = 1
-
 
 class sech2(Function):
     """1/cosh² x = 1 − tanh² x."""
-
-    nargs = 1
 
 
 class plain_erfc(Function):
     """erfc(x), which sympy would write 2 − erfc(−x) for some x."""
 
-    nargs = 1
-
 
 class scaled_erfc(Function):
     """erfc(x) e^{x²} for x > 0, erfc(x) below."""
-
-    nargs = 1
 
 
 class dawson(Function):
     """Dawson's integral, erfi(x) e^{−x²} √π/2."""
 
-    nargs = 1
-
 
 class erf_difference(Function):
     """erf(x) − erf(y)."""
-
-    nargs = 2
 
 
 class scaled_besseli(Function):
     """I_n(x) e^{−|x|}."""
 
-    nargs = 2
-
 
 class scaled_besselk(Function):
     """K_n(x) e^x."""
-
-    nargs = 2
 
 
 class log_gamma(Function):
     """log Γ(x) for x > 0."""
 
-    nargs = 1
-
 
 class conjugate_sum(Function):
     """s + r, where s² − r² = d is known: d/(s − r) if s and r have opposite signs."""
-
-    nargs = 3
 
 
 class power_difference(Function):
     """a^p − b^p, where a − b = d is known: b^p ((1 + d/b)^p − 1) if a and b are near each other."""
 
-    nargs = 4
-
 
 class log_ratio(Function):
     """log(a) − log(b), where a − b = d is known."""
-
-    nargs = 3
 
 
 class ratio(Function):
     """f/x, where f vanishes with x with a given slope."""
 
-    nargs = 3
-
 
 class xlogy(Function):
     """x log y, zero where x is."""
-
-    nargs = 2
 
 
 @functools.cache

@@ -18,8 +18,6 @@ from eqsolve.numerics.laws import Law
 if TYPE_CHECKING:
     from eqsolve.compile.values import Values
 
-__all__ = ["RatePlan", "SingularityProgram", "StatedLaw"]
-
 
 @dataclass(frozen=True)
 class StatedLaw:

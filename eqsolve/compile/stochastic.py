@@ -24,11 +24,9 @@ from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Su
 from eqsolve.passes.forms import path_form as form
 from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.passes.forms.derivatives import slope
-from eqsolve.passes.forms.jumps import jumps
+from eqsolve.passes.forms.kinks import jumps
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW
-
-__all__ = ["Covariance", "Drive", "EnsemblePlan", "Kick", "Link", "MeanPlan", "StochasticPlan", "compile_stochastic"]
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 

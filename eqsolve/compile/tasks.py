@@ -17,20 +17,18 @@ from eqsolve.errors import UsageError
 from eqsolve.language.binding import Binding, bind, bind_some, read_value
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
-from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.language.noises import IN_STEPS, Telegraph
+from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.flow.dmft import derive_dmft
-from eqsolve.passes.forms.signature import sign
+from eqsolve.passes.forms.structure import sign
 from eqsolve.passes.rewrite.constraints import without_constraints
 from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.passes.rewrite.sensitivity import Companion, Sensitivity, derive_sensitivity
-from eqsolve.passes.rewrite.steps import STEP, put_in_steps
-
-__all__ = ["Task", "compile", "make_task", "refuse_continuous", "solved_model"]
+from eqsolve.passes.rewrite.starts import STEP, put_in_steps
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,6 @@ from eqsolve.errors import UsageError
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Random
 
-__all__ = ["Denominator", "ExplicitForm", "ImplicitTransform", "PolynomialForm"]
-
 
 @dataclass(frozen=True)
 class Denominator:

@@ -20,17 +20,6 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
 
-__all__ = [
-    "CompiledContraction",
-    "CompiledEquation",
-    "CompiledPlan",
-    "Pointwise",
-    "Slot",
-    "compile_system",
-    "compile_with_gradients",
-]
-
-
 Slot = tuple[str, str]
 
 

@@ -7,33 +7,62 @@ whatever is wrong go through ``eqsolve.language.binding``, which reads exactly a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sympy import Basic, Expr
+from sympy.core.relational import Relational
 
-from eqsolve.compile.branches import Branches, is_plain
 from eqsolve.compile.laws import compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.errors import EqsolveError
 from eqsolve.language.binding import Binding, bind, read_value
 from eqsolve.language.fixed_point import Cases, Singularity
-from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
+from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.language.system import System
 from eqsolve.numerics.laws import Law
-from eqsolve.passes.forms.cases import Chosen, select_case
-from eqsolve.passes.forms.structure import choosing_parameters
+from eqsolve.passes.forms.structure import Chosen, choosing_parameters, select_case
 from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found
 
-__all__ = ["Binder", "Values", "binder_of", "case_of"]
+# --- Which branches numbers of the parameters select: compared as floats, and exactly where these are too close to tell.
+_CLOSE = 1e-12  # sides of a condition that are nearer than this are compared exactly
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a value is a finite number as it is; numpy's floats are."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+class Branches:
+    """On which side of every condition on parameters some numbers lie, and the whole numbers among them."""
+
+    def __init__(self, model: Model, conditions: Sequence[Basic]) -> None:
+        relations = sorted({item for condition in conditions for item in condition.atoms(Relational)}, key=str)
+        self._whole = tuple(item.name for item in model.parameters if item.is_integer)
+        self._relations = relations
+        self._sides = lower([side for item in relations for side in (item.lhs, item.rhs)], [], model.parameters)
+
+    def key(self, numbers: Mapping[str, float], exact: Callable[[], Mapping[Parameter, Expr]]) -> tuple[Any, ...]:
+        """Return what selects a plan; the numbers are asked for exactly where two sides are close."""
+        found = self._sides.at(numbers)() if self._relations else []
+        signs = []
+        for place, (left, right) in enumerate(zip(found[::2], found[1::2], strict=True)):
+            sign = (left > right) - (left < right)
+            if sign and abs(left - right) <= _CLOSE * (abs(left) + abs(right)) and not math.isinf(left):
+                relation = self._relations[place]
+                gap = (relation.lhs - relation.rhs).subs(exact())
+                sign = int(gap > 0) - int(gap < 0)
+            signs.append(int(sign))
+        return (tuple(numbers[name] for name in self._whole), tuple(signs))
+
+
+# --- Numbers for a plan: what the user sets, read without symbols where numbers are given, and the plan they belong to.
 @dataclass(frozen=True, eq=False)
 class Values:
     """Numbers of the parameters and laws of the random constants, by name.

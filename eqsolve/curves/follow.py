@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, table, text
-from eqsolve.compile.fixed_point_program import FixedPointProgram
+from eqsolve.compile.fixed_point import FixedPointProgram
 from eqsolve.compile.values import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import read_value
 from eqsolve.language.fixed_point import FixedPoint, Singularity
-from eqsolve.language.latex import latex_names
-from eqsolve.language.law import Law
+from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.language.printing import latex_names
 from eqsolve.passes.routing import bind_routed, models_behind
 from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
-
-__all__ = ["follow"]
 
 
 @checked(model=read_model, parameter=text, values=list_of, params=table)

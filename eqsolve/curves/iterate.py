@@ -16,10 +16,8 @@ from eqsolve.language.model import Model
 from eqsolve.language.symbols import Unknown
 from eqsolve.numerics.quadrature import expectations
 from eqsolve.results.result import Result
-from eqsolve.solvers.fixed_point.problem import make_problem
+from eqsolve.solvers.fixed_point.newton import make_problem
 from eqsolve.solvers.fixed_point.solve import settings
-
-__all__ = ["iterate"]
 
 
 @checked(model=read_model, steps=whole(0), start=table, params=table)

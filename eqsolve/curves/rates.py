@@ -10,11 +10,9 @@ import numpy as np
 
 from eqsolve.arguments import checked, list_of, names, number, pair, table, text, whole
 from eqsolve.errors import SolverError, UsageError, did_you_mean
-from eqsolve.language.law import Law
+from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.numerics.arrays import Array
-
-__all__ = ["FittedRate", "RateCurve", "fit_rate", "rate_curve"]
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from eqsolve.language.loading import read_model
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.richardson import extrapolate
 
-__all__ = ["PathRates", "path_rates"]
-
 _OFFSETS = np.array([0.16, 0.08, 0.04, 0.02])
 
 

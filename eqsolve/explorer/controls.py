@@ -10,8 +10,7 @@ from typing import Any
 from sympy import Rational
 
 from eqsolve.explorer.mathml import to_mathml
-from eqsolve.language.law import Law
-from eqsolve.language.laws import law_names
+from eqsolve.language.laws import Law, law_names
 from eqsolve.language.model import Model
 from eqsolve.language.printing import decimal_text, expression_text
 from eqsolve.language.symbols import Parameter, Random

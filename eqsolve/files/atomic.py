@@ -12,8 +12,6 @@ from typing import IO
 
 from eqsolve.errors import UsageError
 
-__all__ = ["atomic_path", "cannot_write", "lock"]
-
 try:
     import fcntl
 except ImportError:  # not on Windows: there two processes that append to one file are not noticed

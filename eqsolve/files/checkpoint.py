@@ -22,8 +22,6 @@ from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.atomic import cannot_write, lock
 from eqsolve.files.codec import Buffer, Codec, PackingError, TooLargeError
 
-__all__ = ["Checkpoint"]
-
 logger = logging.getLogger("eqsolve")
 
 T = TypeVar("T")

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Buffer", "Codec", "PackingError", "TooLargeError"]
-
 Buffer = bytes | memoryview
 
 

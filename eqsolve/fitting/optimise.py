@@ -20,9 +20,9 @@ import numpy as np
 from eqsolve.arguments import checked, flag, number, table, text
 from eqsolve.errors import EqsolveError, SolverError, UsageError
 from eqsolve.fitting.evaluating import Question, find_parameters
-from eqsolve.language.latex import latex_names
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.language.printing import latex_names
 from eqsolve.numerics.arrays import Array
 
 __all__ = ["Optimum", "optimise"]

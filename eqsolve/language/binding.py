@@ -23,8 +23,6 @@ from eqsolve.language.printing import decimal_text
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Parameter, Random
 
-__all__ = ["Binding", "bind", "bind_some", "read_value", "refuse_several", "spoken_name"]
-
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
 _LONGEST = 2000

@@ -23,22 +23,6 @@ from eqsolve.language.symbols import (
     as_expression,
 )
 
-__all__ = [
-    "correlation",
-    "field",
-    "function",
-    "gradient",
-    "normal",
-    "param",
-    "process",
-    "random",
-    "response",
-    "state",
-    "symbol",
-    "times",
-    "unknown",
-]
-
 
 def _declare(cls: Any, names: str, latex: str | None, **kwargs: Any) -> Any:
     if not isinstance(names, str):

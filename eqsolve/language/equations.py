@@ -14,8 +14,6 @@ from eqsolve.language.source import Location, Order, user_location, written_orde
 from eqsolve.language.symbols import Head, Named, Time, Value
 from eqsolve.verbs import later
 
-__all__ = ["Eq", "Equation"]
-
 
 class Equation:
     """Two sides that are equal. The left-hand side is its identity; where it was written is not part of its content."""

@@ -17,9 +17,6 @@ from eqsolve.language.model import Model, Table
 from eqsolve.language.source import user_location
 from eqsolve.language.symbols import Plain, Random, Unknown, as_expression
 
-__all__ = ["Cases", "FixedPoint", "Singularity"]
-
-
 MEASURES = ("error", "prediction error", "residual", "zeros")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sympy import Expr
 
 from eqsolve.errors import ModelError, UsageError
-from eqsolve.language.law import Law, exact_value
+from eqsolve.language.laws import Law, exact_value
 from eqsolve.language.model import Model, Table, leaves
 from eqsolve.language.noises import IN_STEPS, read_noise_law
 from eqsolve.language.source import Location, user_location
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from eqsolve.language.system import System
     from eqsolve.microscopic.simulation import Simulation
-
-__all__ = ["Flow"]
 
 
 class Flow(Model):

@@ -19,8 +19,6 @@ from sympy import Basic
 from eqsolve.errors import did_you_mean
 from eqsolve.language.symbols import Head
 
-__all__ = ["describe_exception"]
-
 _NUMERIC = ("numpy", "math", "cmath", "scipy", "mpmath", "builtins", "statistics", "torch", "jax")
 _NAMES = {
     "arctan": "atan", "arcsin": "asin", "arccos": "acos", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",

@@ -11,8 +11,6 @@ from sympy.core.function import AppliedUndef
 
 from eqsolve.language.symbols import Value
 
-__all__ = ["MPMATH", "PLAIN", "SPECIAL", "not_everywhere", "why_not_computed"]
-
 PLAIN = frozenset({
     "Abs", "arg", "sign", "floor", "ceiling", "frac", "Mod", "re", "im", "conjugate", "Heaviside", "Piecewise",
     "exp", "log", "expm1", "log1p", "log2", "log10", "exp2", "Sqrt", "Cbrt", "hypot", "fma", "logaddexp",
@@ -22,31 +20,20 @@ PLAIN = frozenset({
 })  # fmt: skip
 
 SPECIAL = frozenset({
-    "LambertW", "besselj", "bessely", "besseli", "besselk", "jn", "yn", "airyai", "airyaiprime", "airybi",
-    "airybiprime", "marcumq", "beta", "betainc", "betainc_regularized", "elliptic_k", "elliptic_f", "elliptic_e",
-    "elliptic_pi", "Ei", "E1", "expint", "li", "Li", "Si", "Ci", "Shi", "Chi", "erfi", "erf2", "erfinv", "erfcinv",
-    "erf2inv", "fresnels", "fresnelc", "loggamma", "digamma", "trigamma", "polygamma", "lowergamma", "uppergamma",
-    "hyper", "meijerg", "appellf1", "zeta", "polylog", "lerchphi", "dirichlet_eta", "stieltjes", "riemann_xi",
-    "legendre", "assoc_legendre", "chebyshevt", "chebyshevu", "hermite", "hermite_prob", "laguerre",
-    "assoc_laguerre", "gegenbauer", "jacobi", "factorial", "factorial2", "binomial", "RisingFactorial",
-    "FallingFactorial", "harmonic", "bernoulli", "euler", "catalan", "fibonacci",
+    "LambertW", "besselj", "bessely", "besseli", "besselk", "airyai", "airyaiprime", "airybi", "airybiprime", "beta",
+    "elliptic_k", "elliptic_f", "elliptic_e", "Ei", "E1", "expint", "li", "Si", "Ci", "Shi", "Chi", "erfi", "erf2",
+    "erfinv", "erfcinv", "fresnels", "fresnelc", "loggamma", "digamma", "trigamma", "polygamma", "lowergamma",
+    "uppergamma", "zeta", "polylog", "legendre", "chebyshevt", "chebyshevu", "hermite", "laguerre", "factorial",
+    "binomial", "RisingFactorial", "harmonic",
 })  # fmt: skip
-
-# sympy's name where mpmath's is another one
-MPMATH = {
-    "LambertW": "lambertw", "elliptic_k": "ellipk", "elliptic_f": "ellipf", "elliptic_e": "ellipe", "elliptic_pi": "ellippi",
-    "Ei": "ei", "E1": "e1", "Si": "si", "Ci": "ci", "Shi": "shi", "Chi": "chi", "chebyshevt": "chebyt", "chebyshevu": "chebyu",
-    "assoc_legendre": "legenp", "assoc_laguerre": "laguerre", "polygamma": "psi", "RisingFactorial": "rf",
-    "FallingFactorial": "ff", "factorial2": "fac2", "bernoulli": "bernpoly", "euler": "eulerpoly",
-}  # fmt: skip
 
 _COMPLEX = frozenset(
     {"hankel1", "hankel2", "hn1", "hn2", "Ynm", "exp_polar", "polar_lift", "principal_branch", "periodic_argument"}
 )
 
 _EVERYWHERE = frozenset({
-    "airyai", "airyaiprime", "airybi", "airybiprime", "erfi", "erf2", "fresnels", "fresnelc", "Si", "Shi", "jn", "hermite",
-    "hermite_prob", "laguerre", "assoc_laguerre", "bernoulli", "euler",
+    "airyai", "airyaiprime", "airybi", "airybiprime", "erfi", "erf2", "fresnels", "fresnelc", "Si", "Shi", "hermite",
+    "laguerre",
 })  # fmt: skip
 _ON_A_PART = (SPECIAL - _EVERYWHERE) | {
     "log", "log1p", "log2", "log10", "asin", "acos", "acosh", "atanh", "acoth", "asech", "asec", "acsc", "tan", "cot", "sec",
@@ -77,4 +64,4 @@ def why_not_computed(node: Basic) -> str:
         return "a branch without real values; the real ones are LambertW(x) and LambertW(x, -1)"
     if name in PLAIN or name in SPECIAL or (name == "DiracDelta" and not node.atoms(Value)):  # white noise, of times
         return ""
-    return "which has no numerical evaluator in scipy.special or mpmath; write it by functions that have one"
+    return "which has no numerical evaluator here; write it by functions that have one"

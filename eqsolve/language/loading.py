@@ -16,8 +16,6 @@ from eqsolve.errors import EqsolveError, ModelError, UsageError, did_you_mean
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
-__all__ = ["ModelFile", "find", "list_models", "load", "read_model"]
-
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 

@@ -10,12 +10,10 @@ from sympy.core.relational import Relational
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
-from eqsolve.language.law import Law, exact_value
+from eqsolve.language.laws import Law, exact_value
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
 from eqsolve.verbs import later
-
-__all__ = ["Model", "Table"]
 
 
 class Table(Mapping[Any, Any]):

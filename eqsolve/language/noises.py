@@ -7,12 +7,10 @@ from typing import Any
 from sympy import Basic, Expr
 
 from eqsolve.errors import ModelError
-from eqsolve.language.law import Law
+from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, White
 from eqsolve.language.source import here
 from eqsolve.language.symbols import Process, as_expression
-
-__all__ = ["IN_STEPS", "Resampled", "Telegraph", "read_noise_law", "shown_key"]
 
 
 class Telegraph(Basic):

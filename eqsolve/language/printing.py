@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from sympy import Add, Expr, Float, Mul, Pow, Rational, S, Tuple, preorder_traversal
 from sympy.core.function import Derivative
@@ -20,9 +21,60 @@ from eqsolve.language.source import Order
 from eqsolve.language.symbols import Head, Named, Plain, Time, default_latex
 from eqsolve.language.system import System
 
-__all__ = ["Shown", "TextPrinter", "decimal_text", "equation_latex", "equation_text", "expression_latex", "expression_text"]
+# --- What is made once for a model and kept, by identity: comparing models is symbolic work.
+_KEPT = 128
+M = TypeVar("M")
+T = TypeVar("T")
 
 
+def kept_by_model(make: Callable[[M], T]) -> Callable[[M], T]:
+    """Return a function that makes something of a model, and keeps the last ones."""
+    table: dict[int, tuple[Any, T]] = {}
+
+    @functools.wraps(make, updated=())
+    def kept(model: M) -> T:
+        known = table.get(id(model))
+        if known is None or known[0] is not model:
+            known = table[id(model)] = (model, make(model))
+            while len(table) > _KEPT:
+                del table[next(iter(table))]
+        return known[1]
+
+    return kept
+
+
+# --- The LaTeX of every name of a model: declared, or made from the name.
+def latex_names(models: Iterable[Model]) -> dict[str, str]:
+    """Return LaTeX by name: symbols, unknowns, observables, named quantities, and under ``"t"`` the time that runs.
+
+    Of several models, such as a rate and the fixed point behind it, the first that has a name decides.
+    """
+    found: dict[str, str] = {}
+    for model in models:
+        found = {**_names(model), **found}
+    return found
+
+
+@kept_by_model
+def _names(model: Model) -> dict[str, str]:
+    observables = {name: model.observable_latex.get(name) or default_latex(name) for name in model.observables}
+    variables = {name: default_latex(name) for name in getattr(model, "variables", ())}
+    symbols = {name: item.latex_name for name, item in model.names.items()}
+    running = _running_time(model)
+    return {**symbols, **variables, **observables, **({} if running is None else {"t": running})}
+
+
+def _running_time(model: Model) -> str | None:
+    """Return the time in which the model's first equation runs, written in the time before it was rescaled."""
+    if model.clock is not None:
+        return expression_latex(model.clock)
+    for equation in model.equations:
+        if isinstance(equation.time, Time):
+            return equation.time.latex_name
+    return None
+
+
+# --- Equations as text and as LaTeX, with the terms in the order in which they were written.
 class _Written:
     """Prints sums and products in a remembered order; shared by the two printers below."""
 

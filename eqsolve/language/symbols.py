@@ -17,26 +17,6 @@ from sympy.core.function import Derivative
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.source import here
 
-__all__ = [
-    "Correlation",
-    "Field",
-    "Function",
-    "Gradient",
-    "Head",
-    "Parameter",
-    "Plain",
-    "Process",
-    "Random",
-    "Response",
-    "State",
-    "Time",
-    "Unknown",
-    "Value",
-    "as_expression",
-    "as_scalar",
-    "fresh_name",
-]
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*'*\Z")
 GREEK = [
     "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",

@@ -9,15 +9,13 @@ from sympy import Basic, Expr, Tuple
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
-from eqsolve.language.law import Law, exact_value
+from eqsolve.language.laws import Law, exact_value
 from eqsolve.language.model import Model, Table
 from eqsolve.language.nodes import GP, White
 from eqsolve.language.noises import IN_STEPS, read_noise_law, shown_key
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
 from eqsolve.verbs import later
-
-__all__ = ["System"]
 
 
 class System(Model):
@@ -160,14 +158,6 @@ class System(Model):
     def leading_order(self, parameter: Any, to: Any, name: str | None = None) -> System:
         """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one."""
         return later("leading_order")(self, parameter, to, name)
-
-    def eliminate(self, *processes: Any, name: str | None = None) -> System:
-        """Return the system without processes that are linear, and with explicit unknowns put in.
-
-        Correlations and responses of the processes stay, as closed equations in two times. With ``processes`` named, those
-        must be eliminated; otherwise whatever can be is.
-        """
-        return later("eliminate")(self, *processes, name=name)
 
 
 def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:

@@ -19,13 +19,11 @@ from eqsolve.language.fixed_point import FixedPoint
 from eqsolve.language.laws import Point
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.language.proximal import proximal
+from eqsolve.language.nodes import proximal
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.microscopic.minimisers import declared, draw
 from eqsolve.numerics.arrays import Array
 from eqsolve.passes.forms.reduction import reduce_fixed_point
-
-__all__ = ["MessagePassing", "message_passing", "pass_messages"]
 
 
 @dataclass(frozen=True)

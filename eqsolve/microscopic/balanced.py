@@ -30,8 +30,6 @@ from eqsolve.microscopic.lowered import Sample
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 
-__all__ = ["Placement", "balance", "balance_regression"]
-
 _MOST = 8  # vectors placed on either side
 _SHARE = 8  # and at most one for so many entries
 _TRIALS = 24  # lattices to choose from

@@ -17,8 +17,6 @@ from eqsolve.language.laws import Law, Normal, Rademacher, StudentT
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 
-__all__ = ["Features", "draw_rows", "read_data"]
-
 logger = logging.getLogger("eqsolve")
 
 _BLOCK = 1 << 20  # entries that come from one stream of random numbers; so few megabytes are reused, not asked for anew

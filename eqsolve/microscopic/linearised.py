@@ -12,8 +12,6 @@ from eqsolve.microscopic.lowered import LoweredFlow, Sample
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import Backend
 
-__all__ = ["Linearised", "fastest", "slowest"]
-
 _LARGEST = 6000
 """Largest dense Jacobian."""
 

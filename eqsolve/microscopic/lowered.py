@@ -2,26 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sympy import Basic, Expr, S
 
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, SolverError, UsageError
 from eqsolve.language.binding import Binding
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
-from eqsolve.language.nodes import E
+from eqsolve.language.nodes import GP, E, White
+from eqsolve.language.noises import Resampled, Telegraph
 from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
-from eqsolve.microscopic.noise import Noises
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
+from eqsolve.numerics.growing import Factor
 
-__all__ = ["LoweredFlow", "lower_flow", "sides"]
+# --- The noises of a flow at finite size: one value for every sample or coordinate, drawn as time goes on.
+#
+# In discrete time with steps of length h, white noise of strength S is held during a step with the variance S/h, so that it
+# moves a coordinate by a normal of variance S h; what is resampled is drawn at every step; telegraph signals and Gaussian
+# processes have their exact laws at the times of the steps. A run can be begun again, with the same noise.
+_LONGEST = 3000  # times at which a Gaussian process is drawn, at most: the factor of its covariance is held
 
+
+def refuse_continuous(flow: Flow) -> None:
+    """Raise for a noise that has no meaning in continuous time."""
+    for noise, law in flow.laws.items():
+        if isinstance(law, Resampled):
+            raise UsageError(
+                f"flow `{flow.name}`: the noise `{noise.name}` ~ {law} is drawn afresh at every step; say how long a step is: "
+                "step=0.1, on the command line --step 0.1"
+            )
+
+
+@dataclass(eq=False)
+class _Past:
+    """A Gaussian process so far: its times, its coordinates, and the factor of its covariance."""
+
+    times: list[float] = field(default_factory=list)
+    coordinates: list[Array] = field(default_factory=list)
+    factor: Factor = field(default_factory=lambda: Factor(np.zeros((64, 64))))
+
+
+class Noises:
+    """Draws the noises of one run; ``sizes`` says how many values each has."""
+
+    def __init__(self, binding: Binding, sizes: Mapping[Process, int], seed: Any) -> None:
+        flow = binding.model
+        assert isinstance(flow, Flow)
+        self.sizes, self.seed, self.name = sizes, seed, flow.name
+        self.laws: dict[Process, Any] = {item: flow.laws[item] for item in sizes}
+        self.made: dict[Process, Any] = {}
+        for item, law in self.laws.items():
+            match law:
+                case Resampled():
+                    self.made[item] = binding.apply(law.law).numeric()
+                case Telegraph():
+                    self.made[item] = tuple(float(binding.apply(part)) for part in law.args)
+                case White():
+                    clocks = [entry for entry in law.strength.free_symbols if isinstance(entry, Time)]
+                    self.made[item] = lower([binding.apply(law.strength)], clocks or [Time("t")])
+                case GP():
+                    times = sorted(law.covariance.atoms(Time), key=str) or [Time("t"), Time("t'")]
+                    centre = sorted(law.mean.atoms(Time), key=str) or [Time("t")]
+                    self.made[item] = (
+                        lower([binding.apply(law.covariance)], times),
+                        lower([binding.apply(law.mean)], centre),
+                    )
+        self.begin()
+
+    def begin(self) -> dict[Process, Array]:
+        """Begin the run again; return what the noises are on average."""
+        self.rng = np.random.default_rng(self.seed)
+        self.now: dict[Process, Array] = {}
+        self.time: dict[Process, float] = {}
+        self.past = {item: _Past() for item, law in self.laws.items() if isinstance(law, GP)}
+        return {item: np.full(size, self._mean(item)) for item, size in self.sizes.items()}
+
+    def _mean(self, item: Process) -> float:
+        law, made = self.laws[item], self.made[item]
+        if isinstance(law, Resampled):
+            values, weights = made.rule(64)
+            return float(weights @ values)
+        if isinstance(law, Telegraph):
+            return float(made[0])
+        return float(made[1](0.0)[0]) if isinstance(law, GP) else 0.0
+
+    def draw(self, time: float, length: float, *, fresh: bool = True) -> dict[Process, Array]:
+        """Return the noises at a time, for a step of some length; those without memory stay as they are unless ``fresh``."""
+        for item, size in self.sizes.items():
+            law, made = self.laws[item], self.made[item]
+            match law:
+                case Resampled() if fresh:
+                    self.now[item] = np.asarray(made.sample(self.rng, size), dtype=float)
+                case White() if fresh:
+                    strength = float(made(time)[0])
+                    self.now[item] = math.sqrt(max(strength, 0.0) / length) * self.rng.standard_normal(size)
+                case Telegraph():
+                    self._switch(item, size, time, *made)
+                case GP():
+                    self._continue(item, size, time)
+        return self.now
+
+    def _switch(self, item: Process, size: int, time: float, share: float, memory: float) -> None:
+        if item not in self.now:
+            self.now[item] = (self.rng.random(size) < share).astype(float)
+        elif time > self.time[item]:
+            again = self.rng.random(size) >= math.exp(-(time - self.time[item]) / memory)
+            self.now[item] = np.where(again, self.rng.random(size) < share, self.now[item])
+        self.time[item] = time
+
+    def _continue(self, item: Process, size: int, time: float) -> None:
+        """Draw a Gaussian process at one more time, given all before."""
+        past, (covariance, mean) = self.past[item], self.made[item]
+        if past.times and time <= past.times[-1]:
+            return
+        if len(past.times) >= _LONGEST:
+            raise UsageError(
+                f"flow `{self.name}`: the Gaussian process `{item.name}` is drawn at {_LONGEST} times at most, and this run "
+                "needs more; take a longer step, or a shorter time"
+            )
+        past.times.append(time)
+        known = past.factor.known
+        if known == len(past.factor.rows):
+            wider = np.zeros((2 * known, 2 * known))
+            wider[:known, :known] = past.factor.rows
+            past.factor.rows = wider
+        times = np.array(past.times)
+        row = past.factor.row(np.broadcast_to(np.asarray(covariance(time, times)[0], float), times.shape))
+        past.factor.keep(row)
+        past.coordinates.append(self.rng.standard_normal(size))
+        self.now[item] = float(mean(time)[0]) + row @ np.array(past.coordinates)
+
+
+# --- A flow with its parameters bound, as array functions: drift, observables, and products with its Jacobian.
 Function = Callable[..., list[Any]]
 
 
@@ -250,3 +369,82 @@ class Sample:
         made |= dict(zip(self.lowered.variable_names, get(values), strict=True))
         constants = zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=False)  # noises come after
         return made | {item.name: get(array) for item, array in constants}
+
+
+# --- Running one sample through time: an adaptive Runge–Kutta pair, short steps where there is noise, or gradient descent.
+Report = Callable[[float], None]
+_SHARE = 0.05  # of the shortest time of relaxation, one step of a flow with noise
+_FEWEST = 200  # steps of such a run, at least
+
+
+def flow_through(sample: Sample, times: Array, rtol: float, report: Report) -> Iterator[Array]:
+    """Yield the flat state at increasing times, by Dormand–Prince 5(4) and its own interpolant."""
+    from scipy.integrate import RK45
+
+    last = float(times[-1])
+    flat = sample.start.ravel().copy()
+    scale = max(float(np.sqrt(np.mean(flat**2))), 1e-3)
+    place = 0
+    while place < len(times) and times[place] <= 0.0:
+        yield flat
+        place += 1
+    if place == len(times):
+        return
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        stepper: Any = RK45(sample.drift, 0.0, flat, last, rtol=rtol, atol=rtol * scale)
+        while place < len(times):
+            message = stepper.step()
+            if stepper.status == "failed" or not np.isfinite(stepper.y).all():
+                raise SolverError(
+                    f"the flow could not be followed past t = {stepper.t:.6g}"
+                    f"{': ' + message if message else ''}; it may blow up there"
+                )
+            report(stepper.t)
+            if times[place] <= stepper.t:
+                inside = stepper.dense_output()
+                while place < len(times) and times[place] <= stepper.t:
+                    yield inside(times[place])
+                    place += 1
+
+
+def wander(sample: Sample, times: Array, speed: float, report: Report) -> Iterator[Array]:
+    """Yield the flat state of a flow with noise at increasing times, by Heun's steps, which follow its largest rate.
+
+    For additive white noise they are of second order in the weak sense (Kloeden & Platen 1992, section 15.1).
+    """
+    flat, now = sample.start.ravel().copy(), 0.0
+    sample.begin()
+    longest = _SHARE / max(speed, _SHARE / max(float(times[-1]) / _FEWEST, 1e-12))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for wanted in times:
+            count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0
+            length = (wanted - now) / max(count, 1)
+            for _ in range(count):
+                sample.shake(now, length)
+                first = sample.drift(now, flat)
+                sample.shake(now + length, length, fresh=False)
+                second = sample.drift(now + length, flat + length * first)
+                flat, now = flat + length / 2 * (first + second), now + length
+            now = float(wanted)
+            report(now)
+            if not np.isfinite(flat).all():
+                raise SolverError(f"the flow could not be followed past t = {now:.6g}; it may blow up there")
+            yield flat
+
+
+def descend(sample: Sample, steps: Array, size: float, report: Report) -> Iterator[Array]:
+    """Yield the flat state after given numbers of steps θ ← θ + η p(g, θ); it may stop being finite."""
+    flat = sample.start.ravel().copy()
+    done = 0
+    sample.begin()
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for wanted in steps:
+            while done < wanted:
+                sample.shake(done * size, size)
+                flat = flat + size * sample.drift(done * size, flat)
+                done += 1
+                if done % 16 == 0:
+                    report(done * size)
+                    if not np.isfinite(flat).all():
+                        done = int(steps[-1])
+            yield flat

@@ -28,9 +28,6 @@ from eqsolve.numerics.draws import draw_law
 from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.results.distribution import Distribution
 
-__all__ = ["FiniteSize", "draw", "finite_size", "measure", "minimise"]
-
-
 _ROUNDS, _SWEEPS = 5000, 10  # of coordinate descent: tries of the linear system, sweeps between two
 
 

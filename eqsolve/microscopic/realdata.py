@@ -18,8 +18,6 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["default_file", "draw_block", "read_matrix", "whiten"]
-
 _PACKAGE, _FILE = "scanpy", ("datasets", "10x_pbmc68k_reduced.h5ad")
 
 

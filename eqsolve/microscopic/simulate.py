@@ -20,23 +20,19 @@ from eqsolve.arguments import callback, checked, flag, number, numbers, offers, 
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.binding import Binding, bind
 from eqsolve.language.flow import Flow
-from eqsolve.language.latex import latex_names
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.loading import read_model
+from eqsolve.language.printing import latex_names
 from eqsolve.microscopic.balanced import Placement, balance
 from eqsolve.microscopic.data import Features, read_data
-from eqsolve.microscopic.integrators import descend, flow_through, wander
-from eqsolve.microscopic.linearised import fastest
-from eqsolve.microscopic.lowered import LoweredFlow, Sample, lower_flow
-from eqsolve.microscopic.noise import refuse_continuous
+from eqsolve.microscopic.linearised import fastest, slowest
+from eqsolve.microscopic.lowered import LoweredFlow, Sample, descend, flow_through, lower_flow, refuse_continuous, wander
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, read_device
 from eqsolve.numerics.draws import HOW, draw_constants, draw_law
 from eqsolve.numerics.memory import memory
 from eqsolve.progress import watching
-
-__all__ = ["Simulation", "draw_sample", "simulate"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -428,3 +424,35 @@ def _start(binding: Binding, given: Any, values: Mapping[Any, Array], name: str)
     if not np.isfinite(made).all():
         raise SolverError(f"the start of `{name}` is not finite for these parameters")
     return made
+
+
+# --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at their end.
+_MOST = 4000.0
+"""Longest run, in units of the flow's time."""
+_REST = 1e-6
+"""A flow that moves slower than this is at rest; what an explicit integrator leaves is below it."""
+
+
+def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str, Any], data: Any = "gaussian") -> Array:
+    """Return, per draw, the smallest decay rate of the flow linearised where it has come to rest."""
+    lowered = lower_flow(bind(flow, dict(settings)))
+    features = read_data(data)
+    n = round(lowered.ratio * d)
+    found = []
+    for index in range(seeds):
+        sample = draw_sample(lowered, features, n, d, seed, index, "exact")
+        flat, horizon = sample.start.ravel(), 50.0
+        while True:
+            sample.start = flat.reshape(len(lowered.states), d)
+            (flat,) = flow_through(sample, np.array([horizon]), 1e-10, lambda _: None)
+            speed = float(np.abs(sample.drift(0.0, flat)).max())
+            if speed < _REST * max(1.0, float(np.abs(flat).max())):
+                break
+            horizon *= 2
+            if horizon > _MOST:
+                raise UsageError(
+                    f"flow `{flow.name}` does not come to rest by t = {_MOST:g} at d = {d} (it still moves at {speed:.2g}); "
+                    "its rate cannot be read from the linearised flow for these parameters"
+                )
+        found.append(slowest(sample, 0.0, flat, floor=10 * _REST))
+    return np.array(found)

@@ -18,8 +18,6 @@ from eqsolve.verbs import later
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Simulation", "read_simulation"]
-
 _KEPT = "coordinates_"
 _FIELDS = ("model", "n", "d", "params", "data", "step", "seed", "notes", "stats", "latex")
 

@@ -20,8 +20,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import RowStore
 
-__all__ = ["AgingRows", "Layout", "Solved", "differentiation"]
-
 _CHUNK = 200_000  # pairs evaluated at once
 
 

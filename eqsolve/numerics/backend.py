@@ -25,8 +25,6 @@ from eqsolve.errors import MissingExtraError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.memory import memory
 
-__all__ = ["CPU", "DEVICES", "Backend", "anywhere", "arrays_of", "card_problem", "choose_backend", "read_device"]
-
 logger = logging.getLogger("eqsolve")
 
 DEVICES = ("cpu", "gpu", "auto")

@@ -15,8 +15,6 @@ from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Component, Law
 
-__all__ = ["Parts", "Paths", "find_parts", "make_paths"]
-
 _MOST_PATHS = 400_000
 
 

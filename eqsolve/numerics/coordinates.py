@@ -15,8 +15,6 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Atoms, GaussBernoulli, Laplace, Law, Mixture, Normal, Uniform
 
-__all__ = ["Part", "parts_of", "place_on"]
-
 _MOST = 8  # parts of a law
 
 

@@ -16,8 +16,6 @@ from numpy.polynomial.legendre import leggauss, legvander
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import radau
 
-__all__ = ["continuation", "recovered_degree", "recovery"]
-
 _TRUST = 0.1  # weight of a moment, per degree, in rows before the last one, which is as accurate as a Radau rule
 _RCOND = 1e-10
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Domain"]
-
 _TINY = 1e-300
 _ROUNDING = 1e-12  # by which an unknown may leave its interval, in lengths of it
 

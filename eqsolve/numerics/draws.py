@@ -11,8 +11,6 @@ from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Component, Law
 
-__all__ = ["HOW", "draw_constants", "draw_law"]
-
 HOW = ("sampled", "exact", "balanced")
 _BLOCK = 64  # draws per quantile of a placed sample
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["eliminate", "invert"]
-
 
 def eliminate(matrix: Array, right: Array) -> Array:
     """Solve systems of the same size, one per entry of the last axis, by elimination without pivoting.

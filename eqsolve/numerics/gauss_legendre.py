@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["precise_legendre"]
-
 
 @functools.lru_cache(maxsize=8)
 def precise_legendre(order: int, digits: int) -> tuple[tuple[Any, Any], ...]:

@@ -22,20 +22,6 @@ from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import Component, Law, Normal
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
-__all__ = [
-    "Layout",
-    "Level",
-    "Points",
-    "factor_covariance",
-    "factor_followers",
-    "follow_covariance",
-    "is_gaussian",
-    "lay_out",
-    "make_points",
-    "sample_normals",
-    "twist_modes",
-]
-
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _ATOMS = 16  # combinations of atoms that every sample of paths has
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones

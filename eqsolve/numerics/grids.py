@@ -14,8 +14,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["PanelGrid", "Radau", "lagrange", "over_panels", "radau"]
-
 
 @dataclass(frozen=True, eq=False)
 class Radau:

@@ -9,8 +9,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Factor", "grow_factor"]
-
 _ROUNDING = 1e-10  # of a variance: what is left of it, given the past, counts as nothing below this
 
 

@@ -21,8 +21,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Expansion", "LineRule", "even_rule", "expand_line", "mehler", "plane_means", "product_rule"]
-
 _REACHES = (12.5, 18.0, 26.0, 37.0)  # e^{−x²/4} is 1e-17 at the first, and the largest double at the last, squared
 _NEGLIGIBLE = 1e-15  # of the largest value of f e^{−x²/4}: the line ends where it is less
 _PLANE = 7.5  # reach in the plane, where densities are e^{−x²/2}

@@ -17,27 +17,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = [
-    "Atoms",
-    "Component",
-    "Empirical",
-    "GaussBernoulli",
-    "Gaussian",
-    "Laplace",
-    "Law",
-    "MarchenkoPastur",
-    "Mixture",
-    "Normal",
-    "StudentT",
-    "Uniform",
-    "bernoulli",
-    "discrete",
-    "expectation",
-    "mixture",
-    "point",
-    "rademacher",
-]
-
 Gaussian = tuple[Any, Any, Any, bool]
 """Probability, mean and variance of a Gaussian part, and whether it is exact; a point has variance zero."""
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from eqsolve.numerics.gaussian import Level
 
-__all__ = ["make_level", "refine"]
-
 
 def make_level(accuracy: float, seed: int) -> Level:
     """Return the points that go with an accuracy of expectations."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["memory"]
-
 
 def memory() -> float:
     """Return the machine's memory in bytes; infinity where the system does not tell."""

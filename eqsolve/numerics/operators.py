@@ -16,8 +16,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.diagonal_blocks import recovery
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 
-__all__ = ["OperatorGrid"]
-
 
 @dataclass(frozen=True, eq=False)
 class OperatorGrid:

@@ -18,21 +18,6 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.operators import OperatorGrid
 
-__all__ = [
-    "Composition",
-    "Definition",
-    "DiagonalPart",
-    "Integral",
-    "Kernels",
-    "Leaf",
-    "OperatorSum",
-    "Pointwise",
-    "ScaledPart",
-    "SmoothKernel",
-    "Sum",
-    "evaluate",
-]
-
 
 @dataclass(frozen=True)
 class Leaf:

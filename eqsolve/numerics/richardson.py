@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["SAFETY", "error_share", "extrapolate"]
-
 SAFETY = 1.5  # of error estimates: the next order of the step is not small where a tolerance is just met
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 
-__all__ = ["Record", "RowStore"]
-
 
 @dataclass(frozen=True, eq=False)
 class Record:

@@ -8,8 +8,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Secants", "solve_krylov"]
-
 
 class Secants:
     """Combines the last few iterates so that their residuals cancel (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).

@@ -11,8 +11,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Between", "interpolate_with_slopes", "is_geometric"]
-
 _MARGIN = 2.0  # f'''' differs from piece to piece
 
 Between = tuple[Array, Array]

@@ -12,8 +12,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["DIMENSIONS", "sobol_normals"]
-
 _BITS = 30
 _TABLE = (  # degree and coefficients of the primitive polynomial, first direction numbers; the first dimension has none
     (1, 0, (1,)), (2, 1, (1, 3)), (3, 1, (1, 3, 1)), (3, 2, (1, 1, 1)), (4, 1, (1, 1, 3, 3)), (4, 4, (1, 3, 5, 13)),

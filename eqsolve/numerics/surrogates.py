@@ -14,8 +14,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Interpolant", "Ridges", "even_rule", "fit_ridges", "interpolate", "linear_parts", "linear_shares"]
-
 _LENGTH = 20.0  # over which interpolants vary, in standard deviations of the coordinate with the largest effect
 _LEAST = 0.01  # effect of a coordinate, of the largest, at least
 _NUGGET = 1e-12  # on the diagonal of kernels, relative to them

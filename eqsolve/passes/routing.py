@@ -17,18 +17,7 @@ from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Random
-from eqsolve.passes.forms.cases import select_case
-
-__all__ = [
-    "SingularityBinding",
-    "bind_routed",
-    "bind_singularity",
-    "check_routed",
-    "is_found",
-    "law_models",
-    "models_behind",
-    "settable",
-]
+from eqsolve.passes.forms.structure import select_case
 
 
 def models_behind(model: Model) -> tuple[Model, ...]:

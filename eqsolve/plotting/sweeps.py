@@ -12,8 +12,7 @@ from eqsolve.plotting.curves import draw_line
 from eqsolve.plotting.labels import TITLE_SIZE, setting, settings_title, written
 from eqsolve.plotting.style import SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
 from eqsolve.plotting.times import set_scales
-from eqsolve.results.between import interpolate
-from eqsolve.results.derivatives import derivative_keys
+from eqsolve.results.derivatives import derivative_keys, interpolate
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from eqsolve.language.model import Model
 
-__all__ = ["TABLES", "open", "read_result", "save", "write_dataset", "write_table"]
-
 TABLES = (".csv", ".json", ".parquet")
 
 logger = logging.getLogger("eqsolve")
@@ -228,7 +226,7 @@ def _check_version(name: str, record: dict[str, Any]) -> None:
 def _check_model(name: str, record: dict[str, Any], model: Model | str) -> None:
     from eqsolve.language.fixed_point import Cases
     from eqsolve.language.loading import load
-    from eqsolve.passes.forms.signature import sign
+    from eqsolve.passes.forms.structure import sign
 
     wanted = load(model) if isinstance(model, str) else model
     either = [load(name) for _, name in wanted.cases] if isinstance(wanted, Cases) else [wanted]  # a case is solved

@@ -13,8 +13,6 @@ from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics.arrays import Array
 from eqsolve.verbs import later
 
-__all__ = ["Distribution", "Histogram"]
-
 
 @dataclass(frozen=True)
 class Histogram:

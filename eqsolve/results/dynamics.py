@@ -12,8 +12,6 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.result import Result
 
-__all__ = ["Kernel", "PathSet", "dynamics_result"]
-
 
 @dataclass(frozen=True, eq=False)
 class Kernel:

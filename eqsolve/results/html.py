@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
     from eqsolve.validation.comparison import Validation
 
-__all__ = ["result_html", "sections_html", "simulation_html", "validation_html"]
-
 _BAD = "#D55E00"
 
 

@@ -12,8 +12,6 @@ from xarray.core import indexing
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["later"]
-
 
 class _Later(BackendArray):
     """An array of a known shape, made on first use; it is pickled with its values."""

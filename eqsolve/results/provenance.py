@@ -9,11 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.model import Model
-from eqsolve.passes.forms.signature import sign
-
-__all__ = ["describe"]
+from eqsolve.language.printing import kept_by_model
+from eqsolve.passes.forms.structure import sign
 
 
 def describe(model: Model, seed: int) -> dict[str, Any]:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["jsonable", "percent"]
-
 
 def percent(fraction: float) -> str:
     """Return a fraction in percent, to two digits."""

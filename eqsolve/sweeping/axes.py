@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError, quote
 from eqsolve.language.binding import read_value
-from eqsolve.language.law import Law
+from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.passes.routing import check_routed
 

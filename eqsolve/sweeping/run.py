@@ -17,13 +17,13 @@ import numpy as np
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
-from eqsolve.language.latex import latex_names
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.language.printing import latex_names
 from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.progress import watching
-from eqsolve.results.between import derivative_entries
+from eqsolve.results.derivatives import derivative_entries
 from eqsolve.results.result import Result
 from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint

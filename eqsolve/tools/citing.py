@@ -14,8 +14,6 @@ from eqsolve.language.loading import folders
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
-__all__ = ["find_entry", "read_entries", "software_entry"]
-
 FILE = "references.bib"
 _START = re.compile(r"@\s*(?P<kind>\w+)\s*\{\s*(?P<key>[^\s,{}]+)\s*,")
 _OTHER = ("comment", "preamble", "string")

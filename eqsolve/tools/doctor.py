@@ -17,8 +17,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Finding", "Trial", "examine", "run_trials"]
-
 _NEEDED = ("sympy", "mpmath", "numpy", "scipy", "networkx", "matplotlib", "xarray", "h5netcdf", "h5py")
 _EXTRAS = ("cupy-cuda12x", "cupy-cuda13x", "distributed", "dask", "pandas", "pytest", "hypothesis")
 

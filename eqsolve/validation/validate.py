@@ -93,7 +93,7 @@ def validate(
     assert isinstance(model, Model)
     settings = {**(params or {}), **parameters}
     if isinstance(model, Cases):
-        from eqsolve.passes.forms.cases import select_case
+        from eqsolve.passes.forms.structure import select_case
 
         chosen = select_case(model, settings)
         model, settings = chosen.model, dict(chosen.settings)
@@ -313,7 +313,7 @@ class _Task:
         return self._with_law(made, theory, [half.law, large.law]) if named else made
 
     def rate(self) -> Validation:
-        from eqsolve.microscopic.rest import decay_rates
+        from eqsolve.microscopic.simulate import decay_rates
         from eqsolve.solving import solve
 
         theory = solve(self.model, region=self.region, params=self._own())

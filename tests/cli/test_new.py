@@ -15,7 +15,7 @@ def test_writes_a_variant_that_can_be_changed(folder, capsys):
     made = load("growth")
     assert made.equations == load("decay").equations
     assert made.name == "growth"
-    file.write_text(file.read_text().replace("-k*y(t)", "k*y(t)"))
+    file.write_text(file.read_text().replace("-k * y(t)", "k * y(t)"))
     k, y, t = (made.names[name] for name in ("k", "y", "t"))
     assert load("growth")["y"].rhs == k * y(t)
 
@@ -26,7 +26,7 @@ def test_makes_the_folder_where_there_is_none(folder, capsys, monkeypatch):
     monkeypatch.chdir(elsewhere)
     monkeypatch.setenv("EQSOLVE_PATH", str(folder / "models"))
     assert main(["new", "growth", "--from", "decay"]) == 0
-    assert 'eqsolve.load("decay")' in (elsewhere / "models" / "growth.py").read_text()
+    assert "Variant of decay" in (elsewhere / "models" / "growth.py").read_text()
     assert eqsolve.load("growth").name == "growth"
 
 

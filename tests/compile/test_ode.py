@@ -23,8 +23,8 @@ from eqsolve.language.model import Model
 from eqsolve.laws import Bernoulli, Normal, Uniform
 from eqsolve.numerics.constants import make_paths
 from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.ode.march import bind_system
 from eqsolve.solvers.ode.solve import OdeSolver
-from eqsolve.solvers.ode.system import bind_system
 from eqsolve.solvers.operators.solve import OperatorsSolver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.solve import StochasticSolver

@@ -7,7 +7,7 @@ from eqsolve.explorer.controls import EXAMPLES, list_controls
 from eqsolve.explorer.mathml import equations
 from eqsolve.explorer.related import find_related, unknown_settings
 from eqsolve.language.binding import read_value
-from eqsolve.language.law import Law
+from eqsolve.language.laws import Law
 from eqsolve.language.loading import list_models, load
 from eqsolve.passes.routing import check_routed
 

@@ -13,7 +13,7 @@ import eqsolve
 from eqsolve import E, Eq, FixedPoint, System, correlation, normal, param, process, random, times, unknown
 from eqsolve.errors import ModelError
 from eqsolve.laws import Normal, Rademacher
-from eqsolve.passes.forms.signature import sign
+from eqsolve.passes.forms.structure import sign
 
 ROOT = Path(__file__).resolve().parents[2]
 t, tp = times("t t'")
@@ -122,7 +122,7 @@ def test_a_variant_with_other_equations_has_no_flow_unless_given(dln):
 
 
 def test_signature_is_the_same_in_every_process(dln):
-    program = "import eqsolve; from eqsolve.passes.forms.signature import sign; print(sign(eqsolve.load('dln')))"
+    program = "import eqsolve; from eqsolve.passes.forms.structure import sign; print(sign(eqsolve.load('dln')))"
     seen = {sign(dln)}
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}

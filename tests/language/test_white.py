@@ -6,7 +6,7 @@ import pytest
 
 import eqsolve
 from eqsolve import GP, E, Eq, ModelError, System, White, correlation, param, process, times
-from eqsolve.passes.forms.signature import sign
+from eqsolve.passes.forms.structure import sign
 
 t, tp = times("t t'")
 T = param("T", positive=True)
@@ -59,7 +59,6 @@ def test_a_longer_clock_makes_it_stronger() -> None:
         (lambda: White(1, sense="left"), "sense= takes 'ito' or 'stratonovich'"),
         (lambda: brownian(3), "must be GP(covariance) or White(strength)"),
         (lambda: System("m", [Eq(x(t).diff(t), xi(t))], laws={(xi, eta): White(1)}, init={x: 0}), "the law of one process"),
-        (lambda: brownian(White(2 * T)).eliminate(x), "driven by the white noise `xi`"),
     ],
 )
 def test_wrong_laws_are_refused(make: object, words: str) -> None:

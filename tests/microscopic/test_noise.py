@@ -7,7 +7,7 @@ import eqsolve
 from eqsolve import GP, E, Flow, Resampled, Telegraph, White, field, gradient, param, process, state, times
 from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli
-from eqsolve.microscopic.noise import Noises
+from eqsolve.microscopic.lowered import Noises
 
 t, tp = times("t t'")
 w = state("w")

@@ -10,7 +10,7 @@ import eqsolve
 from eqsolve.errors import ParameterError
 from eqsolve.language.binding import bind
 from eqsolve.language.loading import list_models
-from eqsolve.passes.forms.signature import sign
+from eqsolve.passes.forms.structure import sign
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "models").glob("*.py"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsolve.numerics.increasing import increasing_roots
-from eqsolve.numerics.root_tables import first_grid, table, table_starts
+from eqsolve.numerics.increasing import first_grid, increasing_roots, table, table_starts
 
 
 @pytest.mark.parametrize("rough", [False, True])

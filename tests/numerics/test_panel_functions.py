@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from eqsolve.numerics.delays import break_points
-from eqsolve.numerics.panel_functions import PanelFunctions, basis, folded_points
+from eqsolve.numerics.panel_functions import PanelFunctions, basis, break_points, folded_points
 
 
 @pytest.mark.parametrize("m", [2, 5, 8, 12])

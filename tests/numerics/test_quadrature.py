@@ -11,9 +11,17 @@ import pytest
 from scipy.special import ndtr
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature import Lines, Mesh, adapt, coarse_mesh, expectations, gradients, normal_density
-from eqsolve.numerics.quadrature_laws import Branch
-from eqsolve.numerics.quadrature_rows import make_rows
+from eqsolve.numerics.quadrature import (
+    Branch,
+    Lines,
+    Mesh,
+    adapt,
+    coarse_mesh,
+    expectations,
+    gradients,
+    make_rows,
+    normal_density,
+)
 
 WHOLE = (Branch(1.0, (), ()),)
 

@@ -10,7 +10,7 @@ import pytest
 
 from eqsolve.errors import ParameterError
 from eqsolve.numerics.laws import Component, GaussBernoulli, Law, Normal, StudentT, Uniform, bernoulli, mixture, point
-from eqsolve.numerics.quadrature_laws import branches, demand_second_moment
+from eqsolve.numerics.quadrature import branches, demand_second_moment
 
 TABLE = np.array([[1.0, 10.0], [2.0, 30.0], [3.0, 20.0]])
 LAWS: dict[str, Law] = {

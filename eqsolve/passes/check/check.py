@@ -11,10 +11,10 @@ from sympy import Basic, Symbol
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
-from eqsolve.language.keeping import kept_by_model
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model, leaves, symbols_in
 from eqsolve.language.nodes import E
+from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
 from eqsolve.language.system import System
 from eqsolve.passes.check.flow import flow_problems

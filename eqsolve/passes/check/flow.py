@@ -13,7 +13,7 @@ from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Random, State, Time, Value
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.flow.substitution import change_states, new_states
-from eqsolve.passes.forms.jumps import jumps
+from eqsolve.passes.forms.kinks import jumps
 
 __all__ = ["flow_problems"]
 

@@ -10,7 +10,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.nodes import Int
 from eqsolve.language.symbols import Function, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.shifts import delay_of, is_lag
+from eqsolve.passes.forms.convolution_form import delay_of, is_lag
 
 __all__ = ["derivative_problem", "shift_problem"]
 

@@ -21,10 +21,9 @@ from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.check.symmetry import is_asymmetric
 from eqsolve.passes.check.white import white_problems
 from eqsolve.passes.forms.causality import analyse_causality
-from eqsolve.passes.forms.convolution_form import why_not_convolution
-from eqsolve.passes.forms.jumps import jumps
+from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
+from eqsolve.passes.forms.kinks import jumps
 from eqsolve.passes.forms.reads import free_times
-from eqsolve.passes.forms.shifts import delayed_heads, has_shifts
 from eqsolve.passes.forms.two_times import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions

@@ -6,28 +6,194 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import networkx as nx
+from sympy import Basic, Dummy, Expr, S, sign
 from sympy.core.function import Derivative
 
+from eqsolve.errors import EqsolveError
+from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model
+from eqsolve.language.nodes import E, Int
 from eqsolve.language.printing import equation_text, expression_text
-from eqsolve.language.symbols import Parameter
+from eqsolve.language.symbols import Parameter, Process, Time
 from eqsolve.language.system import System
-from eqsolve.passes.explain.fixed_point import describe_reduction
-from eqsolve.passes.explain.shifts import describe_shifts
-from eqsolve.passes.explain.tangents import write_memories, write_tangents
 from eqsolve.passes.forms.causality import Causality, analyse_causality
+from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
 from eqsolve.passes.forms.derivation import Derivation
+from eqsolve.passes.forms.kinks import Switch, take_apart
 from eqsolve.passes.forms.operator_form import OperatorForm, write_operators
-from eqsolve.passes.forms.path_form import PathForm
-from eqsolve.passes.forms.signature import sign
+from eqsolve.passes.forms.path_form import Ensemble, Link, PathForm, Unknown
+from eqsolve.passes.forms.reduction import reduce_fixed_point
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
+from eqsolve.passes.forms.structure import sign as signature_of
+from eqsolve.passes.forms.tangents import Tangent, TangentEquation
 from eqsolve.passes.rewrite.constraints import Reduction
 from eqsolve.verbs import later
 
-__all__ = ["Chosen", "Explanation", "Reads", "explain"]
+
+# --- What is left of a fixed point to solve: unknowns given by others, and the kinks at which expectations are split.
+def describe_reduction(model: FixedPoint) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return titles and lines: what is eliminated, what is solved for, where expectations are split; at the defaults."""
+    given = {item: model.defaults.get(item, item.default) for item in model.parameters}
+    values: dict[Parameter, Expr] = {item: S(value) for item, value in given.items() if value is not None}
+    declared = frozenset(item.name for item in model.randoms if isinstance(item.law, Normal))
+    try:
+        reduced = reduce_fixed_point(model, values, declared)
+        sides = [side for equation in reduced.equations for side in (equation.lhs, equation.rhs)]
+        nodes = {node for expr in (*sides, *reduced.observables.values()) for node in expr.atoms(E)}
+        randoms: frozenset[Basic] = frozenset((*model.randoms, *(xi for xi, _ in reduced.gaussians.values())))
+        _, stages = take_apart([node.argument for node in sorted(nodes, key=str)], randoms)
+    except (EqsolveError, TypeError):  # a model with problems is explained as far as it goes
+        return ()
+    kinks: list[Expr] = []
+    known: dict[Basic, Basic] = {}
+    for stage in stages:
+        if isinstance(stage, Switch):
+            kinks.append(stage.expression.xreplace(known))
+            known[stage.symbol] = sign(kinks[-1])
+    made = (
+        ("eliminated (given by the others)", tuple(f"{u.name} = {expression_text(e)}" for u, e in reduced.eliminated)),
+        ("solved for", (", ".join(item.name for item in reduced.unknowns) or "nothing: all is explicit",)),
+        ("kinks (expectations are split where these vanish)", tuple(expression_text(expr) for expr in kinks)),
+    )
+    return tuple((title, lines) for title, lines in made if lines)
 
 
+# --- Shifted times in words: which integrals join s and t − s, which delays there are, and where break points lie.
+def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return titles and lines about the shifted times of a system; nothing where there are none."""
+    if not has_shifts(system):
+        return ()
+    shifted = shifted_values(system)
+    convolutions = []
+    for equation in system.equations:
+        for node in sorted(equation.rhs.atoms(Int), key=str):
+            inside = sorted({expression_text(value, equation.order) for value in shifted if node.has(value)})
+            how = f"joins {', '.join(inside)} with what stands at {node.variable}" if inside else "no shifted time"
+            convolutions.append(f"in the equation for {equation.key}: {expression_text(node, equation.order)} ({how})")
+    delays: dict[str, None] = {}
+    for value in shifted:
+        times = value.moments[0].atoms(Time)
+        found = delay_of(value.moments[0], next(iter(times))) if len(times) == 1 else None
+        if found is not None:
+            delays[expression_text(found)] = None
+    lines = []
+    if delays:
+        names = ", ".join(sorted(head.name for head in delayed_heads(system)))
+        lines = [
+            f"{names} at the delays {', '.join(delays)}: the past before t = {system.start} is the one given as start",
+            "break points at the sums of delays; a derivative more is continuous after each delay, and panels end at them",
+        ]
+    folded = "each is folded at t/2, and done by Gauss rules between the edges of the panels and t minus these"
+    made = (("memory integrals", (*convolutions, *((folded,) if convolutions else ()))), ("delays", tuple(lines)))
+    return tuple((title, text) for title, text in made if text)
+
+
+# --- The tangent equations of a path form, written out: its signals' slopes are those that the plan is compiled from.
+#
+# With U_a = start_a + Σ_k O_ak φ_k(t, U, z) + Σ_z P_az z the response ∂U_a(t)/∂z(t') is an instantaneous part a_a(t) δ(t − t')
+# and a regular part D_a(t, t'). A link c φ that acts at once gives c Σ_b ∂φ/∂U_b D_b to D_a and c (∂φ/∂z + Σ_b ∂φ/∂U_b a_b) to
+# a_a, or to the start of D_a where U_a is integrated; one with memory, c ∫K φ, gives
+#
+#     c ∫_{t'}^t K(t, s) Σ_b ∂φ/∂U_b(s) D_b(s, t') ds + c K(t, t') (∂φ/∂z + Σ_b ∂φ/∂U_b a_b)(t')      to D_a.
+_WRITTEN = {ROW: Time("t"), COLUMN: Time("t'"), MIDDLE: Time("s")}
+
+
+def write_tangents(form: PathForm) -> tuple[TangentEquation, ...]:
+    """Return the linearised equation of every unknown that responds to a noise named in a ``Resp``."""
+    made: list[TangentEquation] = []
+    for ensemble in form.ensembles:
+        noises = {mean.noise for mean in ensemble.means if mean.noise is not None}
+        for noise in sorted(noises, key=lambda item: item.name):
+            made += _for_noise(ensemble, noise)
+    return tuple(made)
+
+
+def write_memories(form: PathForm) -> tuple[Equation, ...]:
+    """Return the integrals over the past that are unknowns of their own, since their weight differs between paths."""
+    made = []
+    for ensemble in form.ensembles:
+        shown = _shown(ensemble)
+        for link in ensemble.links:
+            unknown = ensemble.unknowns[link.unknown]
+            if isinstance(unknown.symbol, Dummy) and link.memory is not None:
+                body = link.coefficient * link.memory.kernel * link.signal.xreplace(shown).xreplace({ROW: MIDDLE})
+                left = _process(unknown)(ROW)
+                made.append(Equation(left, Int(body, (MIDDLE, form.start, ROW))).map(_WRITTEN))
+    return tuple(made)
+
+
+def _process(unknown: Unknown) -> Process:
+    return Process(unknown.name.removeprefix("memory "))
+
+
+def _shown(ensemble: Ensemble) -> dict[Basic, Basic]:
+    """Return how the stand-ins of integrals are written: as functions of time."""
+    return {item.symbol: _process(item)(ROW) for item in ensemble.unknowns if isinstance(item.symbol, Dummy)}
+
+
+def _for_noise(ensemble: Ensemble, noise: Process) -> list[TangentEquation]:
+    count = range(len(ensemble.unknowns))
+    place = ensemble.noises.index(noise) if noise in ensemble.noises else None  # white noise is in no signal
+    rank = {signal: index for index, signal in enumerate(ensemble.signals)}
+    weights: list[Expr] = [S.Zero] * len(ensemble.unknowns)
+
+    def jump(link: Link) -> Expr:
+        """What an impulse adds at once to a signal."""
+        index = rank[link.signal]
+        own = S.Zero if place is None else ensemble.noise_slopes[index][place]
+        return sum((ensemble.slopes[index][b] * weights[b] for b in count), own)
+
+    def at_once(unknown: int) -> Expr:
+        links = [link for link in ensemble.links if link.unknown == unknown and link.memory is None]
+        drives = [item for item in (*ensemble.drives, *ensemble.kicks) if item.unknown == unknown and item.noise == noise]
+        return sum((link.coefficient * jump(link) for link in links), sum((item.coefficient for item in drives), S.Zero))
+
+    pending = [unknown for unknown in count if not ensemble.unknowns[unknown].integrated]
+    for _ in pending:  # definitions in terms of each other
+        for unknown in pending:
+            weights[unknown] = at_once(unknown)
+    starts = [at_once(unknown) for unknown in count]
+    driven = {unknown for unknown in count if starts[unknown] != 0}
+    driven |= {link.unknown for link in ensemble.links if jump(link) != 0}
+    read = ((b, link.unknown) for link in ensemble.links for b in count if ensemble.slopes[rank[link.signal]][b] != 0)
+    graph = nx.DiGraph(read)
+    driven = driven.union(*(nx.descendants(graph, item) for item in driven if item in graph))
+
+    shown, made = _shown(ensemble), []
+    tangents = [Tangent(_process(unknown), noise)(ROW, COLUMN) for unknown in ensemble.unknowns]
+    for unknown in sorted(driven):
+        body: Expr = S.Zero
+        for link in (link for link in ensemble.links if link.unknown == unknown):
+            slopes = ensemble.slopes[rank[link.signal]]
+            regular = sum((slopes[b] * tangents[b] for b in count if b in driven), S.Zero)
+            if link.memory is None:
+                body += link.coefficient * regular
+            else:
+                sign = -1 if regular.could_extract_minus_sign() else 1
+                past = link.memory.kernel * (sign * regular).xreplace({ROW: MIDDLE})
+                body += sign * link.coefficient * Int(past, (MIDDLE, COLUMN, ROW)) if past != 0 else 0
+                body += link.coefficient * link.memory.kernel.xreplace({MIDDLE: COLUMN}) * jump(link).xreplace({ROW: COLUMN})
+        item, left = ensemble.unknowns[unknown], tangents[unknown]
+        start = starts[unknown].xreplace(shown)
+        made.append(
+            TangentEquation(
+                _process(item),
+                noise,
+                Equation(Derivative(left, ROW, evaluate=False) if item.integrated else left, body.xreplace(shown)).map(
+                    _WRITTEN
+                ),
+                S.Zero if item.integrated else start.xreplace(_WRITTEN),
+                start.xreplace({ROW: COLUMN}).xreplace(_WRITTEN) if item.integrated else None,
+            )
+        )
+    return made
+
+
+# --- What the engine makes of a model: equations, who reads whom, the order of a slice, derived equations.
 @dataclass(frozen=True)
 class Statement:
     """One equation as text, and where it was written."""
@@ -227,7 +393,7 @@ def explain(model: Model, derivation: Derivation | None = None, mean_field: Expl
         )
         + (describe_reduction(model) if isinstance(model, FixedPoint) else ())
         + shifts,
-        signature=sign(model),
+        signature=signature_of(model),
         mean_field=mean_field,
     )
 

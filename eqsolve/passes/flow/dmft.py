@@ -25,19 +25,15 @@ from sympy import Expr, S, erfinv, sqrt
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
-from eqsolve.language.law import exact_value
-from eqsolve.language.laws import Normal, Rademacher, Uniform
+from eqsolve.language.laws import Normal, Rademacher, Uniform, exact_value
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, Value, as_expression
 from eqsolve.language.system import System
 from eqsolve.passes.flow.linear import eliminate_fields, why_not
-from eqsolve.passes.flow.moments import mean_of
 from eqsolve.passes.flow.noisy import settle_noises
-from eqsolve.passes.flow.parts import FlowParts, is_sloped, slope, take_apart
-from eqsolve.passes.rewrite.steps import STEP, put_in_steps
-
-__all__ = ["derive_descent", "derive_dmft"]
+from eqsolve.passes.flow.parts import FlowParts, is_sloped, mean_of, slope, take_apart
+from eqsolve.passes.rewrite.starts import STEP, put_in_steps
 
 
 def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:

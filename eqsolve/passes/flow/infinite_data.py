@@ -17,10 +17,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Function, Process, Random
 from eqsolve.language.system import System
 from eqsolve.passes.flow.linear import in_losses, why_not
-from eqsolve.passes.flow.moments import mean_of
-from eqsolve.passes.flow.parts import FlowParts, slope, take_apart
-
-__all__ = ["derive_infinite_data"]
+from eqsolve.passes.flow.parts import FlowParts, mean_of, slope, take_apart
 
 
 def derive_infinite_data(flow: Flow) -> System:

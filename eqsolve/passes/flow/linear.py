@@ -25,11 +25,8 @@ from eqsolve.language.nodes import GP, E, Int, Resp
 from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.flow.moments import mean_of
-from eqsolve.passes.flow.parts import FlowParts
-from eqsolve.passes.rewrite.steps import STEP
-
-__all__ = ["eliminate_fields", "in_losses", "why_not"]
+from eqsolve.passes.flow.parts import FlowParts, mean_of
+from eqsolve.passes.rewrite.starts import STEP
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,28 @@ from sympy import Expr, S
 
 from eqsolve.errors import ModelError
 from eqsolve.language.flow import Flow
-from eqsolve.language.law import exact_value
-from eqsolve.language.laws import Bernoulli, Normal, Point
+from eqsolve.language.laws import Bernoulli, Normal, Point, exact_value
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import White
 from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Process, State, Time, Value, as_scalar, fresh_name
 
-__all__ = ["add_batches", "add_label_noise", "add_temperature", "settle_noises"]
+
+# --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its own.
+def add_momentum(flow: Flow, friction: Any) -> Flow:
+    """Return θ' = v, v' = −friction v + p_t(g, θ), starting at rest."""
+    rate = as_scalar(friction, "friction")
+    taken = set(flow.names) | set(flow.observables) | set(flow.variables)
+    velocities = {
+        item: State(fresh_name(f"{item.name}_velocity", taken), rf"\dot{{{item.latex_name}}}") for item in flow.state
+    }
+    drift: dict[Any, Any] = dict(velocities)
+    drift |= {speed: -rate * speed + flow.drift[item] for item, speed in velocities.items()}
+    plain = flow._with(substitute=Table())  # a change of variables holds for the first-order flow only
+    return plain.replace(f"{flow.name}_momentum", state={speed: 0 for speed in velocities.values()}, drift=drift)
 
 
+# --- Training with noise: batches, temperature and label noise as flows of their own, which combine in any order.
 def add_batches(flow: Flow, batch: Any) -> Flow:
     """Return ℓ → s ℓ/b, with s = 1 for the samples in the batch, drawn afresh at every step with probability b."""
     share = as_scalar(_exact(batch), "batch")

@@ -15,8 +15,6 @@ from eqsolve.language.symbols import Process, State, Time
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
-__all__ = ["change_states", "new_states"]
-
 
 def new_states(flow: Flow) -> tuple[State, ...]:
     """Return the states that only changes of variable use."""

@@ -20,8 +20,6 @@ from eqsolve.language.symbols import Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.reads import Read, reads
 
-__all__ = ["Causality", "Dependency", "analyse_causality"]
-
 
 @dataclass(frozen=True)
 class Dependency:

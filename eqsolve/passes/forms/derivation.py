@@ -10,8 +10,6 @@ from eqsolve.passes.forms.path_form import PathForm, derive_path_form
 from eqsolve.passes.rewrite.constraints import Reduction
 from eqsolve.passes.rewrite.substitution import Substitution, apply_substitutions, derive_substitutions
 
-__all__ = ["Derivation", "derive"]
-
 
 @dataclass(frozen=True)
 class Derivation:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sympy import Basic, DiracDelta, Dummy, Expr, S
 
-__all__ = ["partial", "slope"]
-
 _X = Dummy("x", real=True)  # always the same, so that sympy knows what it worked out before
 
 

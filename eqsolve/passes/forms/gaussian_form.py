@@ -37,8 +37,6 @@ from eqsolve.passes.forms.derivatives import partial
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW
 
-__all__ = ["Argument", "Factor", "GaussianEnsemble", "GaussianForm", "derive_gaussian_form"]
-
 _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
 _MOST = 4  # Gaussian arguments of a pair of factors: a product rule in more dimensions is dearer than paths
 

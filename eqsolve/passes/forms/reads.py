@@ -10,8 +10,6 @@ from sympy import Basic, Expr
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Time, Value
 
-__all__ = ["Read", "reads"]
-
 
 @dataclass(frozen=True)
 class Read:

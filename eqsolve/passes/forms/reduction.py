@@ -15,8 +15,6 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random, Unknown
 
-__all__ = ["Reduced", "conditions_of", "hold", "reduce_fixed_point"]
-
 
 @dataclass(frozen=True)
 class Reduced:

@@ -31,8 +31,6 @@ from eqsolve.language.symbols import Correlation, Function, Head, Response, Time
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse
 
-__all__ = ["COLUMN", "MIDDLE", "ROW", "Contraction", "SectorEquation", "TwoTimePlan", "separate_times", "split_sectors"]
-
 ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
 
 

@@ -2,17 +2,101 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sympy import Add, Basic, Max, Min, Mul, Piecewise, Pow
+from sympy import Add, And, Basic, Max, Min, Mul, Or, Piecewise, Pow
 from sympy.core.relational import Relational
 
-from eqsolve.language.model import Model, leaves
-from eqsolve.language.symbols import Parameter
+from eqsolve.errors import ParameterError, did_you_mean
+from eqsolve.language.binding import read_value, refuse_several
+from eqsolve.language.equations import Equation
+from eqsolve.language.fixed_point import Cases
+from eqsolve.language.laws import Empirical
+from eqsolve.language.model import Model, Table, leaves
+from eqsolve.language.printing import kept_by_model
+from eqsolve.language.symbols import Head, Named, Parameter
 
-__all__ = ["choosing_parameters", "distribute_parameters"]
+
+# --- A stable hash of a model's content: the same on every machine and in every process.
+@kept_by_model
+@functools.lru_cache(maxsize=256)
+def sign(model: Model) -> str:
+    """Return 16 hexadecimal digits that change exactly when the model's content does."""
+    parts = [type(model).__name__, *(f"{field}={_canonical(getattr(model, field))}" for field in model.content)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+def _canonical(value: Any) -> str:
+    if isinstance(value, Table):
+        return "{" + ",".join(f"{_canonical(k)}:{_canonical(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, tuple):
+        return "(" + ",".join(_canonical(entry) for entry in value) + ")"
+    if isinstance(value, Equation):
+        return f"{_canonical(value.lhs)}=={_canonical(value.rhs)}"
+    if isinstance(value, Named):
+        given = ",".join(f"{key}={value.assumptions0[key]}" for key in sorted(value._assumptions_orig))
+        extra = ",".join(_canonical(entry) for entry in value.extra)
+        return f"{type(value).__name__}[{value.name};{given};{extra}]"
+    if isinstance(value, Head | Empirical):
+        return f"{type(value).__name__}{value._hashable_content()}"
+    if isinstance(value, Basic) and value.args:
+        inner = [_canonical(arg) for arg in value.args]
+        if value.is_Add or value.is_Mul or isinstance(value, And | Or):
+            inner.sort()  # sympy's own order of arguments may depend on the session
+        return f"{type(value).__name__}({','.join(inner)})"
+    return repr(value)
+
+
+# --- Which of several models a choice stands for, at given parameters.
+@dataclass(frozen=True)
+class Chosen:
+    """The model chosen, the settings that concern it, and the reason in words."""
+
+    model: Model
+    settings: dict[str, Any]
+    reason: str
+
+
+def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
+    """Return the first model whose condition holds; a setting that no case knows is an error."""
+    from eqsolve.language.loading import load
+
+    models = {name: load(name) for _, name in model.cases}
+    known = {item.name for item in model.parameters}
+    for other in models.values():
+        known |= {item.name for item in (*other.parameters, *other.randoms)}
+    for name in settings:
+        if name not in known:
+            has = ", ".join(sorted(known))
+            raise ParameterError(f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})")
+    values = {item: _value(model, item, settings) for item in model.parameters}
+    for condition, name in model.cases:
+        if condition.subs({item: value for item, value in values.items() if value is not None}) == True:  # noqa: E712
+            chosen = models[name]
+            own = {item.name for item in (*chosen.parameters, *chosen.randoms)}
+            given = {item.name: value for item, value in values.items() if value is not None}
+            kept = {key: value for key, value in {**given, **settings}.items() if key in own}
+            return Chosen(chosen, kept, f"{_said(condition)}: solved as {name}")
+    tried = "; ".join(f"{name} needs {_said(condition)}" for condition, name in model.cases)
+    got = ", ".join(f"{item.name}={float(value):.12g}" for item, value in values.items() if value is not None)
+    raise ParameterError(f"model `{model.name}` ({model.location}) has no case for {got}: {tried}")
+
+
+def _value(model: Cases, item: Parameter, settings: Mapping[str, Any]) -> Any:
+    given = settings.get(item.name, model.defaults.get(item, item.default))
+    refuse_several(model, item.name, given)
+    return None if given is None else read_value(given, what=f"parameter `{item.name}`")
+
+
+def _said(condition: Any) -> str:
+    return "otherwise" if condition == True else str(condition).replace("&", "and").replace("|", "or")  # noqa: E712
+
+
+# --- Which values of parameters change a model's structure: those are put in before it is compiled, the others stay arguments.
 def choosing_parameters(model: Model) -> frozenset[Parameter]:
     """Return the parameters whose every value may make another system.
 

@@ -26,8 +26,6 @@ from eqsolve.language.symbols import Head, Process, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial as derivative
 
-__all__ = ["Tangent", "TangentEquation", "derive_tangents", "linearise"]
-
 
 class Tangent(Head):
     """The regular response ∂x(t)/∂z(t') of a process to a noise, path by path."""

@@ -8,8 +8,6 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.passes.forms.sectors import as_written
 
-__all__ = ["expanded", "is_random", "mixes", "unseparated"]
-
 
 def expanded(argument: Expr, one: set[Time], other: set[Time]) -> tuple[Expr, ...]:
     """Return an expression as terms that are products of factors of one time each, as far as known identities do that."""

@@ -22,10 +22,8 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
+from eqsolve.passes.forms.convolution_form import has_shifts
 from eqsolve.passes.forms.reads import free_times
-from eqsolve.passes.forms.shifts import has_shifts
-
-__all__ = ["AuxiliaryResponse", "Reduction", "constraint_label", "reduce_constraints", "without_constraints"]
 
 _MOST_DERIVATIVES = 3
 _SPARE_TIMES = ("s", "u", "v", "r", "q", "a", "b", "c")

@@ -14,11 +14,9 @@ from sympy import Expr
 
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.binding import bind_some
-from eqsolve.language.law import Law
+from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter, Random, fresh_name
-
-__all__ = ["name_law_numbers"]
 
 
 def name_law_numbers(

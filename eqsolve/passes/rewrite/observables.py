@@ -8,8 +8,6 @@ from typing import TypeVar
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.model import Model, Table
 
-__all__ = ["select_observables"]
-
 AnyModel = TypeVar("AnyModel", bound=Model)
 
 

@@ -8,18 +8,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Basic, Expr, S
+from sympy import Basic, Expr, KroneckerDelta, S
 
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Law
-from eqsolve.language.model import transform
-from eqsolve.language.nodes import Int
-from eqsolve.language.symbols import Process, Random, Value
+from eqsolve.language.laws import Law, Normal
+from eqsolve.language.model import Table, transform
+from eqsolve.language.nodes import GP, Int, White
+from eqsolve.language.noises import Resampled
+from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System
 
-__all__ = ["put_starts", "start_constant", "start_of"]
+# --- A system in discrete time: noises without memory become Gaussian processes that are uncorrelated from step to step.
+#
+# With steps of length h, white noise of strength S moves a path by a normal of variance S h in each step: as a process that is
+# held during a step it has the variance S/h. A normal that is drawn afresh has its own.
+STEP = Parameter("step", positive=True)
+"""The length of a step, which the option of the same name sets."""
 
 
+def put_in_steps(system: System) -> System:
+    """Return a system for discrete time; its step is ``STEP`` unless it has one of its own."""
+    length: Any = STEP if system.step is None else system.step
+    times = sorted(system.time_symbols, key=lambda item: (len(item.name), item.name))
+    running = [eq.time for eq in system.equations if eq.time is not None]
+    t = running[0] if running else Time("t")
+    other = next((item for item in times if item != t and item.name == f"{t.name}'"), Time("t'" if t.name != "t'" else "t1"))
+    apart = KroneckerDelta(t, other)
+    laws: dict[Any, Any] = {}
+    for noise, law in system.laws.items():
+        match law:
+            case White():
+                clocks = {item: t for item in law.strength.free_symbols if isinstance(item, Time)}
+                laws[noise] = GP(law.strength.xreplace(clocks) / length * apart)
+            case Resampled(law=Normal(args=(mean, variance))):
+                laws[noise] = GP(variance * apart, mean)
+            case _:
+                laws[noise] = law
+    if laws == dict(system.laws):
+        return system
+    return system._with(laws=Table(laws), step=length)
+
+
+# --- Processes at the start of time, ``x(0)`` under an expectation, replaced by what they start from.
 def start_constant(head: Process, value: Any) -> Expr:
     """Return what a state starts from; what is drawn from a law is a random constant."""
     return Random(f"{head.name}_start", None, (value,)) if isinstance(value, Law) else value

@@ -31,8 +31,7 @@ from eqsolve.solvers.aging.errors import Compared, compare
 from eqsolve.solvers.aging.march import LEVELS, Long, go_on
 from eqsolve.solvers.contract import HandOver, Solver
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.two_time.horizon import begin_march
-from eqsolve.solvers.two_time.march import March
+from eqsolve.solvers.two_time.march import March, begin_march
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
 
 __all__ = ["AgingSolver"]

@@ -37,8 +37,6 @@ from eqsolve.solvers.convolution.march import March, Stop, march
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess, nodes_per_panel
 
-__all__ = ["ConvolutionSolver"]
-
 logger = logging.getLogger("eqsolve")
 
 

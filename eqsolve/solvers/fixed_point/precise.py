@@ -16,9 +16,7 @@ import numpy as np
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gauss_legendre import precise_legendre
-from eqsolve.numerics.quadrature import Lines, Mesh, adapt
-from eqsolve.numerics.quadrature_laws import branches
-from eqsolve.numerics.quadrature_rows import Rows, make_rows, stacked
+from eqsolve.numerics.quadrature import Lines, Mesh, Rows, adapt, branches, make_rows, stacked
 from eqsolve.results.distribution import Distribution
 from eqsolve.solvers.fixed_point.newton import Problem
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from eqsolve.compile.fixed_point import FixedPointPlan
     from eqsolve.results.result import Result
     from eqsolve.solvers.fixed_point.solve import Solution
-
-__all__ = ["GUARD", "Evaluator", "PreciseSolution", "nodes_of", "orders_of", "refine"]
 
 GUARD = 12
 
@@ -50,7 +46,7 @@ class PreciseSolution:
         """Return the mean of an expression and its error, as numbers of mpmath."""
         from mpmath import mp, mpf
 
-        from eqsolve.solvers.fixed_point.sensitivity import extended
+        from eqsolve.solvers.fixed_point.newton import extended
 
         working = self.digits + GUARD
         with mp.workdps(working):

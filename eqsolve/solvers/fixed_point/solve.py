@@ -19,26 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.compile.fixed_point import FixedPointPlan
-from eqsolve.compile.fixed_point_program import FixedPointProgram
+from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature import Mesh, expectations
-from eqsolve.numerics.quadrature_laws import branches
+from eqsolve.numerics.quadrature import Mesh, branches, expectations
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
-from eqsolve.solvers.fixed_point.edges import edge_solutions
-from eqsolve.solvers.fixed_point.newton import Linearised, Point, Problem, polish, residuals
-from eqsolve.solvers.fixed_point.problem import RULE, make_problem
-from eqsolve.solvers.fixed_point.search import find_solutions, searched
+from eqsolve.solvers.fixed_point.newton import RULE, Linearised, Point, Problem, make_problem, polish, residuals
+from eqsolve.solvers.fixed_point.search import edge_solutions, find_solutions, searched
 from eqsolve.solvers.options import Options
 
 if TYPE_CHECKING:
     from eqsolve.results.distribution import Distribution
-
-__all__ = ["FixedPointSolver", "Solution", "solve_problem", "to_result"]
 
 logger = logging.getLogger("eqsolve")
 
@@ -73,19 +67,19 @@ class Solution:
 
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols and variables, and its error."""
-        from eqsolve.solvers.fixed_point.sensitivity import expectation
+        from eqsolve.solvers.fixed_point.newton import expectation
 
         return expectation(self, expr, values)
 
     def derivative(self, what: Any, parameter: str, **values: float) -> float:
         """Return the total derivative of an unknown, an observable or an expectation with respect to a parameter."""
-        from eqsolve.solvers.fixed_point.sensitivity import derivative
+        from eqsolve.solvers.fixed_point.newton import derivative
 
         return derivative(self, what, parameter, values)
 
     def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
         """Return the total derivatives of all values with respect to a parameter, with their errors."""
-        from eqsolve.solvers.fixed_point.sensitivity import sensitivity, sensitivity_errors
+        from eqsolve.solvers.fixed_point.newton import sensitivity, sensitivity_errors
 
         values = sensitivity(self, parameter)
         errors = sensitivity_errors(self, parameter, values)

@@ -7,23 +7,121 @@ Solving Ordinary Differential Equations II, IV.8 (Radau IIA, order 5). Both are 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import SolverError
+from eqsolve.compile.lowering import at
+from eqsolve.compile.ode import OdeEquation, OdeProgram
+from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.constants import Paths
+from eqsolve.numerics.constants import Parts, Paths, find_parts, make_paths
+from eqsolve.numerics.laws import Law
 from eqsolve.numerics.memory import memory
-from eqsolve.solvers.ode.system import OdeSystem
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.pace import Pace
+from eqsolve.solvers.tolerance import Pace, excess
 
+
+# --- Derivatives, initial values and observables of all paths at once, for one choice of numbers.
+#
+# Every combination of atoms and Gauss nodes of the random constants is a path. Several quadrature rules of different orders
+# stand side by side, each with its own expectations, so that one integration shows how well the rules agree.
+@dataclass(frozen=True, eq=False)
+class OdeSystem:
+    """A program with its numbers: the laws of its constants, and which of these meet."""
+
+    program: OdeProgram
+    laws: Mapping[str, Law]
+    parts: Parts
+
+    @property
+    def begin(self) -> float:
+        """The first time."""
+        return float(self.program.begin()[0])
+
+    def part(self, equation: OdeEquation) -> int:
+        """Return the part that a process belongs to."""
+        return self.parts.of((equation.key,))
+
+    def initial(self, paths: Paths) -> Array:
+        """Return the states at the start, one after the other, each on all paths."""
+        given = self.program.starts(*(paths.values[item] for item in self.laws))
+        return np.concatenate([_filled(value, (paths.count,)) for value in given])
+
+    def slope(self, moment: float, state: Array, paths: Paths) -> Array:
+        """Return the derivative of one state, or of several in columns."""
+        table = state if state.ndim == 2 else state[:, None]
+        moments = np.full(table.shape[1], moment)
+        values = self._evaluate(moments, table, paths, self.program.needed)
+        shape = (paths.count, table.shape[1])
+        slopes = np.concatenate([_filled(value, shape) for value in self.program.derivatives(*values)])
+        return slopes if state.ndim == 2 else slopes[:, 0]
+
+    def curves(self, moments: Array, table: Array, paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the functions of time, per rule, and the paths of the processes under the best rule."""
+        values = self._evaluate(moments, table, paths, self.program.reported)
+        single: dict[str, Array] = {}
+        each: dict[str, Array] = {}
+        for equation in (*self.program.states, *self.program.definitions):
+            value = values[equation.place]
+            if equation.process:
+                full = np.broadcast_to(value, (paths.count, len(moments)))
+                each[equation.key] = full[paths.best[self.part(equation)]]
+            else:
+                single[equation.key] = paths.per_rule(_filled(value, (len(value), len(moments))))
+        for name, value in zip(self.program.observables, self.program.outputs(*values), strict=True):
+            single[name] = paths.per_rule(_filled(value, (paths.count, len(moments))))
+        return single, each
+
+    def scales(self, moments: Array, table: Array, paths: Paths) -> dict[str, float]:
+        """Return, per function of time, the largest size of what was averaged and added up to give it.
+
+        A state's is the most that is added to it from one of the moments, the ends of the steps, to the next.
+        """
+        program = self.program
+        values = self._evaluate(moments, table, paths, len(program.steps))
+        functions = [equation for equation in program.states if not equation.process]
+        defined = [equation for equation in program.definitions if not equation.process]
+        names = [*(equation.key for equation in (*functions, *defined)), *program.observables]
+        own = [np.abs(values[equation.place]) for equation in functions]
+
+        def evaluate(stand_ins: Sequence[Array]) -> list[Array]:
+            shape = (paths.count, len(moments))
+            return [_filled(value, shape)[paths.best[0].start] for value in program.sizes(*values, *stand_ins)]
+
+        rates = evaluate(own)[: len(own)]
+        added = [np.maximum(value, np.max(np.diff(moments) * rate[:-1])) for value, rate in zip(own, rates, strict=True)]
+        found = evaluate(added)[len(added) :]
+        return dict(zip(names, (float(np.max(value)) for value in (*added, *found)), strict=True))
+
+    def _evaluate(self, moments: Array, table: Array, paths: Paths, steps: int) -> list[Array]:
+        """Return all quantities at several moments; ``table`` holds the states, one column per moment."""
+        values: list[Array] = [moments[None, :], *(paths.values[item][:, None] for item in self.laws)]
+        values.extend(table.reshape(len(self.program.states), paths.count, -1))
+        for step in self.program.steps[:steps]:
+            value = np.atleast_2d(np.asarray(step.function(*values)[0], dtype=float))
+            if step.averaged:
+                value = paths.mean(_filled(value, (len(value), len(moments))), self.parts.of(step.members))
+            values.append(value)
+        return values
+
+
+def _filled(value: Any, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(value, dtype=float)
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
+
+def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, Law]) -> OdeSystem:
+    """Return a program with numbers of its parameters and laws of its random constants."""
+    drawn = {name: law.at(numbers, laws) for name, law in program.laws}
+    used = {name: drawn[name] if name in drawn else laws[name] for name in program.constants}
+    return OdeSystem(at(program, numbers), used, find_parts(program.meetings, used))
+
+
+# --- One integration of all paths in time, by DOP853 or Radau IIA, with steps shorter than another integration's.
 _RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
-__all__ = ["Integrator", "Run", "StoppedError"]
-
 logger = logging.getLogger("eqsolve")
 
 _CALLS = 15_000  # of the explicit method, before it is asked whether stiffness makes them so many
@@ -216,3 +314,97 @@ class _Slope:
             decay = decay if decay > 0.5 * rate else 0.0
             direction = image
         return decay
+
+
+# --- Gauss rules of the random constants, chosen law by law until the expectations meet the tolerance.
+#
+# The orders of a law's rules grow by about 2^(1/4). For every law with a density the four rules below the best one share
+# the integration with it; the error of the best rule is extrapolated from how the expectations change along them.
+Levels = Mapping[str, int]
+"""Of each law with a density, the place of its best rule in the list of orders."""
+
+# even ones only: whether a rule has a node in the middle must not change along the sequence
+_ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 16, 20, ..., 1522
+_BELOW = 4
+_SHARE = 0.3  # of the tolerance, for all quadrature errors together
+
+
+def first_levels(system: OdeSystem) -> Levels:
+    """Return the smallest rules that can be compared."""
+    return {item: _BELOW for item, law in system.laws.items() if law.has_density}
+
+
+def choose_rules(integrator: Integrator, tolerance: float, levels: Levels) -> tuple[Run, Levels]:
+    """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
+    system = integrator.system
+    while True:
+        run = integrator.run(_paths(system, levels), tolerance)
+        states = run.states(run.ends)
+        curves = system.curves(run.ends, states, run.paths)[0]
+        scales = system.scales(run.ends, states, run.paths)
+        larger = grow(system, levels, curves, scales, integrator.options)
+        if larger == levels:
+            return run, levels
+        levels = larger
+
+
+def grow(
+    system: OdeSystem, levels: Levels, curves: Mapping[str, Array], scales: Mapping[str, float], options: Options
+) -> Levels:
+    """Return larger rules for the laws whose quadrature error is too large; the same if none is, or none can grow."""
+    watched = system.program.observables or curves
+    larger = dict(levels)
+    for place, (item, level) in enumerate(levels.items()):
+        worst = max(
+            (excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in watched),
+            default=0.0,
+        )
+        logger.info("%s: %d nodes, quadrature error %.2g of rtol", item, _ORDERS[level], worst)
+        if worst > _SHARE / len(levels):
+            larger[item] = _next(system, item, level, 2 if worst < 100 else 4)
+    try:
+        _paths(system, larger)
+    except UsageError:
+        return levels  # too many paths: the error estimate tells what the present rules reach
+    return larger
+
+
+def quadrature_error(values: Array) -> Array:
+    """Return the error of expectations under the best rule; ``values`` holds them per rule and time."""
+    laws = (len(values) - 1) // _BELOW
+    return np.sum([_law_error(values, place) for place in range(laws)], axis=0) + np.zeros(values.shape[1])
+
+
+def _paths(system: OdeSystem, levels: Levels) -> Paths:
+    """Return the paths of all rules: for each law those below its best one, and at the end the best of all."""
+    best = {item: _ORDERS[level] for item, level in levels.items()}
+    below = [{**best, item: _ORDERS[level - back]} for item, level in levels.items() for back in range(_BELOW, 0, -1)]
+    return make_paths(system.laws, [*below, best], system.parts.constants)
+
+
+def _next(system: OdeSystem, item: str, level: int, steps: int) -> int:
+    """Return the level some steps further, as long as the law's rules grow."""
+    law = system.laws[item]
+    for _ in range(steps):
+        if level + 1 == len(_ORDERS) or len(law.rule(_ORDERS[level + 1])[0]) <= len(law.rule(_ORDERS[level])[0]):
+            break
+        level += 1
+    return level
+
+
+def _law_error(values: Array, place: int) -> Array:
+    """Extrapolate the error that one law's best rule leaves from the changes between its rules."""
+    chain = values[[*range(_BELOW * place, _BELOW * (place + 1)), -1]]
+    changes = np.abs(np.diff(chain, axis=0))
+    largest = np.max(changes, axis=1)
+    if not largest.all():
+        return np.max(changes, axis=0)
+    ratios = largest[1:] / largest[:-1]
+    ratio = float(np.max(ratios))
+    if ratio > 0.9:  # no order in the changes: a kink, oscillating convergence, or rounding
+        falling = np.max(largest[2:]) < 0.3 * np.max(largest[:2])
+        return 2.0 * np.max(changes[2 if falling else 1 :], axis=0)
+    if ratio < 0.3:  # exponential convergence
+        ratio = float(np.sqrt(ratios[-1] * ratios[-2]))
+        return 1.5 * ratio / (1 - ratio) * changes[-1]
+    return 1.5 * ratio / (1 - ratio) * np.maximum(changes[-1], ratio * changes[-2])

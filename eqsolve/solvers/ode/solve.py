@@ -31,13 +31,20 @@ from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
-from eqsolve.solvers.ode.march import Integrator, Run, StoppedError
-from eqsolve.solvers.ode.rules import Levels, choose_rules, first_levels, grow, quadrature_error
-from eqsolve.solvers.ode.system import OdeSystem, bind_system
+from eqsolve.solvers.ode.march import (
+    Integrator,
+    Levels,
+    OdeSystem,
+    Run,
+    StoppedError,
+    bind_system,
+    choose_rules,
+    first_levels,
+    grow,
+    quadrature_error,
+)
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
-
-__all__ = ["OdeSolver"]
 
 logger = logging.getLogger("eqsolve")
 

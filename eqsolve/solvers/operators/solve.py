@@ -20,8 +20,8 @@ from dataclasses import replace
 import numpy as np
 
 from eqsolve.compile.lowering import at
-from eqsolve.compile.operators import OperatorsProgram
 from eqsolve.compile.plan import Plan
+from eqsolve.compile.relations import OperatorsProgram
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
@@ -35,8 +35,6 @@ from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.tolerance import allowance, excess
-
-__all__ = ["OperatorsSolver"]
 
 _GROWTH = 1.35
 _RATIO = math.sqrt(2.0)

@@ -8,9 +8,8 @@ from eqsolve.compile.singularity import SingularityProgram
 from eqsolve.compile.values import Values
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.laplace.expectation import LawSource, Source
-from eqsolve.solvers.fixed_point.law import FixedPointLaw
+from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
 from eqsolve.solvers.fixed_point.solve import Solution, solve_problem, to_result
-from eqsolve.solvers.fixed_point.source import SolutionSource
 
 __all__ = ["law_source"]
 

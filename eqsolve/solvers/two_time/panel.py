@@ -20,11 +20,233 @@ from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, Comp
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange, radau
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.two_time.history import SMALLEST_SIZE, History
-from eqsolve.solvers.two_time.integrals import Integrals
 
-__all__ = ["NoConvergenceError", "NotFiniteError", "Panel"]
+# --- The solved past of a march: its columns, the values on them, and the integration operators of the right factors.
+SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy is not looked at relatively
 
+
+class History:
+    """Everything later panels need to know of earlier ones.
+
+    Attributes
+    ----------
+    row_edges, edges
+        Ends of the row panels, and of the column panels (fewer, once columns have been merged).
+    nodes, weights
+        The columns and their weights in an integral over the whole past.
+    functions, diagonal, first_column, last_row
+        One-time functions, K(s, s), K(s, start) and K(now, s) on the columns s.
+    last_block
+        K(t_i, s) on the newest panel's rows and all columns.
+    low, high
+        Operators of a right factor r: low[j, k] = ∫_start^{s_j} r(s_j, s) ℓ_k(s) ds and
+        high[k, j] = ∫_{s_j}^{now} r(s, s_j) ℓ_k(s) ds with ℓ_k the basis functions of the column panels.
+    full, full_factors
+        All values of kernels and right factors; kept only if an integrand does not separate.
+    largest, sizes
+        The largest value of each unknown so far, and its size in recent panels.
+    """
+
+    def __init__(self, plan: CompiledPlan, order: int) -> None:
+        self.plan, self.order = plan, order
+        self.heads = [equation.name for equation in plan.kernels]
+        nothing, empty = np.empty(0), np.empty((0, 0))
+        self.row_edges: list[float] = []
+        self.edges, self.nodes, self.weights = nothing, nothing, nothing
+        self.functions = {equation.name: nothing for equation in plan.functions}
+        self.diagonal, self.first_column, self.last_row = ({head: nothing for head in self.heads} for _ in range(3))
+        self.last_block = {head: empty for head in self.heads}
+        self.last_functions = {head: nothing for head in self.functions}
+        self.low, self.high = ({index: empty for index in plan.stored} for _ in range(2))
+        self.full = {} if plan.separable else {head: empty for head in self.heads}
+        self.full_factors = {} if plan.separable else {index: empty for index in plan.stored}
+        self.largest, self.sizes = ({head: 0.0 for head in (*self.heads, *self.functions)} for _ in range(2))
+
+    @property
+    def now(self) -> float:
+        return self.row_edges[-1]
+
+    def extend(self, panel: Panel) -> None:
+        """Make a solved panel part of the past; the first one is the start alone."""
+        past, total = panel.past, panel.total
+        matrix, weights = panel.matrix, panel.matrix[-1]
+        for index in self.plan.stored:
+            rows = panel.integrals.right(index)
+            low, high = np.zeros((total, total)), np.zeros((total, total))
+            low[:past, :past], high[:past, :past] = self.low[index], self.high[index]
+            low[past:, :past] = rows[:, :past] * self.weights
+            low[past:, past:] = matrix * rows[:, past:]
+            high[past:, :past] = weights[:, None] * rows[:, :past]
+            high[past:, past:] = (weights[:, None] - matrix.T) * rows[:, past:]
+            self.low[index], self.high[index] = low, high
+            if self.full_factors:
+                self.full_factors[index] = np.vstack([padded(self.full_factors[index], total), rows])
+        for head, rows in panel.kernels.items():
+            self.last_row[head], self.last_block[head] = rows[-1].copy(), rows
+            self.diagonal[head] = np.append(self.diagonal[head], np.diagonal(rows[:, past:]))
+            self.first_column[head] = np.append(self.first_column[head], rows[:, 0])
+            if self.full:
+                self.full[head] = np.vstack([padded(self.full[head], total), rows])
+        for head, values in panel.functions.items():
+            self.last_functions[head] = values
+            self.functions[head] = np.append(self.functions[head], values)
+        for head, size in panel.sizes.items():
+            self.sizes[head] = size
+            self.largest[head] = max(self.largest[head], panel.largest(head))
+        end = float(panel.times[-1])
+        self.row_edges.append(end)
+        self.edges = np.append(self.edges, end)
+        self.nodes = panel.columns
+        self.weights = np.append(self.weights, weights)
+
+
+def padded(table: Array, width: int) -> Array:
+    """Return a table with columns of zeros added."""
+    return np.pad(table, ((0, 0), (0, width - table.shape[1])))
+
+
+# --- Integrals over the past and the current panel, for all rows of the panel at once.
+#
+# The columns are those of the past followed by the panel's own nodes. Integrals over past columns are products with the
+# operators in ``History``; the panel's own part uses the collocation matrix A, A[i, l] = ∫^{t_i} ℓ_l, as it is iterated.
+class Integrals:
+    """The integrals of one panel. Factors are evaluated once per sweep, what the panel does not change once."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel, self.history, self.plan = panel, panel.history, panel.plan
+        self.past = panel.past
+        self._factors: dict[int, Array] = {}
+        self._products: dict[tuple[int, Any, str], Array] = {}
+
+    def forget(self, head: str) -> None:
+        """Drop the factors that read an unknown, because it has changed."""
+        for index in self.plan.readers[head]:
+            self._factors.pop(index, None)
+
+    def left(self, index: int) -> Array:
+        """Return a factor on the panel's rows and all columns."""
+        alias = self.plan.aliases[index]
+        if alias is not None:
+            return self.panel.kernels[alias]
+        if index not in self._factors:
+            value = np.asarray(self.plan.factors[index](self.panel.read), float)
+            self._factors[index] = self.panel.shaped(value, self.panel.total)
+        return self._factors[index]
+
+    right = left  # the same values, read as a function of (middle, column) instead of (row, middle)
+
+    def _past_product(self, index: int, what: Any, span: str, operator: Array) -> Array:
+        """Return (left factor on past columns) @ operator; kept for the whole panel if the factor is known beforehand."""
+        key = (index, what, span)
+        if key in self._products:
+            return self._products[key]
+        product: Array = self.left(index)[:, : self.past] @ operator
+        if self.plan.aliases[index] is None and self.plan.factors[index].settled:
+            self._products[key] = product
+        return product
+
+    def row(self, entry: CompiledContraction) -> Array:
+        """∫_start^t left(t, s) ds for all rows t."""
+        before = self._past_product(entry.left, None, "all", self.history.weights)
+        own: Array = np.einsum("ij,ij->i", self.panel.matrix, self.left(entry.left)[:, self.past :])
+        return before + own
+
+    def table(self, entry: CompiledContraction) -> Array:
+        """The integral for all rows and columns."""
+        if entry.joint is not None:
+            return self._joint(entry)
+        if entry.right is None:
+            low = self._running(self.left(entry.left))
+            return low if entry.span == "low" else self.row(entry)[:, None] - low
+        return self._low(entry.left, entry.right) if entry.span == "low" else self._high(entry.left, entry.right)
+
+    def _low(self, first: int, second: int) -> Array:
+        """∫_start^{t'} left(t, s) right(t', s) ds for all rows t and columns t'."""
+        past, matrix = self.past, self.panel.matrix
+        left, rows = self.left(first), self.right(second)
+        out = np.empty(rows.shape)
+        out[:, :past] = self._past_product(first, second, "low", self.history.low[second].T)
+        out[:, past:] = (left[:, :past] * self.history.weights) @ rows[:, :past].T
+        out[:, past:] += left[:, past:] @ (matrix * rows[:, past:]).T
+        return out
+
+    def _high(self, first: int, second: int) -> Array:
+        """∫_{t'}^t left(t, s) right(s, t') ds for all rows t and columns t'."""
+        past, matrix = self.past, self.panel.matrix
+        left, rows = self.left(first), self.right(second)
+        own, block = matrix * left[:, past:], rows[:, past:]
+        out = own @ rows
+        out[:, :past] += self._past_product(first, second, "high", self.history.high[second])
+        out[:, past:] -= left[:, past:] @ (matrix.T * block)
+        return out
+
+    def _running(self, left: Array) -> Array:
+        """∫_start^{t'} left(t, s) ds for all rows t and columns t'."""
+        past, rule = self.past, radau(self.history.order).integrals
+        out = np.zeros(left.shape)
+        parts = left[:, 1:past].reshape(len(left), -1, len(rule)) * np.diff(self.history.edges)[:, None] @ rule.T
+        ends = np.cumsum(parts[:, :, -1], axis=1)
+        out[:, 1:past] = (parts + (ends - parts[:, :, -1])[:, :, None]).reshape(len(left), -1)
+        out[:, past:] = out[:, past - 1 : past] + left[:, past:] @ self.panel.matrix.T
+        return out
+
+    # --- integrands that do not separate ------------------------------------------------------------------------
+    def _joint(self, entry: CompiledContraction) -> Array:
+        """An integrand that does not separate, row by row: cost columns² per row and sweep."""
+        past, total, joint = self.past, self.panel.total, entry.joint
+        assert joint is not None
+        left = self.left(entry.left)
+        right = np.ones((total, total))
+        if entry.right is not None:
+            right = np.vstack([padded(self.history.full_factors[entry.right], total), self.right(entry.right)])
+        full = {head: np.vstack([padded(table, total), self.panel.kernels[head]]) for head, table in self.history.full.items()}
+        integrals = self._integration_matrix()
+        out = np.empty(left.shape)
+        for i in range(len(left)):
+            values = np.broadcast_to(joint(self._joint_reader(i, full)), (total, total))
+            if entry.span == "low":
+                out[i] = np.sum(integrals * values * left[i] * right, axis=1)
+            else:
+                out[i] = np.sum((integrals[past + i] - integrals) * values * left[i] * right.T, axis=1)
+        return out
+
+    def _integration_matrix(self) -> Array:
+        """J[j, k]: weights of ∫_start^{s_j} on all columns."""
+        total, m = self.panel.total, self.history.order
+        rule = radau(m).integrals
+        matrix = np.zeros((total, total))
+        for panel, step in enumerate(np.append(np.diff(self.history.edges), self.panel.step)):
+            rows = slice(1 + panel * m, 1 + (panel + 1) * m)
+            matrix[rows.stop :, rows] = step * rule[-1]
+            matrix[rows, rows] = step * rule
+        return matrix
+
+    def _joint_reader(self, row: int, full: dict[str, Array]) -> Callable[[Slot], Any]:
+        """Read values on (columns, middle nodes) for one row."""
+        here = self.past + row
+
+        def spread(values: Array, letter: str) -> Any:
+            if letter in "r0":
+                return values[here if letter == "r" else 0]
+            return values[:, None] if letter == "c" else values[None, :]
+
+        def read(slot: Slot) -> Any:
+            name, times = slot
+            if len(times) == 1:
+                return spread(self.panel.read((name, "c"))[0], times)
+            table = full[name]
+            if times[0] == times[1]:
+                return spread(np.diagonal(table), times[0])
+            if times[0] == "r":
+                return spread(table[here], times[1])
+            if times[1] == "0":
+                return spread(table[:, 0], times[0])
+            return table if times == "cm" else table.T
+
+        return read
+
+
+# --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how they are solved.
 Inverses = tuple[Array | None, Array | None]
 
 _MOST_SWEEPS = 30

@@ -9,8 +9,7 @@ from sympy import Symbol, expand
 import eqsolve
 from eqsolve import GP, E, Eq, Int, Resp, System, correlation, explain, param, process, response, times
 from eqsolve.language.loading import list_models, load
-from eqsolve.passes.explain.explain import Reads, describe_domain
-from eqsolve.passes.explain.tangents import write_tangents
+from eqsolve.passes.explain.explain import Reads, describe_domain, write_tangents
 from eqsolve.passes.forms.tangents import derive_tangents
 
 

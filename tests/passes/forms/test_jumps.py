@@ -5,7 +5,7 @@ from sympy import Abs, And, Heaviside, Max, Min, Piecewise, Symbol, exp, sign, s
 
 import eqsolve
 from eqsolve import GP, E, Eq, ModelError, Resp, System, process, response, times
-from eqsolve.passes.forms.jumps import jumps
+from eqsolve.passes.forms.kinks import jumps
 
 f, y = symbols("f y", real=True)
 k = Symbol("k", positive=True)

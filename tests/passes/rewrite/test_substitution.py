@@ -10,8 +10,7 @@ import eqsolve
 from eqsolve import GP, E, Eq, Int, System, correlation, function, param, process, random, times
 from eqsolve.errors import ModelError
 from eqsolve.laws import Normal
-from eqsolve.passes.rewrite.exponentials import cancel_exponentials
-from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
+from eqsolve.passes.rewrite.substitution import apply_substitutions, cancel_exponentials, derive_substitutions
 
 t, s = times("t s")
 alpha, lam = param("alpha lam", positive=True)

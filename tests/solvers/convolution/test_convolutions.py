@@ -11,7 +11,7 @@ import eqsolve
 from eqsolve import Eq, Int, System, function, times
 from eqsolve.compile.lowering import at
 from eqsolve.numerics.panel_functions import PanelFunctions
-from eqsolve.solvers.convolution.panel import Panel
+from eqsolve.solvers.convolution.march import Panel
 
 t, s = times("t s")
 x, y, z, mu = function("x y z mu")

@@ -15,7 +15,7 @@ from eqsolve.compile.ode import compile_ode
 from eqsolve.laws import Normal
 from eqsolve.numerics.constants import make_paths
 from eqsolve.solvers.ode import march as ode_march
-from eqsolve.solvers.ode.system import bind_system
+from eqsolve.solvers.ode.march import bind_system
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
