@@ -41,7 +41,8 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, NoConvergenceError, No
 # Both the panels and the tolerances of the rougher solution are larger, by known factors. If q is the ratio of the numbers of
 # panels, the error of the finer solution is at most about |difference| / (q^k − 1): k = m + 1 for functions of one time
 # (their order between nodes), k = m for kernels (their order across a panel on the diagonal). Half of that is added for
-# safety. What a comparison of panels does not show is added: rounding, the iteration's tolerance, and what merging columns changed.
+# safety. What a comparison of panels does not show is added: rounding, the iteration's tolerance, and what merging columns
+# changed.
 _ROUNDING = 1e-13
 _MOST_OUTPUT_TIMES = 300
 _KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
