@@ -13,17 +13,23 @@ __all__ = ["PLOT"]
 
 
 def run_plot(options: Namespace) -> int:
-    """Draw what a file holds: a solve, a sweep, a validation, a simulation or a fit."""
+    """Draw what a file holds: a solve, a sweep, a validation, a simulation or a fit; several files over each other."""
+    files = [options.file, *(word for word in options.names if word.endswith(".nc"))]
+    names = [word for word in options.names if word not in files]
     default = str(Path(options.file).with_suffix(".png").name)
     picture = check_destination(options.out or default, "--out", FIGURES)
     assert picture is not None
+    from eqsolve.plotting.choose import plot_together
     from eqsolve.plotting.files import figure_of, save_figure
     from eqsolve.results.archive import open as open_result
 
-    found = open_result(options.file)
-    save_figure(figure_of(found.plot(*options.names, logx=options.logx, logy=options.logy)), picture)
+    found = {file.removesuffix(".nc"): open_result(file) for file in files}
+    first, scales = next(iter(found.values())), {"logx": options.logx, "logy": options.logy}
+    drawn = plot_together(found, names, **scales) if len(found) > 1 else first.plot(*names, **scales)
+    save_figure(figure_of(drawn), picture)
     if options.json:
-        write_json({"file": options.file, "model": found.model, "names": options.names, "wrote": str(picture)})
+        one = {"file": options.file, "model": first.model} if len(found) == 1 else {"files": files}
+        write_json({**one, "names": names, "wrote": str(picture)})
     elif not options.quiet:
         say(f"wrote {picture}")
     return 0
@@ -33,7 +39,9 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE.nc", help="a file written by --out or save(): a solve, sweep, validation, simulation, fit"
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="what to draw; what the result is about by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="what to draw, by default what the result is about; further files, to compare"
+    )
     parser.add_argument(
         "--logx", action=BooleanOptionalAction, default=None, help="a logarithmic axis across, or a linear one"
     )
@@ -48,10 +56,11 @@ PLOT = Verb(
     summary="draw a saved result again, without solving",
     description=(
         "Draw what `solve`, `sweep`, `validate` or `fit` wrote by --out, or Python by save(): curves with error bands, maps,\n"
-        "theory over finite sizes, data with their fit. Nothing is solved."
+        "theory over finite sizes, data with their fit. Nothing is solved. Several files are drawn over each other,\n"
+        "labelled by what differs between them."
     ),
     example="plot result.nc  # what `solve {model} --out result.nc` wrote, as result.png",
     add_arguments=_arguments,
     run=run_plot,
-    more=("plot result.nc --logy --out curves.pdf", "plot sweep.nc E_test --no-logx"),
+    more=("plot result.nc --logy --out curves.pdf", "plot sweep.nc E_test --no-logx", "plot one.nc other.nc E_test"),
 )

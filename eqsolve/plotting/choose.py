@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.plotting.labels import written
+from eqsolve.plotting.labels import differences, written
 from eqsolve.plotting.style import Ways, new_axes, plain
 from eqsolve.plotting.times import set_scales
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["plot_result", "read_ways"]
+__all__ = ["plot_result", "plot_together", "read_ways"]
 
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
 _WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process", (): "a number"}
@@ -32,6 +33,43 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
 
         return plot_sweep(result, names, ways)
     return _plot(result, names or _default(result), ways)
+
+
+def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
+    """Draw several saved results, by the names of their files, over each other: a panel for each quantity; return the axes."""
+    from eqsolve.plotting.sweeps import make_panels
+
+    there = {file: _over_one_axis(file, item) for file, item in found.items()}
+    first, *others = there.values()
+    common = [name for name, axis in first.items() if all(other.get(name) == axis for other in others)]
+    if not set(names or common) <= set(common) or not common:
+        each = "; ".join(
+            f"{file}: {', '.join(f'{n} over {a}' for n, a in has.items()) or 'nothing'}" for file, has in there.items()
+        )
+        raise UsageError(f"there is no {' and '.join(names) or 'quantity'} over the same axis in all files ({each})")
+    shown = list(names) or common
+    words = differences(list(found.values()))
+    alike = len(set(words)) < len(words)  # (such as results of different tolerances)
+    panels = make_panels(len(shown)) if len(shown) > 1 else [new_axes()]
+    for name, axes in zip(shown, panels, strict=True):
+        for file, item in found.items():
+            item.plot(name, ax=axes, **given, **({"label": file} if alike else {}))
+        if not axes.get_ylabel():
+            axes.set_ylabel(written(name, next(iter(found.values())).latex))
+    return panels
+
+
+def _over_one_axis(file: str, item: Any) -> dict[str, str]:
+    """Return what a saved result has over time, or over the one axis of a sweep, with that axis."""
+    kind = getattr(item, "kind", type(item).__name__)
+    if kind == "Simulation":
+        return dict.fromkeys(item.names, "t")
+    if kind not in ("sweep", "dynamics"):
+        raise UsageError(f"{file}: solves in time, sweeps over one axis and simulations are drawn together, not a {kind}")
+    if kind == "dynamics":
+        return {name: "t" for name in item.names if item.dataset[name].dims == _CURVE}
+    long = [str(dim) for dim in item.dataset["status"].dims if item.dataset.sizes[dim] > 1]
+    return dict.fromkeys(item.names, long[0]) if len(long) == 1 else {}
 
 
 def read_ways(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.plotting.labels import TITLE_SIZE, written
+from eqsolve.plotting.labels import TITLE_SIZE, tell_apart, written
 from eqsolve.plotting.style import BAND, COLOURS, LINE, Ways, new_axes, plain
 from eqsolve.plotting.times import set_scales, spread_times, time_axis
 
@@ -31,10 +31,11 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     if axis.log:
         begin = min(axis.first, axes.get_xlim()[0]) if used and axes.get_xscale() == "log" else axis.first
     set_scales(axes, log_x=axis.log, log_y=ways.logy)
+    drawn = []
     for place, name in enumerate(names):
         style = {"color": COLOURS[(before + place) % len(COLOURS)], "label": _label(result, name, names, ways), **ways.style}
         error = curves[f"{name}_error"].values if f"{name}_error" in curves else None
-        draw_line(axes, times, curves[name].values, error, style)
+        drawn.append((draw_line(axes, times, curves[name].values, error, style), name))
     if begin is not None:
         axes.set_xlim(begin, max(axis.last, axes.get_xlim()[1]) if used else axis.last)
     if not axes.get_xlabel():
@@ -43,6 +44,8 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
     if before:  # the settings of one result would not be those of the others
         axes.set_title(result.model if axes.get_title().startswith(result.model) else "", fontsize=TITLE_SIZE)
+    if ways.label is None and "label" not in ways.style:
+        tell_apart(axes, result, drawn)
     return axes
 
 

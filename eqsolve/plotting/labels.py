@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eqsolve.language.symbols import default_latex
 
-__all__ = ["TITLE_SIZE", "setting", "settings_title", "written"]
+__all__ = ["TITLE_SIZE", "differences", "setting", "settings_title", "tell_apart", "written"]
 
 TITLE_SIZE = 8
 
@@ -37,6 +37,42 @@ def setting(name: str, value: Any, latex: Mapping[str, str]) -> str:
     if isinstance(value, int | float):
         return f"{math[:-1]} = {value:g}$" if math.startswith("$") else f"{math} = {value:g}"
     return f"{math[:-1]} \\sim$ {value}" if math.startswith("$") else f"{math} ~ {value}"
+
+
+def differences(results: Sequence[Any]) -> list[str]:
+    """Return of each result what it does not share with all others: its model, its settings; empty where they are alike."""
+    models = {result.model for result in results}
+    names = dict.fromkeys(name for result in results for name in result.params)
+    if len(models) > 1:  # what only some of the models have does not compare
+        names = {name: None for name in names if all(name in result.params for result in results)}
+    differ = [name for name in names if len({str(result.params.get(name)) for result in results}) > 1]
+    return [
+        ", ".join(
+            [result.model] * (len(models) > 1)
+            + [setting(name, result.params[name], result.latex) for name in differ if name in result.params]
+        )
+        for result in results
+    ]
+
+
+def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> bool:
+    """Remember the lines of a result, by the names of what they show; label those of several results by what differs.
+
+    Return whether that was needed.
+    """
+    held = axes.__dict__.setdefault("_eqsolve_lines", [])
+    held.append((result, lines))
+    words = differences([item for item, _ in held])
+    if not any(words):
+        return False
+    shown = {name for _, those in held for _, name in those}
+    for (item, those), text in zip(held, words, strict=True):
+        for line, name in those:
+            line.set_label(text if len(shown) == 1 else f"{written(name, item.latex)}, {text}")
+    axes.set_title("" if len({item.model for item, _ in held}) > 1 else result.model, fontsize=TITLE_SIZE)
+    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if sum(len(those) for _, those in held) > 3 else {}
+    axes.legend(frameon=False, **beside)
+    return True
 
 
 def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], inches: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.numerics.slopes import is_geometric
 from eqsolve.plotting.curves import draw_line
-from eqsolve.plotting.labels import TITLE_SIZE, setting, settings_title, written
+from eqsolve.plotting.labels import TITLE_SIZE, setting, settings_title, tell_apart, written
 from eqsolve.plotting.style import SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
 from eqsolve.plotting.times import set_scales
 from eqsolve.results.derivatives import derivative_keys, interpolate
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from eqsolve.results.result import Result
 
-__all__ = ["plot_sweep"]
+__all__ = ["make_panels", "plot_sweep"]
 
 _FEW = 7  # values of a second axis that are drawn as lines
 _ACROSS = 3  # panels in a row
@@ -49,7 +49,7 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         _lines(result, data, long[0], family, ways.ax, "", ways)
         plain(ways.ax, result, legend=len(shown))
         return ways.ax
-    panels = _panels(len(shown))
+    panels = make_panels(len(shown))
     for name, axes in zip(shown, panels, strict=True):
         _draw(result, data, long, name, axes, ways)
         axes.set_title("")
@@ -59,7 +59,8 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     return panels
 
 
-def _panels(count: int) -> Any:
+def make_panels(count: int) -> Any:
+    """Return axes for so many pictures, in rows."""
     import matplotlib.pyplot as plt
 
     columns = min(count, _ACROSS if count != 4 else 2)
@@ -78,6 +79,8 @@ def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: An
     if len(dims) == 1:
         _lines(result, data, dims[0], {ways.label: (name, data)}, axes, label, ways)
         plain(axes, result, legend=1 if ways.label is not None else 0)
+        if ways.label is None and "label" not in ways.style:
+            tell_apart(axes, result, [(axes.lines[-1], name)])
         return
     short = min(reversed(dims), key=lambda dim: data.sizes[dim])
     (other,) = (dim for dim in dims if dim != short)

@@ -1,6 +1,7 @@
 """`eqsolve plot` draws any saved file again, and solves nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +47,37 @@ def test_every_kind_of_file_is_drawn(files: Path, monkeypatch: pytest.MonkeyPatc
     assert "<svg" in (files / "one.svg").read_text()
     assert main(["plot", "validation.nc", "E_test", "--logx", "--json"]) == 0
     assert '"names": ["E_test"]' in capsys.readouterr().out
+
+
+def test_several_files_are_drawn_over_each_other(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    eqsolve.solve("decay", t_max=3, k=2).save("faster.nc")
+    eqsolve.solve("decay", t_max=3, k=2, rtol=1e-6).save("finer.nc")
+    forbid_solving(monkeypatch)
+    drawn: list[Any] = []
+    monkeypatch.setattr("eqsolve.plotting.files.save_figure", lambda figure, path: drawn.append(figure))
+
+    def labels(*words: str) -> list[list[str]]:
+        assert main(["plot", *words]) == 0
+        return [[line.get_label() for line in axes.lines] for axes in drawn.pop().axes if axes.lines]
+
+    assert labels("solve.nc", "faster.nc", "size") == [["$k = 1$", "$k = 2$"]]
+    assert labels("faster.nc", "size", "finer.nc") == [["faster", "finer"]]
+    assert all(panel == ["$k = 1$", "$k = 2$"] for panel in labels("solve.nc", "faster.nc"))
+    assert main(["plot", "solve.nc", "sweep.nc"]) == 2
+    assert "over the same axis" in capsys.readouterr().err
+    assert main(["plot", "solve.nc", "fit.nc"]) == 2
+    assert "not a Fit" in capsys.readouterr().err
+
+
+def test_results_on_the_same_axes_are_told_apart_by_themselves(folder: Path) -> None:
+    one, two = (eqsolve.solve("decay", t_max=3, k=k) for k in (1, 2))
+    axes = one.plot("size")
+    assert [line.get_label() for line in axes.lines] == [r"$\mathrm{size}$"]
+    two.plot("size", ax=axes)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["$k = 1$", "$k = 2$"]
+    assert axes.get_title() == "decay"
 
 
 def test_what_cannot_be_drawn_is_explained(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
