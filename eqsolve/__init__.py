@@ -23,6 +23,7 @@ _HOMES = {
     "eqsolve.solving": "solve",
     "eqsolve.compile.plan": "Plan",
     "eqsolve.solvers.contract": "Solver",
+    "eqsolve.solvers.registry": "register",
     "eqsolve.validation.validate": "Validation validate",
     "eqsolve.microscopic.amp": "message_passing",
     "eqsolve.microscopic.simulation": "Simulation",
@@ -39,7 +40,7 @@ _HOMES = {
     "eqsolve.errors": "EqsolveError ModelError ParameterError SolverError UsageError",
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = ("compile", "errors", "laplace", "laws", "phases", "spectra")
+_MODULES = ("compile", "errors", "laplace", "laws", "phases", "solver_kit", "spectra")
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from eqsolve.results.archive import open
     from eqsolve.results.result import Result
     from eqsolve.solvers.contract import Solver
+    from eqsolve.solvers.registry import register
     from eqsolve.solving import solve
     from eqsolve.sweeping.run import sweep
     from eqsolve.validation.validate import Validation, validate

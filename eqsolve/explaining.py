@@ -17,8 +17,8 @@ from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import Chosen, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
 from eqsolve.passes.forms.derivation import Derivation
-from eqsolve.solvers.contract import Solver
-from eqsolve.solvers.registry import SOLVERS, choose_solver, find_solver
+from eqsolve.solvers.contract import Solver, Wanted
+from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
 
 __all__ = ["explain", "foresee"]
 
@@ -39,7 +39,7 @@ def explain(
     assert isinstance(model, Model)
     chosen = foresee(model, kernels, step, solver)
     mean_field = None
-    derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) else None
+    derivation = _derivation(model, chosen.name, step) if not isinstance(model, Cases) and chosen.name else None
     if isinstance(model, Flow) and derivation is not None:
         mean_field, derivation = explain_equations(solved_model(model, {})[0], derivation), None
     return replace(explain_equations(model, derivation, mean_field), solver=chosen)
@@ -51,8 +51,8 @@ def _derivation(model: Model, solver: str, step: float | None) -> Derivation | N
         plan = compile(model, steps=step is not None)
         if plan.reduction is None:
             return None
-        discrete = solver in ("steps", "stochastic") and (step is not None or getattr(plan.model, "step", None) is not None)
-        return plan.derivation("discrete stochastic" if discrete else solver)
+        discrete = step is not None or getattr(plan.model, "step", None) is not None
+        return plan.derivation(find_solver(solver).form(discrete))
     except EqsolveError:
         return None
 
@@ -66,14 +66,14 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         refuse_continuous(model, solved_model(model, {})[0], step)
         plan = compile(model, steps=step is not None)
         discrete = step is not None or getattr(plan.model, "step", None) is not None
-        choice = choose_solver(plan, kernels=kernels, discrete=discrete, solver=solver)
+        choice = choose_solver(plan, Wanted(kernels, discrete), solver)
     except ModelError as error:
         count = len(error.problems)
         return Chosen("", f"solve refuses this: {error}" if count == 1 else f"solve refuses this: it has {count} problems")
     except EqsolveError as error:
         return Chosen("", f"solve refuses this: {error}")
     derived = "the mean-field equations derived from the flow: " if isinstance(model, Flow) else ""
-    others = tuple((name, _against(find_solver(name), plan, discrete)) for name in SOLVERS if name != choice.name)
+    others = tuple((name, _against(find_solver(name), plan, discrete)) for name in solver_names() if name != choice.name)
     return Chosen(choice.name, f"{derived}{choice.reason}", others)
 
 

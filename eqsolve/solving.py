@@ -147,6 +147,7 @@ def solve_as_asked(
 
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
     """
+    from eqsolve.compile.forms import COVARIANCES
     from eqsolve.compile.tasks import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import RESERVED, check
@@ -154,8 +155,8 @@ def solve_as_asked(
     from eqsolve.passes.routing import models_behind
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
-    from eqsolve.solvers.contract import HandOver
-    from eqsolve.solvers.registry import choose_solver
+    from eqsolve.solvers.contract import HandOver, Wanted
+    from eqsolve.solvers.registry import choose_solver, solver_names
 
     started = time.perf_counter()
     check(model)
@@ -183,7 +184,8 @@ def solve_as_asked(
     _refuse_idle(plan, {name: asked.get(name) for name in ("t_max", "at", "at2", "step", "precision", "region")})
     step = task.step if asked.get("step") is None else asked["step"]
     kernels, seed = asked.get("kernels"), asked.get("seed", 0)
-    choice = choose_solver(plan, kernels=kernels, discrete=step is not None, solver=asked.get("solver"))
+    wanted = Wanted(kernels, step is not None)
+    choice = choose_solver(plan, wanted, asked.get("solver"))
     if task.base is not None and choice.solver.linearises:
         beside = (plan, task.values)
         task = replace(task, plan=task.base[0], values=task.base[1])
@@ -199,10 +201,11 @@ def solve_as_asked(
         threads=asked.get("threads"),
     )  # fmt: skip
     options = replace(options, beside=beside)
-    if asked.get("solver") is None and (better := choice.solver.instead(plan, task.values, options)) is not None:
-        choice = choose_solver(plan, kernels=kernels, discrete=step is not None, solver=better.solver, reason=better.reason)
+    better = choice.solver.instead(plan, task.values, options) if asked.get("solver") is None else None
+    if better is not None and better.solver in solver_names():
+        choice = choose_solver(plan, wanted, better.solver, better.reason)
     _demand_card(plan, choice.solver, options)
-    covariances = plan.program("covariances") if plan.facts.noises else None
+    covariances = plan.program(COVARIANCES) if plan.facts.noises else None
     if covariances is not None:
         covariances.demand_declared(task.values.numbers, options.t_max, step)
     logger.info("%s: solver %s (%s)", plan.name, choice.name, choice.reason)
@@ -215,10 +218,8 @@ def solve_as_asked(
             before = (*before, choice.name)
             if made.solver in before:
                 raise AssertionError(f"solvers hand over in a circle: {', '.join(before)}, {made.solver}")
-            by, wanted = choice.name, made.solver or None
-            choice = choose_solver(
-                plan, kernels=kernels, discrete=step is not None, solver=wanted, reason=made.reason, without=before
-            )
+            by = choice.name
+            choice = choose_solver(plan, wanted, made.solver or None, made.reason, before)
             logger.info("%s: %s; solver %s hands over to %s", plan.name, made.reason, by, choice.name)
         if covariances is not None:
             covariances.demand_found(task.values.numbers, made)
@@ -340,7 +341,8 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
     from eqsolve._version import __version__
 
     asked = {item.name: getattr(options, item.name) for item in fields(options)}
-    del asked["progress"], asked["checkpoint"], asked["threads"], asked["beside"]
+    for name in ("progress", "checkpoint", "threads", "beside", "budget", "deadline"):
+        del asked[name]
     about = {"eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name}
     settings = {
         "equations (signature)": task.signature,

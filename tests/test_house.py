@@ -15,7 +15,7 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
     ["passes"],
     ["compile"],
     ["laplace", "results"],  # a result is what every solver fills in
-    ["solvers"],
+    ["solvers", "solver_kit"],
     ["microscopic", "plotting", "curves", "phases"],
     ["solving", "explaining"],
     ["sweeping", "validation", "fitting"],

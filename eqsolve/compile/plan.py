@@ -7,13 +7,13 @@ parameters, of those in branches and exponents, which parameters vanish or are i
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from sympy import KroneckerDelta, Tuple
 
+from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import Model, transform
 from eqsolve.language.nodes import GP, Int
@@ -27,6 +27,8 @@ from eqsolve.passes.forms.operator_form import is_composition
 from eqsolve.passes.forms.structure import distribute_parameters
 from eqsolve.passes.rewrite.constraints import Reduction, reduce_constraints
 from eqsolve.passes.rewrite.starts import put_starts
+
+Program = TypeVar("Program")
 
 
 @dataclass(frozen=True)
@@ -86,44 +88,45 @@ class Plan:
     reduction: Reduction | None = None
     _programs: dict[str, Any] = field(default_factory=dict, repr=False)
     _derivations: dict[str, Derivation] = field(default_factory=dict, repr=False)
+    _objections: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
         return self.model.name
 
-    def program(self, form: str) -> Any:
-        """Return what a solver of this form runs; see ``FORMS``."""
-        if form not in self._programs:
-            module, name = FORMS[form].split(":")
-            make = getattr(importlib.import_module(module), name)
-            source = self.derivation(form) if form in _ON_PATHS else self.model
-            self._programs[form] = make(source, self.parameters) if isinstance(self.model, System) else make(source)
-        return self._programs[form]
+    def program(self, form: Form[Program]) -> Program:
+        """Return what a solver of this form runs, compiled when first asked for; see ``eqsolve.compile.forms``."""
+        if form.name not in self._programs:
+            source = self.model if form.source == "model" else self.derivation(form)
+            parameters = (self.parameters,) if isinstance(self.model, System) else ()
+            self._programs[form.name] = form.compile(source, *parameters)
+        made: Program = self._programs[form.name]
+        return made
 
-    def derivation(self, form: str) -> Derivation:
+    def derivation(self, form: Form[Any] | None) -> Derivation:
         """Return the equations that the program of this form is compiled from, derived once."""
-        form = "stochastic" if form in _CHANGED else form
-        if form not in self._derivations:
+        source = "model" if form is None else form.source
+        if source not in self._derivations:
             assert isinstance(self.model, System)
             assert self.reduction is not None
-            path, change = form in _ON_PATHS, form in _CHANGED
-            self._derivations[form] = derive(self.model, self.reduction, path=path, change=change)
-        return self._derivations[form]
+            path, change = source != "model", source == "changed paths"
+            self._derivations[source] = derive(self.model, self.reduction, path=path, change=change)
+        return self._derivations[source]
 
     def why_not_gaussian(self) -> str:
         """Return why the law of the paths is not known to be Gaussian; nothing when it is."""
-        if "why not gaussian" not in self._programs:
-            made = self.derivation("gaussian").form
+        if "gaussian" not in self._objections:
+            made = self.derivation(GAUSSIAN).form
             assert made is not None
-            self._programs["why not gaussian"] = derive_gaussian_form(made).why_not
-        return str(self._programs["why not gaussian"])
+            self._objections["gaussian"] = derive_gaussian_form(made).why_not
+        return self._objections["gaussian"]
 
     def why_not_convolution(self) -> str:
         """Return why the system is none of one-time functions with memory; nothing when it is."""
-        if "why not convolution" not in self._programs:
+        if "convolution" not in self._objections:
             assert isinstance(self.model, System)
-            self._programs["why not convolution"] = why_not_convolution(self.model)
-        return str(self._programs["why not convolution"])
+            self._objections["convolution"] = why_not_convolution(self.model)
+        return self._objections["convolution"]
 
 
 def find_facts(model: Model) -> Facts:
@@ -174,23 +177,3 @@ def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
     parts = {name: transform(getattr(model, name), change) for name in ("equations", "observables")}
     model = model._with(**parts)
     return Plan(model, arguments, find_facts(model), reduction)
-
-
-FORMS = {
-    "covariances": "eqsolve.compile.covariances:compile_covariances",
-    "gaussian": "eqsolve.compile.gaussian:compile_gaussian",
-    "stochastic": "eqsolve.compile.stochastic:compile_stochastic",
-    "discrete stochastic": "eqsolve.compile.stochastic:compile_stochastic",
-    "sampled": "eqsolve.compile.stochastic:compile_stochastic",
-    "operators": "eqsolve.compile.relations:compile_operators",
-    "convolution": "eqsolve.compile.convolution:compile_convolution",
-    "two_time": "eqsolve.compile.two_time:compile_system",
-    "aging": "eqsolve.compile.two_time:compile_with_gradients",
-    "ode": "eqsolve.compile.ode:compile_ode",
-    "fixed_point": "eqsolve.compile.fixed_point:FixedPointProgram",
-    "singularity": "eqsolve.compile.singularity:SingularityProgram",
-}
-"""How a plan is compiled for each form of solver. Changes of variable are exact in continuous time only, so that the discrete
-form does without them."""
-_CHANGED = ("gaussian", "stochastic")
-_ON_PATHS = (*_CHANGED, "discrete stochastic", "sampled", "operators")  # compiled from a path form

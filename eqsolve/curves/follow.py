@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsolve.arguments import checked, list_of, table, text
 from eqsolve.compile.fixed_point import FixedPointProgram
+from eqsolve.compile.forms import FIXED_POINT
 from eqsolve.compile.values import binder_of, case_of
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import read_value
@@ -72,7 +73,7 @@ def follow(
             )
         binder = binder_of(target)
         at = binder.read(given)
-        program = binder.plan(at).program("fixed_point")
+        program = binder.plan(at).program(FIXED_POINT)
         start = _ahead(solutions, floats, program)
         try:
             solution = solve_problem(program, at, start, solutions[-1] if start is not None else None)

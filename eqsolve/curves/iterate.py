@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, number, table, whole
+from eqsolve.compile.forms import FIXED_POINT
 from eqsolve.compile.values import binder_of
 from eqsolve.errors import UsageError
 from eqsolve.language.fixed_point import FixedPoint
@@ -55,7 +56,7 @@ def iterate(
             raise UsageError(f"{equation.label}: its left side is no unknown, so it cannot be iterated")
     binder = binder_of(model)
     at = binder.read({**(params or {}), **parameters})
-    problem = make_problem(binder.plan(at).program("fixed_point"), at, eliminate=False)
+    problem = make_problem(binder.plan(at).program(FIXED_POINT), at, eliminate=False)
     plan = problem.plan
     missing = [item.name for item in plan.unknowns if item.name not in start]
     if missing:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, names, number, pair, table, text, whole
+from eqsolve.compile.forms import SINGULARITY
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
@@ -307,7 +308,7 @@ def rate_curve(
             raise UsageError(f"rate_curve takes a Singularity, got the {target.kind} `{target.name}`")
         binder = binder_of(target)
         values = binder.read(given)
-        program = binder.plan(values).program("singularity")
+        program = binder.plan(values).program(SINGULARITY)
         if values.behind is not None and values.behind[0] is not law_of:  # a start is good for the same equations only
             start, near, law_of = None, None, values.behind[0]
         search = index % every == 0 or index == len(places) - 1

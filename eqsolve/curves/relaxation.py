@@ -14,6 +14,7 @@ import numpy as np
 
 from eqsolve.arguments import checked, number, text, whole
 from eqsolve.compile.bundles import Bundle
+from eqsolve.compile.forms import SINGULARITY
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
@@ -110,7 +111,7 @@ def path_rates(
         raise UsageError(f"path_rates takes a Singularity with a variable `{pole}`, got `{getattr(chosen, 'name', chosen)}`")
     binder = binder_of(chosen)
     values = binder.read(settings)
-    program = binder.plan(values).program("singularity")
+    program = binder.plan(values).program(SINGULARITY)
     plan = program.plan(values)
     (random,) = plan.transform.randoms
     source, solution = law_source(program, values, (random,))

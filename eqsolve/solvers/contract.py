@@ -1,24 +1,42 @@
 """What a solver is.
 
-A solver is an object with a name and three methods: ``why_not``, ``why`` and ``solve``. It never sees a symbol: a plan's
-``facts`` tell it what the model is made of, ``plan.program(form)`` gives it array functions with parameters as arguments, and
+A solver is an object with a name and three methods: ``why_not``, ``why`` and ``solve``; with a fourth, ``fit``, it is one of
+those that the engine chooses from. It never sees a symbol: a plan's ``facts`` tell it what the model is made of,
+``plan.program(form)`` gives it array functions with parameters as arguments (the forms are in ``eqsolve.compile.forms``), and
 ``eqsolve.compile.lowering.at(program, values.numbers)`` binds these to numbers. Its docstring gives the order, the cost, the
-memory, a reference, and when it is chosen.
+memory, a reference, and when it is chosen. Everything that one needs to write a solver is in ``eqsolve.solver_kit``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from eqsolve.compile.plan import Plan
+    from eqsolve.compile.forms import Form
+    from eqsolve.compile.plan import Facts, Plan
     from eqsolve.compile.values import Values
     from eqsolve.results.result import Result
     from eqsolve.solvers.options import Options
 
-__all__ = ["HandOver", "Solver", "why_not_a", "why_not_closed"]
+__all__ = ["HandOver", "Solver", "Wanted", "why_not_a", "why_not_closed"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a solve, as far as it decides which solver fits.
+
+    Attributes
+    ----------
+    kernels
+        Whether functions of two times must meet the tolerance; False: they are not wanted at all.
+    discrete
+        Whether time goes in given steps.
+    """
+
+    kernels: bool | None = None
+    discrete: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,19 @@ class Solver(ABC):
     linearises: ClassVar[bool] = False
     """Whether it finds derivatives along parameters at the solution: ``options.beside`` is then the plan of the system
     enlarged by its derivatives, with its values. Other solvers are given that plan itself."""
+
+    def fit(self, facts: Facts, wanted: Wanted) -> float:
+        """Return how well this solver suits a model: of those without objection the engine takes the largest.
+
+        With 0, the default, it runs only when it is asked for, or handed over to. Collocation of two times, which solves every
+        closed system, has 10; a specialised method has more. A solver of this package says so in its folder's ``__init__``,
+        which is imported without the method.
+        """
+        return 0.0
+
+    def form(self, discrete: bool) -> Form[Any] | None:
+        """Return the form of program that it runs, by which ``explain`` tells what the model becomes; None: as declared."""
+        return None
 
     @abstractmethod
     def why_not(self, plan: Plan) -> str:

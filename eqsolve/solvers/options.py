@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +26,8 @@ class Options:
     ``start`` are values of unknowns to begin with, ``neighbour`` what the solution at neighbouring parameters handed on;
     without ``paths`` no sample of them is kept. ``device`` is where arrays live, see ``eqsolve.numerics.backend``; ``threads``
     is how many may be used, all cores where that pays by default; ``beside`` is the plan of the system with its derivatives,
-    and its values.
+    and its values. ``budget`` are the CPU seconds that a solve may take: a solver asks ``is_short_of_time()`` before it
+    refines again, or ``time_left()``, and returns the best so far with the status "tolerance not met".
     """
 
     t_max: float
@@ -46,6 +49,8 @@ class Options:
     device: str = "cpu"
     threads: int | None = None
     beside: Any = None
+    budget: float | None = None
+    deadline: float = math.inf
 
     @classmethod
     def make(
@@ -69,6 +74,7 @@ class Options:
         paths: bool = True,
         device: Any = "cpu",
         threads: Any = None,
+        budget: Any = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
@@ -91,11 +97,21 @@ class Options:
         if width is not None and not 0 < width <= last:
             raise UsageError(f"step must lie between 0 and t_max = {last:g}, got {width:g}")
         precision = None if precision is None else whole(16, 1000)(precision, "precision")
+        seconds = None if budget is None else read_seconds(budget, "budget")
         return cls(
             last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint,
             read_region(region), neighbour, paths, read_device(device),
             None if threads is None else whole(1)(threads, "threads"),
+            budget=seconds, deadline=math.inf if seconds is None else time.process_time() + seconds,
         )  # fmt: skip
+
+    def time_left(self) -> float:
+        """Return the CPU seconds that are left of the budget; infinity without one, never less than zero."""
+        return max(0.0, self.deadline - time.process_time())
+
+    def is_short_of_time(self) -> bool:
+        """Return whether another round of refinement should not be begun: it costs about as much as all before it."""
+        return self.budget is not None and self.time_left() < 0.5 * self.budget
 
     def demand_after(self, begin: float) -> None:
         """Refuse a last time that does not lie after the start."""
@@ -110,6 +126,18 @@ class Options:
     def report_share(self, share: float, text: str) -> None:
         """Tell the progress callback which share of the work is done, of all that is predicted by now."""
         self.report(share * self.t_max, text)
+
+
+def read_seconds(value: Any, what: str) -> float:
+    """Return a time in seconds: a number, or a text such as "30s", "5min" or "2h"."""
+    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|)\s*", value) if isinstance(value, str) else None
+    try:
+        seconds = float(found[1]) * {"": 1, "s": 1, "min": 60, "h": 3600}[found[2]] if found else _number(value, what)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"{what} takes a time in seconds, such as 30, '30s', '5min' or '2h'; got {value!r}")
+    return seconds
 
 
 def read_region(value: Any) -> tuple[float, float] | None:

@@ -1,31 +1,40 @@
-"""The solvers there are, by name, and which of them a plan is given to."""
+"""The solvers there are, and which of them a plan is given to: the one that says it fits best and has no objection.
+
+Solvers of this package, those of installed packages (entry points of the group ``eqsolve.solvers``), and those that a program
+registers are alike: a name, how well it fits, and the solver itself. An entry point names a ``Solver``, its class, or a module
+with ``fit`` and ``SOLVER``, "module:class", so that asking whether it fits does not import the method.
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
-from eqsolve.compile.plan import Plan
+from eqsolve.compile.plan import Facts, Plan
 from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.solvers.contract import Solver
+from eqsolve.solvers.contract import Solver, Wanted
 
-__all__ = ["SOLVERS", "Choice", "choose_solver", "find_solver"]
+__all__ = ["Choice", "choose_solver", "find_solver", "register", "solver_names"]
 
-_HOMES = {
-    "ode": "eqsolve.solvers.ode.solve:OdeSolver",
-    "two_time": "eqsolve.solvers.two_time.solve:TwoTimeSolver",
-    "aging": "eqsolve.solvers.aging.solve:AgingSolver",
-    "convolution": "eqsolve.solvers.convolution.solve:ConvolutionSolver",
-    "operators": "eqsolve.solvers.operators.solve:OperatorsSolver",
-    "gaussian": "eqsolve.solvers.gaussian.solve:GaussianSolver",
-    "stochastic": "eqsolve.solvers.stochastic.solve:StochasticSolver",
-    "steps": "eqsolve.solvers.steps.solve:StepsSolver",
-    "sampled": "eqsolve.solvers.sampled.solve:SampledSolver",
-    "fixed_point": "eqsolve.solvers.fixed_point.solve:FixedPointSolver",
-    "singularity": "eqsolve.solvers.singularity.solve:SingularitySolver",
-}
-SOLVERS = tuple(_HOMES)
+logger = logging.getLogger("eqsolve")
+
+_HERE = (
+    "ode", "two_time", "convolution", "operators", "gaussian", "stochastic", "steps", "sampled", "fixed_point", "singularity",
+)  # fmt: skip
+_GROUP = "eqsolve.solvers"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A solver that can be chosen: how well it fits, and how it is made."""
+
+    fit: Callable[[Facts, Wanted], float]
+    make: Callable[[], Solver]
 
 
 @dataclass(frozen=True)
@@ -40,45 +49,114 @@ class Choice:
         return self.solver.name
 
 
+_registered: dict[str, Entry] = {}
+
+
+def register(solver: Solver | type[Solver]) -> None:
+    """Make a solver one of those that ``solve`` chooses from, ``explain`` tells of, and ``solver="name"`` finds.
+
+    Parameters
+    ----------
+    solver
+        A solver, or its class. It is chosen by itself where its ``fit`` is the largest. Processes that a sweep starts do not
+        know it; they know those of installed packages, by an entry point of the group ``eqsolve.solvers``.
+
+    Examples
+    --------
+    >>> eqsolve.register(RungeKutta)
+    >>> eqsolve.solve("my_model", t_max=1, solver="runge_kutta")
+    """
+    made = solver() if isinstance(solver, type) else solver
+    if not isinstance(made, Solver):
+        raise UsageError(f"register takes an eqsolve.Solver, or its class; got {made!r}")
+    name = getattr(made, "name", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise UsageError(f"the name of a solver is an identifier such as 'runge_kutta', got {name!r}")
+    if name in _known() and name not in _registered:
+        raise UsageError(f"there is a solver `{name}` already; give yours another name")
+    _registered[name] = Entry(made.fit, lambda: made)
+
+
+def _known() -> dict[str, Entry]:
+    return {**_installed(), **_registered}
+
+
 @functools.cache
+def _installed() -> dict[str, Entry]:
+    """Return the solvers of this package, and those of installed ones."""
+    from importlib.metadata import entry_points
+
+    found = {name: Entry(_fit_of(f"{__package__}.{name}"), _maker(f"{__package__}.{name}")) for name in _HERE}
+    for point in entry_points(group=_GROUP):
+        if point.name in found:
+            logger.warning("the solver `%s` of %s is left out: there is one of this name already", point.name, point.value)
+        elif ":" in point.value:
+            make = functools.cache(lambda point=point: _made(point.load()))
+            found[point.name] = Entry(lambda facts, wanted, make=make: make().fit(facts, wanted), make)  # type: ignore[misc]
+        else:
+            found[point.name] = Entry(_fit_of(point.value), _maker(point.value))
+    return found
+
+
+def _fit_of(module: str) -> Callable[[Facts, Wanted], float]:
+    def fit(facts: Facts, wanted: Wanted) -> float:
+        return float(importlib.import_module(module).fit(facts, wanted))
+
+    return fit
+
+
+def _maker(module: str) -> Callable[[], Solver]:
+    @functools.cache
+    def make() -> Solver:
+        found: ModuleType = importlib.import_module(module)
+        home, kind = found.SOLVER.split(":")
+        return _made(getattr(importlib.import_module(home), kind))
+
+    return make
+
+
+def _made(solver: Any) -> Solver:
+    made: Solver = solver() if isinstance(solver, type) else solver
+    return made
+
+
+def solver_names() -> tuple[str, ...]:
+    """Return the names of all solvers."""
+    return tuple(_known())
+
+
 def find_solver(name: str) -> Solver:
     """Return the solver of that name."""
-    if name not in _HOMES:
-        raise UsageError(f"there is no solver `{name}`{did_you_mean(name, SOLVERS)} (there are: {', '.join(SOLVERS)})")
-    module, kind = _HOMES[name].split(":")
-    made: Solver = getattr(importlib.import_module(module), kind)()
-    return made
+    known = _known()
+    if name not in known:
+        raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
+    return known[name].make()
 
 
 def choose_solver(
     plan: Plan,
-    *,
-    kernels: bool | None = None,
-    discrete: bool = False,
+    wanted: Wanted,
     solver: str | Solver | None = None,
     reason: str = "as asked for",
     without: tuple[str, ...] = (),
 ) -> Choice:
     """Return the solver that runs a plan, or the one asked for; raise where it cannot.
 
-    ``reason`` is why it is asked for. ``kernels=False`` says that only functions of one time are wanted, ``discrete`` that
-    time goes in given steps. Of the solvers named in ``without``, which have handed over, none is chosen.
+    ``reason`` is why it is asked for. Of the solvers named in ``without``, which have handed over, none is chosen.
     """
-    own = _own(plan, kernels, discrete, without)
+    own = _best(plan, wanted, without)
     if solver is None:
         if own is None:
             raise UsageError(f"model `{plan.name}`: there is no solver for it; `eqsolve explain {plan.name}` says why")
         chosen, reason = own, own.why(plan)
-        if discrete and chosen.name == "operators":
-            reason = "a discrete step of a closed system of compositions, which is exact"
     else:
         chosen = find_solver(solver) if isinstance(solver, str) else solver
         if unfit := chosen.why_not(plan):
             hint = f"; its own solver is `{own.name}`" if own is not None else ""
             raise UsageError(f"solver `{chosen.name}` cannot solve model `{plan.name}`: {unfit}{hint}")
-    if chosen.only_discrete and not discrete:
+    if chosen.only_discrete and not wanted.discrete:
         raise UsageError(f"solver `{chosen.name}` follows discrete time; say how long a step is: step=0.1 (--step 0.1)")
-    if discrete and not chosen.discrete:
+    if wanted.discrete and not chosen.discrete:
         raise UsageError(
             f"model `{plan.name}`: a discrete step is solved for stochastic systems and closed systems of compositions, "
             f"so far, and this one is solved by `{chosen.name}`; leave the step out"
@@ -86,24 +164,11 @@ def choose_solver(
     return Choice(chosen, reason)
 
 
-def _own(plan: Plan, kernels: bool | None, discrete: bool, without: tuple[str, ...] = ()) -> Solver | None:
-    """Return the first solver, in the order of preference, that has no objection.
-
-    Where the law of the paths is Gaussian none is followed, in continuous time. Noise that is drawn in every step has as many
-    modes as there are steps, so that its paths are sampled. Compositions are cheaper as operators where
-    kernels are not wanted, and exact where time goes in steps; an unknown in its own definition is left to the collocation of
-    two times. Functions at shifted times are convolutions or delays, which no other solver reads. A solver that cannot be
-    meant is not asked, since asking imports it.
-    """
-    facts = plan.facts
-    order = ["fixed_point", "singularity"] if facts.kind != "System" else []
-    if facts.processes or facts.noises:
-        order += [] if discrete else ["gaussian"]
-        order += ["steps"] if discrete and facts.fresh else []
-        order += ["sampled" if facts.whites else "stochastic"]
-    order += ["convolution"] if facts.shifted else []
-    order += [] if facts.implicit and not facts.processes else ["ode"]
-    order += ["operators"] if kernels is False or discrete else []
-    order += ["two_time"]
-    asked = (find_solver(name) for name in order if name not in without)
-    return next((solver for solver in asked if not solver.why_not(plan)), None)
+def _best(plan: Plan, wanted: Wanted, without: tuple[str, ...]) -> Solver | None:
+    """Return the solver that fits best of those without objection; they are asked in this order, since asking imports them."""
+    fits = {name: entry.fit(plan.facts, wanted) for name, entry in _known().items() if name not in without}
+    for name in sorted((name for name in fits if fits[name] > 0), key=lambda name: -fits[name]):
+        solver = find_solver(name)
+        if not solver.why_not(plan):
+            return solver
+    return None

@@ -72,6 +72,7 @@ def _neighbour(index: int, lengths: list[int], chained: str) -> int | None:
 def chaining(model: Model, settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     """Return how points of a model start from neighbours: in "rows", in a "tree", or not at all."""
     from eqsolve.compile.tasks import make_task
+    from eqsolve.solvers.contract import Wanted
     from eqsolve.solvers.registry import choose_solver
 
     if model.kind == "FixedPoint":
@@ -80,7 +81,7 @@ def chaining(model: Model, settings: Mapping[str, Any], options: Mapping[str, An
         return ""
     task = make_task(model, settings, options.get("observables"), step=options.get("step"))
     discrete = options.get("step") is not None or task.step is not None
-    return "tree" if choose_solver(task.plan, discrete=discrete, solver=options.get("solver")).solver.starts else ""
+    return "tree" if choose_solver(task.plan, Wanted(discrete=discrete), options.get("solver")).solver.starts else ""
 
 
 def solve_point(

@@ -21,18 +21,24 @@ import logging
 
 import numpy as np
 
-from eqsolve.compile.lowering import at
-from eqsolve.compile.plan import Plan
 from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.compile.values import Values
-from eqsolve.results.dynamics import Kernel, dynamics_result
-from eqsolve.results.result import Result
+from eqsolve.solver_kit import (
+    TWO_TIME,
+    TWO_TIME_GRADIENTS,
+    HandOver,
+    Kernel,
+    Options,
+    Plan,
+    Result,
+    Solver,
+    Values,
+    at,
+    dynamics_result,
+    why_not_closed,
+)  # fmt: skip
 from eqsolve.solvers.aging.errors import Compared, compare
 from eqsolve.solvers.aging.march import LEVELS, Long, go_on
-from eqsolve.solvers.contract import HandOver, Solver
-from eqsolve.solvers.options import Options
 from eqsolve.solvers.two_time.march import March, begin_march
-from eqsolve.solvers.two_time.solve import TwoTimeSolver
 
 __all__ = ["AgingSolver"]
 
@@ -51,13 +57,14 @@ class AgingSolver(Solver):
     name = "aging"
 
     def why_not(self, plan: Plan) -> str:
-        if unfit := TwoTimeSolver().why_not(plan):
+        shifted = "it reads functions at shifted times, such as `x(t - s)`" if plan.facts.shifted else ""
+        if unfit := why_not_closed(plan) or shifted:
             return unfit
         if not plan.facts.kernels:
             return "it has no function of two times"
         if not plan.facts.memory:
             return "it has no memory"
-        if not plan.program("two_time").separable:
+        if not plan.program(TWO_TIME).separable:
             return "an integrand does not separate into factors of two times each"
         return ""
 
@@ -66,7 +73,7 @@ class AgingSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance asked for; handed over to ``two_time`` where panels cannot grow."""
-        program: CompiledPlan = plan.program("aging")
+        program: CompiledPlan = plan.program(TWO_TIME_GRADIENTS)
         moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
         compiled = at(program, {**values.numbers, **moments})
         begin = float(compiled.begin()[0])

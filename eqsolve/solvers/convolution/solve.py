@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsolve.compile.convolution import ConvolutionProgram
+from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
@@ -86,7 +87,7 @@ class ConvolutionSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve to the tolerance asked for; what is there before a blow-up comes with the error."""
-        program: ConvolutionProgram = plan.program("convolution")
+        program: ConvolutionProgram = plan.program(CONVOLUTION)
         moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
         bound = at(program, {**values.numbers, **moments})
         begin = float(bound.begin()[0])

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
+from eqsolve.compile.forms import FIXED_POINT
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError, did_you_mean
@@ -98,7 +99,7 @@ class FixedPointSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a fixed point and report every unknown and observable with its error."""
-        solution = solve_problem(plan.program("fixed_point"), values, options.start)
+        solution = solve_problem(plan.program(FIXED_POINT), values, options.start)
         result = to_result(solution)
         if options.precision is not None:
             from eqsolve.solvers.fixed_point.precise import refine

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.compile.gaussian import GaussianPlan
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
@@ -98,6 +99,9 @@ class GaussianSolver(Solver):
         except ModelError as error:
             return str(error)
 
+    def form(self, discrete: bool) -> Form[Any]:
+        return GAUSSIAN
+
     def why(self, plan: Plan) -> str:
         noises = plan.facts.noises
         drives = f"Gaussian drives ({', '.join(noises)})" if noises else "Gaussian constants"
@@ -105,7 +109,7 @@ class GaussianSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance asked for; an interruption returns what there is."""
-        program, control, fineness = at(plan.program("gaussian"), values.numbers), Control(), Fineness()
+        program, control, fineness = at(plan.program(GAUSSIAN), values.numbers), Control(), Fineness()
         begin = float(program.paths.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.paths.laws}}

@@ -1,1 +1,16 @@
 """Ordinary differential equations, with random constants by quadrature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eqsolve.compile.plan import Facts
+    from eqsolve.solvers.contract import Wanted
+
+SOLVER = "eqsolve.solvers.ode.solve:OdeSolver"
+
+
+def fit(facts: Facts, wanted: Wanted) -> float:
+    """Return how well it fits: without memory nothing is cheaper."""
+    return 0.0 if facts.kind != "System" or (facts.implicit and not facts.processes) else 30.0

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from eqsolve.compile.forms import ODE
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
@@ -75,7 +76,7 @@ class OdeSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a system without memory to the tolerance asked for; what is there before a blow-up comes with the error."""
-        system = bind_system(plan.program("ode"), values.numbers, values.laws)
+        system = bind_system(plan.program(ODE), values.numbers, values.laws)
         begin = system.begin
         options.demand_after(begin)
 

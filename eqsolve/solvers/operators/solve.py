@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from eqsolve.compile.forms import OPERATORS, Form
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.relations import OperatorsProgram
@@ -100,12 +102,15 @@ class OperatorsSolver(Solver):
         apart = "" if plan.facts.composition else "its kernels do not enter through compositions only"
         return why_not_closed(plan) or apart
 
+    def form(self, discrete: bool) -> Form[Any]:
+        return OPERATORS
+
     def why(self, plan: Plan) -> str:
-        return "kernels that enter through compositions, only functions of one time asked for"
+        return "kernels that enter through compositions: cheap where only functions of one time are asked for, exact in steps"
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve for functions of one time to the tolerance asked for, with nodes that grow like the logarithm of time."""
-        program: OperatorsProgram = at(plan.program("operators"), values.numbers)
+        program: OperatorsProgram = at(plan.program(OPERATORS), values.numbers)
         begin = float(program.begin()[0])
         options.demand_after(begin)
         sweeps = _Sweeps(program)

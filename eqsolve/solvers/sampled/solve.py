@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.compile.forms import SAMPLED, Form
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import StochasticPlan
@@ -65,6 +66,9 @@ class SampledSolver(Solver):
     def why_not(self, plan: Plan) -> str:
         return why_not_a("System", plan) or ("" if plan.facts.processes else "there are no processes in it to be sampled")
 
+    def form(self, discrete: bool) -> Form[Any]:
+        return SAMPLED
+
     def why(self, plan: Plan) -> str:
         if plan.facts.whites:
             return f"white noise {', '.join(plan.facts.whites)}: samples of paths, marched in time"
@@ -72,7 +76,7 @@ class SampledSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for, or as well as the work allows."""
-        program = at(plan.program("sampled"), values.numbers)
+        program = at(plan.program(SAMPLED), values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}

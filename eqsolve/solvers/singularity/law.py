@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from eqsolve.compile.forms import FIXED_POINT
 from eqsolve.compile.singularity import SingularityProgram
 from eqsolve.compile.values import Values
 from eqsolve.errors import ModelError, did_you_mean
@@ -30,7 +31,7 @@ def law_source(
         raise ModelError(
             f"model `{program.name}` takes its law from `{plan.name}`, which is a {plan.facts.kind}; expected a FixedPoint"
         )
-    solution = solve_problem(plan.program("fixed_point"), there, start)
+    solution = solve_problem(plan.program(FIXED_POINT), there, start)
     found = solution.problem.plan
     missing = [name for name in names if name not in found.variables and name not in found.randoms]
     if missing:

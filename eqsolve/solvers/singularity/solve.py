@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.bundles import Bundle
+from eqsolve.compile.forms import SINGULARITY
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.singularity import RatePlan, SingularityProgram
 from eqsolve.compile.values import Values
@@ -143,7 +144,7 @@ class SingularitySolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Find the rightmost singularity and report the observables with their errors."""
-        program, precision = plan.program("singularity"), options.precision
+        program, precision = plan.program(SINGULARITY), options.precision
         return to_result(find(program, values, precision, start=options.start, region=options.region), precision)
 
 

@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.compile.forms import DISCRETE, Form
+from eqsolve.compile.laws import LawPlan
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import StochasticPlan
@@ -101,6 +103,9 @@ class StepsSolver(Solver):
             return "there are no processes in it to be sampled"
         return "white noise is not put in steps yet" if plan.facts.whites else ""
 
+    def form(self, discrete: bool) -> Form[Any]:
+        return DISCRETE
+
     def why(self, plan: Plan) -> str:
         if plan.facts.fresh:
             return f"noise that is drawn in every step, {', '.join(plan.facts.fresh)}: samples of paths, exact at this step"
@@ -109,17 +114,17 @@ class StepsSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for, or as well as the work allows."""
         assert options.step is not None
-        source = plan.program("discrete stochastic")
+        source = plan.program(DISCRETE)
         program = at(source, values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in source.laws}}
         drawn: dict[str, Any] = {}
-        for (name, law), (_, bound) in zip(source.drawn, program.drawn, strict=True):
-            if hasattr(law, "make"):
+        for name, law in source.drawn:
+            if isinstance(law, LawPlan):
                 drawn[name] = law.at(values.numbers, values.laws)
             else:
-                share, time = bound()
+                share, time = law.at(values.numbers)()
                 drawn[name] = Chain(float(share), math.exp(-options.step / float(time)))
         grid = OperatorGrid.discrete(options.step, begin, options.t_max)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

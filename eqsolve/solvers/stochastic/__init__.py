@@ -1,1 +1,16 @@
 """Processes with memory and Gaussian drives: sweeps over all paths on one grid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eqsolve.compile.plan import Facts
+    from eqsolve.solvers.contract import Wanted
+
+SOLVER = "eqsolve.solvers.stochastic.solve:StochasticSolver"
+
+
+def fit(facts: Facts, wanted: Wanted) -> float:
+    """Return how well it fits: paths by modes of smooth noise; white noise has too many of them."""
+    return 50.0 if (facts.processes or facts.noises) and not facts.whites else 0.0

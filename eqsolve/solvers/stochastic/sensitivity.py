@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.compile.forms import DISCRETE, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import MeanPlan
@@ -88,7 +89,7 @@ def add_derivatives(
     """
     plan, values = beside
     effort = effort or Effort()
-    program = at(plan.program("stochastic" if options.step is None else "discrete stochastic"), values.numbers)
+    program = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), values.numbers)
     drawn = {name: law.at(values.numbers, values.laws) for name, law in program.laws}
     engine = Engine(program, {**own.laws, **values.laws, **drawn}, Work(), accuracy=1e-5 * options.rtol)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.compile.forms import DISCRETE, STOCHASTIC, Form
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
@@ -85,6 +86,9 @@ class StochasticSolver(Solver):
         driven = facts.noises or (facts.processes and (facts.memory or facts.kernels))
         return why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it")
 
+    def form(self, discrete: bool) -> Form[Any]:
+        return DISCRETE if discrete else STOCHASTIC
+
     def why(self, plan: Plan) -> str:
         noises = plan.facts.noises
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
@@ -93,7 +97,7 @@ class StochasticSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for; an interruption returns what there is."""
         control = control or Control()
-        program = at(plan.program("stochastic" if options.step is None else "discrete stochastic"), values.numbers)
+        program = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}

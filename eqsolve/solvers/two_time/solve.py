@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from eqsolve.compile.forms import TWO_TIME
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.two_time import CompiledPlan
@@ -240,7 +241,7 @@ class TwoTimeSolver(Solver):
 
 def _bound(plan: Plan, values: Values) -> tuple[CompiledPlan, float]:
     """Return the equations with their numbers, and the start."""
-    program: CompiledPlan = plan.program("two_time")
+    program: CompiledPlan = plan.program(TWO_TIME)
     moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
     compiled = at(program, {**values.numbers, **moments})
     return compiled, float(compiled.begin()[0])

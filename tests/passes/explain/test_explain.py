@@ -8,6 +8,7 @@ from sympy import Symbol, expand
 
 import eqsolve
 from eqsolve import GP, E, Eq, Int, Resp, System, correlation, explain, param, process, response, times
+from eqsolve.compile.forms import DISCRETE, OPERATORS, STOCHASTIC
 from eqsolve.language.loading import list_models, load
 from eqsolve.passes.explain.explain import Reads, describe_domain, write_tangents
 from eqsolve.passes.forms.tangents import derive_tangents
@@ -70,7 +71,7 @@ def test_tangents_carry_their_jump(system):
 @pytest.mark.parametrize("name", ["phase_retrieval", "teacher_student_tanh"])
 def test_tangents_of_a_self_referring_process_are_those_of_its_equation(name):
     system = load(name).dmft()
-    form = eqsolve.compile(system).derivation("stochastic").form
+    form = eqsolve.compile(system).derivation(STOCHASTIC).form
     written = {(item.process.name, item.noise.name): item for item in write_tangents(form)}
     declared = [item for item in derive_tangents(system) if item.process.name == "f"]
     assert {item.noise.name for item in declared} == {"z_f", "f_star"}
@@ -81,7 +82,7 @@ def test_tangents_of_a_self_referring_process_are_those_of_its_equation(name):
 
 @pytest.mark.parametrize(
     ("name", "form", "step"),
-    [("dln", "stochastic", None), ("dln", "discrete stochastic", 0.1), ("dln_lazy", "operators", None)],
+    [("dln", STOCHASTIC, None), ("dln", DISCRETE, 0.1), ("dln_lazy", OPERATORS, None)],
 )
 def test_what_is_explained_is_what_is_compiled(name, form, step, monkeypatch):
     """Explaining and compiling a model derive its path form once between them."""

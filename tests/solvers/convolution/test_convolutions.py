@@ -9,6 +9,7 @@ from sympy import exp
 
 import eqsolve
 from eqsolve import Eq, Int, System, function, times
+from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.lowering import at
 from eqsolve.numerics.panel_functions import PanelFunctions
 from eqsolve.solvers.convolution.march import Panel
@@ -44,7 +45,7 @@ def test_a_linear_convolution(rtol: float) -> None:
 @pytest.mark.parametrize("m", [3, 4, 6])
 def test_the_order_is_that_of_the_nodes(m: int) -> None:
     """On equal panels errors fall like h^(m + 1) at all nodes, and like h^(2m − 1) at the ends of panels."""
-    program = at(eqsolve.compile(LINEAR).program("convolution"), {})
+    program = at(eqsolve.compile(LINEAR).program(CONVOLUTION), {})
 
     def errors(count: int) -> tuple[float, float]:
         functions, width = PanelFunctions(1, m), 6.0 / count

@@ -12,6 +12,7 @@ from sympy import Abs, Heaviside, Max, Min, Piecewise, exp, sqrt
 
 import eqsolve
 from eqsolve import GP, E, Eq, System, correlation, process, random, times
+from eqsolve.compile.forms import STOCHASTIC
 from eqsolve.laws import Bernoulli, Normal, Uniform
 from eqsolve.numerics import laws as numbers
 from eqsolve.solvers.stochastic.stand_ins import Sets, branches_of
@@ -156,7 +157,7 @@ def test_stated_errors_hold_for_other_points(name: str, seed: int) -> None:
 
 # --- pieces ------------------------------------------------------------------------------------------------------------------
 def test_a_plan_tells_what_a_mean_reads_and_where_it_bends() -> None:
-    plan = eqsolve.compile(relaxing(x0, further=E(Max(x(t), x0) * exp(-t)), q=C(t, t))).program("stochastic")
+    plan = eqsolve.compile(relaxing(x0, further=E(Max(x(t), x0) * exp(-t)), q=C(t, t))).program(STOCHASTIC)
     (mean,) = (mean for mean in plan.ensembles[0].means if mean.bent)
     names = [0.0, 0.3, 0.0, 0.8]  # time, x, η, x0
     assert mean.reads == (0, 1, 3)

@@ -1,0 +1,63 @@
+"""The forms of program that a plan is compiled into: one record each, which knows the program's type.
+
+``plan.program(ODE)`` is an ``OdeProgram``. A form of one's own is a ``Form`` that names the function which compiles it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from eqsolve.compile.convolution import ConvolutionProgram
+    from eqsolve.compile.covariances import Covariances
+    from eqsolve.compile.fixed_point import FixedPointProgram
+    from eqsolve.compile.gaussian import GaussianPlan
+    from eqsolve.compile.ode import OdeProgram
+    from eqsolve.compile.relations import OperatorsProgram
+    from eqsolve.compile.singularity import SingularityProgram
+    from eqsolve.compile.stochastic import StochasticPlan
+    from eqsolve.compile.two_time import CompiledPlan
+
+Program = TypeVar("Program", covariant=True)
+Source = Literal["model", "paths", "changed paths"]
+
+
+@dataclass(frozen=True)
+class Form(Generic[Program]):
+    """How a plan is compiled for a method.
+
+    Attributes
+    ----------
+    name
+        By which the program is kept.
+    home
+        The function that compiles, "module:function"; imported when it is first needed.
+    source
+        What is compiled: the model itself, the equations of its paths, or those after changes of variable, which are exact in
+        continuous time only.
+    """
+
+    name: str
+    home: str
+    source: Source = "model"
+
+    def compile(self, source: Any, *parameters: Any) -> Program:
+        module, name = self.home.split(":")
+        made: Program = getattr(importlib.import_module(module), name)(source, *parameters)
+        return made
+
+
+COVARIANCES: Form[Covariances] = Form("covariances", "eqsolve.compile.covariances:compile_covariances")
+GAUSSIAN: Form[GaussianPlan] = Form("gaussian", "eqsolve.compile.gaussian:compile_gaussian", "changed paths")
+STOCHASTIC: Form[StochasticPlan] = Form("stochastic", "eqsolve.compile.stochastic:compile_stochastic", "changed paths")
+DISCRETE: Form[StochasticPlan] = Form("discrete stochastic", "eqsolve.compile.stochastic:compile_stochastic", "paths")
+SAMPLED: Form[StochasticPlan] = Form("sampled", "eqsolve.compile.stochastic:compile_stochastic", "paths")
+OPERATORS: Form[OperatorsProgram] = Form("operators", "eqsolve.compile.relations:compile_operators", "paths")
+CONVOLUTION: Form[ConvolutionProgram] = Form("convolution", "eqsolve.compile.convolution:compile_convolution")
+TWO_TIME: Form[CompiledPlan] = Form("two_time", "eqsolve.compile.two_time:compile_system")
+TWO_TIME_GRADIENTS: Form[CompiledPlan] = Form("two_time gradients", "eqsolve.compile.two_time:compile_with_gradients")
+ODE: Form[OdeProgram] = Form("ode", "eqsolve.compile.ode:compile_ode")
+FIXED_POINT: Form[FixedPointProgram] = Form("fixed_point", "eqsolve.compile.fixed_point:FixedPointProgram")
+SINGULARITY: Form[SingularityProgram] = Form("singularity", "eqsolve.compile.singularity:SingularityProgram")

@@ -1,0 +1,139 @@
+"""Solvers of one's own are chosen, explained, named and handed over to like those of the package."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqsolve
+import eqsolve.explaining
+from eqsolve import Eq, System, function, param, solver_kit, times
+from eqsolve.errors import UsageError
+from eqsolve.solver_kit import ODE, HandOver, Solver, bind_system, dynamics_result, make_paths, refine
+from eqsolve.solvers import registry
+
+t = times("t")
+y = function("y")
+a = param("a", positive=True)
+MODEL = System("decay", [Eq(y(t).diff(t), -a * y(t))], init={y: 1}, defaults={a: 1})
+
+
+class Midpoint(Solver):
+    """The midpoint rule of order 2."""
+
+    name = "midpoint"
+
+    def __init__(self, fits=0.0, hands_over=""):
+        self.fits, self.hands_over = fits, hands_over
+
+    def fit(self, facts, wanted):
+        return self.fits
+
+    def why_not(self, plan):
+        return "" if plan.facts.kind == "System" and not plan.facts.memory else "it has memory"
+
+    def why(self, plan):
+        return "a test of the contract"
+
+    def solve(self, plan, values, options):
+        if self.hands_over:
+            return HandOver("as a test", self.hands_over)
+        system, paths = bind_system(plan.program(ODE), values.numbers, values.laws), make_paths({}, [{}])
+
+        def march(moments):
+            states = [system.initial(paths)]
+            for now, later in zip(moments, moments[1:], strict=False):
+                half = states[-1] + (later - now) / 2 * system.slope(now, states[-1], paths)
+                states.append(states[-1] + (later - now) * system.slope((now + later) / 2, half, paths))
+            return {name: curve[-1] for name, curve in system.curves(moments, np.array(states).T, paths)[0].items()}
+
+        made = refine(march, system.begin, options, most=4096)
+        return dynamics_result(
+            model=plan.name, params=values.settings, grid=made.grid, curves=made.curves, errors=made.errors, stats={},
+            failure=made.failure,
+        )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def forget(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+
+
+def test_a_registered_solver_is_found_by_name_and_explained():
+    eqsolve.register(Midpoint)
+    result = eqsolve.solve(MODEL, a=2, t_max=1, rtol=1e-5, solver="midpoint")
+    assert (result.status, result.stats["solver"]) == ("ok", "midpoint")
+    error = abs(float(result["y"][-1]) - np.exp(-2))
+    assert error <= float(result.error["y"][-1]) <= 1e-5
+    assert dict(eqsolve.explain(MODEL).solver.others)["midpoint"].startswith("possible too")
+    with pytest.raises(UsageError, match="solver `midpoint` cannot solve model .*: it has memory"):
+        eqsolve.solve("volterra_linear", t_max=1, solver="midpoint")
+
+
+def test_the_one_that_fits_best_is_chosen_and_says_why():
+    eqsolve.register(Midpoint(fits=31))
+    assert eqsolve.solve(MODEL, t_max=1).stats["solver"] == "midpoint"
+    chosen = eqsolve.explain(MODEL).solver
+    assert (chosen.name, chosen.reason) == ("midpoint", "a test of the contract")
+    eqsolve.register(Midpoint(fits=29))
+    assert eqsolve.solve(MODEL, t_max=1).stats["solver"] == "ode"
+
+
+def test_handing_over_to_the_next_and_to_a_name():
+    eqsolve.register(Midpoint(fits=31, hands_over="two_time"))
+    assert eqsolve.solve(MODEL, t_max=1).stats["solver"] == "two_time"
+    one = Midpoint()
+    one.solve = lambda *_: HandOver("as a test")
+    assert eqsolve.solve(MODEL, t_max=1, solver=one).stats["solver"] == "ode"
+
+
+def test_a_tolerance_out_of_reach_gives_the_best_so_far():
+    result = eqsolve.solve(MODEL, t_max=1, rtol=1e-12, solver=Midpoint())
+    assert result.status == "tolerance not met"
+    assert abs(float(result["y"][-1]) - np.exp(-1)) <= float(result.error["y"][-1])
+
+
+def test_what_cannot_be_registered():
+    with pytest.raises(UsageError, match="register takes an eqsolve.Solver"):
+        eqsolve.register(3)
+    other = Midpoint()
+    other.name = "ode"
+    with pytest.raises(UsageError, match="there is a solver `ode` already"):
+        eqsolve.register(other)
+    other.name = "no name"
+    with pytest.raises(UsageError, match="is an identifier"):
+        eqsolve.register(other)
+
+
+def test_entry_points_are_found(monkeypatch):
+    """A class, or a module that tells how well it fits without importing the method; `aging` comes by this route."""
+    from importlib import metadata
+
+    points = metadata.EntryPoints([
+        metadata.EntryPoint("midpoint", "tests.solvers.test_registry:Midpoint", "eqsolve.solvers"),
+        metadata.EntryPoint("aging", "eqsolve.solvers.aging", "eqsolve.solvers"),
+        metadata.EntryPoint("ode", "somewhere.else", "eqsolve.solvers"),
+    ])  # fmt: skip
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points)
+    registry._installed.cache_clear()
+    try:
+        assert {"midpoint", "aging"} <= set(registry.solver_names())
+        assert registry.find_solver("aging").name == "aging"
+        assert eqsolve.solve(MODEL, t_max=1, solver="midpoint").stats["solver"] == "midpoint"
+        assert eqsolve.solve(MODEL, t_max=1).stats["solver"] == "ode"
+    finally:
+        registry._installed.cache_clear()
+
+
+def test_the_choice_names_no_solver():
+    """Names stand in the list of folders alone; how well each fits is said in its folder."""
+    names = set(registry.solver_names())
+    for module in (registry, eqsolve.explaining):
+        tree = ast.parse(Path(module.__file__).read_text())
+        inside = [node for item in tree.body if isinstance(item, ast.FunctionDef) for node in ast.walk(item)]
+        assert not names & {node.value for node in inside if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+def test_everything_in_the_kit_is_there():
+    assert all(hasattr(solver_kit, name) for name in solver_kit.__all__)
