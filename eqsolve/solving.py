@@ -28,7 +28,7 @@ __all__ = ["solve", "solve_as_asked"]
 if TYPE_CHECKING:
     from eqsolve.compile.plan import Plan
     from eqsolve.compile.tasks import Task
-    from eqsolve.solvers.contract import Solver
+    from eqsolve.solvers.contract import HandOver, Solver
 
 logger = logging.getLogger("eqsolve")
 
@@ -214,7 +214,7 @@ def solve_as_asked(
         """Run the solver chosen, and those that it hands over to; ``choice`` is the one that ran last."""
         nonlocal choice
         before: tuple[str, ...] = ()
-        while isinstance(made := choice.solver.solve(plan, task.values, options), HandOver):
+        while isinstance(made := _run(choice.solver, task, options), HandOver):
             before = (*before, choice.name)
             if made.solver in before:
                 raise AssertionError(f"solvers hand over in a circle: {', '.join(before)}, {made.solver}")
@@ -332,6 +332,10 @@ def _run_kept(
         raise
     finally:
         log.close(remove=ended and log is not checkpoint)
+
+
+def _run(solver: Solver, task: Task, options: Options) -> Result | HandOver:
+    return solver.solve(task.plan, task.values, options)
 
 
 def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:

