@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import eqsolve
+from eqsolve.compile.forms import TWO_TIME
 from eqsolve.compile.lowering import at
 from eqsolve.compile.values import binder_of
 from eqsolve.solvers.two_time.march import March
@@ -26,7 +27,7 @@ def march(model: str, m: int, panels: int, **settings: float) -> March:
     """Solve a model on uniform panels of m nodes, every panel to rounding."""
     binder = binder_of(eqsolve.load(model))
     values = binder.read(settings)
-    made = March(at(binder.plan(values).program("two_time"), values.numbers), m, 0.0, 1e-15)
+    made = March(at(binder.plan(values).program(TWO_TIME), values.numbers), m, 0.0, 1e-15)
     for _ in range(panels):
         made.add_panel(T_MAX / panels)
         made.accept()

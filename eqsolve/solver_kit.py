@@ -36,7 +36,7 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, Wanted, why_not_a, why_not_closed
-from eqsolve.solvers.ode.system import bind_system
+from eqsolve.solvers.ode.march import bind_system
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.registry import register
 from eqsolve.solvers.tolerance import allowance, excess
