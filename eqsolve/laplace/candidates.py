@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError
-from eqsolve.laplace.half_plane import POLE, Complex
+from eqsolve.laplace.half_plane import CONTROLS, Complex
 from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.newton import fold_newton
+from eqsolve.laplace.newton import fold_newton, track_to
 from eqsolve.laplace.real_axis import RealTrack
+from eqsolve.numerics.richardson import extrapolate
 
-__all__ = ["Candidate", "branch_candidate", "complex_candidate", "real_candidate", "refine", "residual_of", "ties"]
+_CLOSE = 1e-3  # how near a pole its order and residue are read off, relative
+_WHOLE = 1e-2  # distance of an order to a whole number
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,10 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
         side = np.sign(track.points[-1][0] - track.R)
         return branch_candidate(prepared, track.R, track.p, float(side), _bracket_words(track))
     if track.kind == "pole":
-        return _pole_candidate(prepared, track)
+        words = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
+        if track.bracket is not None:
+            words = f"the coefficient of R changes sign, from {track.bracket[1]:.2g} to {track.bracket[0]:.2g}"
+        return _pole_candidate(prepared, track.points[-1], track.p, 1e-13 * max(abs(track.p), 1e-3 * track.scale), words)
     error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
     error = max(error, track.error)
     return Candidate(
@@ -83,76 +88,33 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> 
     return Candidate(p, R, "branch point", -1.5, amplitude, float(error), words)
 
 
-def _pole_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
-    """Return a pole with its residue, or a stronger edge R ~ c (p − p_c)^{−ν}."""
-    offset = 1e-3 * (track.points[-1][1] - track.p)
-    R = []
+def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: float, words: str) -> Candidate:
+    """Return a pole with its residue, or an infinite branch point R ~ c (p − p_c)^{−ν}, from a point (R, p) beside it."""
+    offset = _CLOSE * (near[1] - at)
+    values = []
     for share in (1.0, 0.5, 0.25):
-        value = track.points[-1][0] * (track.points[-1][1] - track.p) / (share * offset)
-        for _ in range(40):
-            d = prepared(value, track.p + share * offset)
-            step = d.h / d.h_R
-            value -= step
-            if abs(step) <= 1e-14 * abs(value):
-                break
-        R.append(float(value))
-    order = math.log(abs(R[2] / R[1])) / math.log(2)
-    words = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
-    if track.bracket is not None:
-        words = f"the coefficient of R changes sign, from {track.bracket[1]:.2g} to {track.bracket[0]:.2g}"
-    error = 1e-13 * max(abs(track.p), 1e-3 * track.scale)
-    near = round(order)
-    if near >= 1 and abs(order - near) < 1e-2:
-        first, second, third = (value * (share * offset) ** near for value, share in zip(R, (1.0, 0.5, 0.25), strict=True))
-        residue = (4 * (2 * third - second) - (2 * second - first)) / 3  # its powers of the offset up to the second are gone
-        return Candidate(track.p, np.inf, "pole", float(near - 1), residue / math.factorial(near - 1), error, words)
-    kind = "edge" if prepared.has_density else "branch point"
-    return Candidate(track.p, np.inf, kind, order - 1, None, error, words)
+        near = track_to(prepared, near, at + share * offset), at + share * offset
+        values.append(near[0])
+    order = math.log2(abs(values[2] / values[1]))
+    whole = round(order)
+    if whole < 1 or abs(order - whole) > _WHOLE:
+        fraction = 1 / round(1 / order) if order > 0 and abs(1 / order - round(1 / order)) < _WHOLE else order
+        kind = "edge" if prepared.has_density else "branch point"
+        return Candidate(at, np.inf, kind, fraction - 1, None, error, words)
+    residue, _ = extrapolate(
+        [value * (share * offset) ** whole for value, share in zip(values, (1.0, 0.5, 0.25), strict=True)]
+    )
+    amplitude = residue / math.factorial(whole - 1)
+    return Candidate(at, np.inf, "pole", float(whole - 1), amplitude if complex(at).imag else amplitude.real, error, words)
 
 
-def complex_candidate(prepared: Prepared, item: Complex) -> Candidate:
+def complex_candidate(prepared: Prepared, anchor: tuple[float, float], item: Complex) -> Candidate:
     words = "found in a cell around which dh/dR winds, and reached along the ray from the right"
     if item.kind == "branch point":
         return branch_candidate(prepared, item.R, item.p, 0.0, words)
-    if prepared.transform.is_linear:
-        d = prepared(0.0 + 0.0j, item.p)
-        return Candidate(item.p, item.R, "pole", 0.0, -d.h / d.h_Rp, 1e-14 * abs(item.p), words)
-    order = _order(prepared, item.p)
-    if order > 1:
-        return Candidate(item.p, item.R, "branch point", 1 / order - 1, None, POLE * abs(item.p), words)
-    return Candidate(item.p, item.R, "pole", 0.0, _residue(prepared, item.p), POLE * abs(item.p), words)
-
-
-def _order(prepared: Prepared, at: complex) -> int:
-    """Return k of p − p_c ∝ R^{−k} where 1/R vanishes: 1 at a pole; else R ~ (p − p_c)^{−1/k} is an infinite branch point."""
-    size, p, gaps = 1e8, at, []
-    for _ in range(60):
-        for _ in range(20):
-            d = prepared(complex(size), p)
-            p = p - d.h / d.h_p
-            if abs(d.h / d.h_p) <= 1e-15 * abs(p):
-                break
-        gaps.append(abs(p - at))
-        if gaps[-1] > 1e-3 * abs(at):
-            break
-        size /= 2
-    steady = len(gaps) > 1 and 0 < gaps[-2] < gaps[-1] < 0.1 * abs(at)
-    return max(round(float(np.log2(gaps[-1] / gaps[-2]))), 1) if steady else 1
-
-
-def _residue(prepared: Prepared, at: complex) -> complex:
-    """Return lim R (p − p_c) at a simple pole: dp/dS at S = 1/R → 0, from three points ever nearer."""
-    size, p, found = 1e6 + 0.0j, at, []
-    for share in (1e-3, 5e-4, 2.5e-4, 0.0):  # of |p|: how near the next point is
-        for _ in range(20):
-            d = prepared(size, p)
-            p = p - d.h / d.h_p
-            if abs(d.h / d.h_p) <= 1e-15 * abs(p):
-                break
-        found.append(d.h_R / d.h_p * size**2)
-        size, p = found[0] / (share * abs(at) or 1.0), at + share * abs(at)
-    _, first, second, third = found
-    return complex((4 * (2 * third - second) - (2 * second - first)) / 3)
+    corner, beside = complex(max(anchor[1], item.p.real), item.p.imag), item.p + _CLOSE * abs(item.p)
+    near = track_to(prepared, (track_to(prepared, anchor, corner), corner), beside)
+    return _pole_candidate(prepared, (near, beside), item.p, CONTROLS.pole * abs(item.p), words)
 
 
 def ties(candidates: list[Candidate], tolerance: float) -> tuple[Candidate, ...]:

@@ -13,21 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.errors import SolverError
+from eqsolve.laplace.controls import TINY
+from eqsolve.laplace.controls import Mesh as MeshControls
 from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.newton import fold_newton, pole_limit, track_to
+from eqsolve.laplace.newton import fold_newton, newton, pole_limit, track_to
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["POLE", "Region", "Survey", "survey"]
-
-_REFINEMENTS = 14
-_LARGEST = 6_000
-_EXAMINED = 40
-_TURN = 0.9  # radians h_R may turn along one side of a cell
-_NEAR = 1e-3  # relative size of the last Newton step on the mesh
-POLE = 1e-11  # relative accuracy to which a pole must be found: 1/R may only seem to vanish, between two branch points
-_RUNAWAY = 1e8
-_BESIDE = 1e-2  # how far around a singularity nothing else is looked for, relative to where it is
-_LEAP = 0.35  # how far a side may miss the other end, in units of the distance to the next sheet
+CONTROLS = MeshControls()
 
 
 @dataclass(frozen=True)
@@ -97,25 +90,25 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
     )
     found: list[Complex] = []
     bad = np.zeros((0, 0), dtype=bool)
-    for _ in range(_REFINEMENTS):
+    for _ in range(CONTROLS.refinements):
         mesh = _follow(prepared, anchor, columns, rows)
         bad = _suspicious(mesh, real) & _open(mesh, found, margin)
         before = len(found)
-        for j, k in np.argwhere(bad)[:_EXAMINED]:  # from the right
+        for j, k in np.argwhere(bad)[: CONTROLS.examined]:  # from the right
             _examine(prepared, anchor, mesh, int(j), int(k), found, left)
         if len(found) > before:  # the search now ends at the rightmost of them
             best = max(item.p.real for item in found)
-            margin = min(margin, _BESIDE * min(abs(item.p) for item in found))
+            margin = min(margin, CONTROLS.beside * min(abs(item.p) for item in found))
             left = best - margin
             keep = columns[columns > best + 2 * margin]
             columns = np.concatenate([keep, [best + margin, left]])
             rows = _around(rows, [item.p.imag for item in found], margin)
             continue
-        if not bad.any() or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > _LARGEST:
+        if not bad.any() or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.points:
             break
         columns, rows = _refined(mesh, bad)
     best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)
-    kept = tuple(item for item in found if item.p.real >= best - 1e-9 * max(abs(best), margin))
+    kept = tuple(item for item in found if item.p.real >= best - CONTROLS.equal * max(abs(best), margin))
     right = mesh.columns[1:] >= best + 0.9 * margin
     return Survey(kept, not bad[right].any(), (len(columns) - 1) * (len(rows) - 1))
 
@@ -137,7 +130,7 @@ def _open(mesh: Mesh, found: list[Complex], margin: float) -> Array:
     if not found:
         return made
     best = max(item.p.real for item in found)
-    made &= (mesh.columns[:-1] > best + 1e-9 * abs(best))[:, None]
+    made &= (mesh.columns[:-1] > best + CONTROLS.equal * abs(best))[:, None]
     for item in found:
         slack = 2.1 * margin
         rows = (mesh.rows[:-1] <= item.p.imag + slack) & (item.p.imag - slack <= mesh.rows[1:])
@@ -168,18 +161,10 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
             share = 1 - parts[-1].bend * move / (2 * slope)
             far = np.abs(share)
             guess = current + move * slope / np.where((far > 0.2) & (far < 5), share, 1.0)
-        value = guess
-        for _ in range(12):
-            d = prepared(value, new_p)
-            step = d.h / d.h_R
-            size = np.abs(step)
-            good = np.isfinite(size)
-            value = value - (step if good.all() else np.where(good, step, 0.0))
-            if (size <= _NEAR * np.abs(value) + 1e-300).all() and (size * np.abs(d.h_RR) <= _NEAR * np.abs(d.h_R)).all():
-                break  # derivatives one such step before are near enough
+        value, _, d = newton(prepared, guess, new_p, rounds=12, enough=CONTROLS.near)  # derivatives one step before are enough
         if j:
             reach = _reach(parts[-1], d)
-            steady[j] = (np.abs(value - guess) <= _LEAP * reach) & np.isfinite(value)
+            steady[j] = (np.abs(value - guess) <= CONTROLS.leap * reach) & np.isfinite(value)
         R[j], p, current = value, new_p, value
         parts.append(d)
     return Mesh(columns, rows, R, parts, steady)
@@ -187,7 +172,7 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
 
 def _reach(*ends: Any) -> Array:
     """Return the distance to the next sheet, at the nearer of some points."""
-    sizes = [np.abs(2 * d.h_R / np.where(d.h_RR == 0, 1e-300, d.h_RR)) for d in ends]
+    sizes = [np.abs(2 * d.h_R / np.where(d.h_RR == 0, TINY, d.h_RR)) for d in ends]
     return np.minimum.reduce(sizes)
 
 
@@ -212,13 +197,13 @@ def _suspicious(mesh: Mesh, real: float | None) -> Array:
         miss = np.abs(r1 - r0 - step * (s0 + s1) / 2)
         turns.append(turn)
         integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)
-        fast = np.minimum(v0, v1) * np.abs(step) > 2.0  # h_R may turn unseen between two points
-        rough.append(fast | (np.abs(turn) > _TURN) | (miss > _LEAP * np.minimum(a0, a1)) | ~np.isfinite(miss))
+        fast = np.minimum(v0, v1) * np.abs(step) > CONTROLS.speed  # h_R may turn unseen between two points
+        rough.append(fast | (np.abs(turn) > CONTROLS.turn) | (miss > CONTROLS.leap * np.minimum(a0, a1)) | ~np.isfinite(miss))
     loop = turns[0][:, :-1] + turns[1][1:] - turns[0][:, 1:] - turns[1][:-1]
     around = integrals[0][:, :-1] + integrals[1][1:] - integrals[0][:, 1:] - integrals[1][:-1]
     size = np.abs(across[:, :-1]) * np.abs(R[:-1, :-1]) + np.abs(upward[:-1]) * np.abs(R[:-1, :-1])
-    bad = np.abs(loop) > 1.0
-    bad |= ~(np.abs(around) <= 0.3 * size + 1e-300)
+    bad = np.abs(loop) > CONTROLS.winds
+    bad |= ~(np.abs(around) <= CONTROLS.residue * size + TINY)
     bad |= rough[0][:, :-1] | rough[0][:, 1:] | rough[1][:-1] | rough[1][1:]
     bad |= ~mesh.steady[1:, :-1] | ~mesh.steady[1:, 1:]
     if real is not None:  # the cell of the real singularity, and what lies behind it, say nothing
@@ -242,46 +227,32 @@ def _examine(
             near = abs(at.real - centre.real) <= 1.01 * width and abs(at.imag - centre.imag) <= 1.01 * height
             if not near or not 1e-9 * (abs(at) + height) < at.imag <= mesh.rows[-1] or at.real < left:
                 continue
-            known = any(abs(at - item.p) <= 1e-7 * (abs(at) + 1e-300) for item in found)
+            known = any(abs(at - item.p) <= CONTROLS.known * (abs(at) + TINY) for item in found)
             if not known and _on_sheet(prepared, anchor, kind, value, at, width + height):
                 found.append(Complex(kind, value, at))
 
 
 def _branch(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex] | None:
-    if prepared.transform.is_linear:
-        return None
     made = fold_newton(prepared, R, p)
-    lost = made is None or abs(made[0]) > _RUNAWAY * abs(R)  # on its way to a pole
+    lost = made is None or abs(made[0]) > CONTROLS.runaway * abs(R)  # on its way to a pole
     return None if made is None or lost else (complex(made[0]), complex(made[1]))
 
 
 def _pole(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex] | None:
-    """Find the zero of the coefficient of R, for a linear h; else follow 1/R to zero."""
-    if not prepared.transform.is_linear:
-        d = prepared(R, p)
-        at = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None
-        return None if at is None or at[1] > POLE * abs(at[0]) else (complex(np.inf), complex(at[0]))
-    for _ in range(60):
-        d = prepared(R, p)
-        step = d.h_R / d.h_Rp if d.h_Rp != 0 else np.inf
-        if not np.isfinite(step):
-            return None
-        p = p - step
-        if abs(step) <= 1e-15 * abs(p) + 1e-300:
-            return complex(np.inf), complex(p)
-    return (complex(np.inf), complex(p)) if abs(step) <= 1e-11 * abs(p) else None
+    """Follow 1/R to zero."""
+    d = prepared(R, p)
+    at = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None
+    return None if at is None or at[1] > CONTROLS.pole * abs(at[0]) else (complex(np.inf), complex(at[0]))
 
 
 def _on_sheet(prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float) -> bool:
     """Whether the transform, continued along the ray from the right, arrives at the point."""
-    from eqsolve.errors import SolverError
-
-    if kind == "pole":
-        return True  # reached along the curve, or a zero of a single-valued coefficient
     offset = 1e-3 * min(size, abs(p))
+    corner = complex(max(anchor[1], p.real + size), p.imag)
     try:
-        right = track_to(prepared, anchor, complex(max(anchor[1], p.real + size), p.imag))
-        near = track_to(prepared, (right, complex(max(anchor[1], p.real + size), p.imag)), p + offset)
+        near = track_to(prepared, (track_to(prepared, anchor, corner), corner), p + offset)
+        if kind == "pole":
+            return bool(abs(track_to(prepared, (near, p + offset), p + offset / 2)) > CONTROLS.grows * abs(near))
     except SolverError:
         return False
     d = prepared(R, p)

@@ -1,5 +1,7 @@
 """Follow a transform along the real axis from p → +∞ to its first singularity.
 
+The walk is made with few points of the law first, and confirmed with all; expectations are resolved where it ends.
+
 The sheet is fixed at the far right, where the transform of an ordinary function stays bounded. Steps shrink with the
 distance to what may come: h_R → 0 (a branch point, or a pole when h is linear in R), R → ∞ (a pole), a random
 denominator → 0 (the edge of a law). A branch point is then bracketed: h_R has one sign all along the curve up to it and
@@ -8,23 +10,17 @@ the other one behind it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from eqsolve.errors import SolverError
+from eqsolve.laplace.controls import TINY, Walk
 from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.newton import fold_newton, follow_to_fold, newton_R, pole_limit
+from eqsolve.laplace.newton import fold_newton, follow_to_fold, newton, pole_limit
 
-__all__ = ["RealTrack", "Start", "far_right", "first_real_singularity", "glide", "no_bounded_solution"]
-
-FARTHEST = 1e12
-_STEPS = 800
-_ASYMPTOTIC = 0.01  # how far the powers of p may move while the strides are long
-_STRIDE = 8.0
-_TRIES = 12  # Newton steps to a branch point that is guessed from afar
-_PASSING = 1e-4  # relative size of the last Newton step at points that are only passed
+CONTROLS = Walk()
 
 
 @dataclass(frozen=True)
@@ -66,10 +62,10 @@ class RealTrack:
 
 def far_right(prepared: Prepared, start: float | None = None) -> Start:
     """Return the bounded solution at a far point of the real axis."""
-    for far in (FARTHEST, 1e9, 1e6, 1e4, 1e2, 20.0, 8.0, 4.0):  # nearer where the transform underflows
+    for far in CONTROLS.far:
         for guess in [start] if start is not None else [0.0, 1.0, 1 / far, -1.0]:
-            R, good = newton_R(prepared, guess, far)
-            again, good_again = newton_R(prepared, R, 2 * far)
+            R, good, _ = newton(prepared, guess, far)
+            again, good_again, _ = newton(prepared, R, 2 * far)
             if good and good_again and abs(R) < 0.1 * far and abs(again) <= 1.5 * abs(R) + 1e-6:
                 return Start(float(R), far)
     raise no_bounded_solution(prepared)
@@ -92,7 +88,7 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
     largest, points = abs(R), [(R, p)]
     last: dict[str, float] = {}
     resolved, first, edges = np.inf, 0.0, [np.inf]
-    for _ in range(_STEPS):
+    for _ in range(CONTROLS.steps):
         d = prepared(R, p)
         F, slope = d.h_R, d.slope
         largest = max(largest, abs(R))
@@ -101,7 +97,7 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
         resolved = near if np.isinf(resolved) else resolved
         if closing > 0 and near < 0.1 * resolved and near / closing < 3 * _ratio(F, d.fold_slope):
             prepared.resolve(R, p)  # the edge of a law is near: its panels must become finer
-            R, resolved = float(newton_R(prepared, R, p)[0]), near
+            R, resolved = float(newton(prepared, R, p)[0]), near
             continue
         lengths = [_ratio(F, d.fold_slope), _ratio(largest, slope), near / closing if closing > 0 else np.inf]
         first = F if len(points) == 1 else first
@@ -112,17 +108,18 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
             continue
         guesses = _guesses(prepared, d, R, p)
         for kind, at in guesses.items():
-            steady = kind in last and abs(last[kind] - at) < 0.3 * (p - at)
+            steady = kind in last and abs(last[kind] - at) < CONTROLS.steady * (p - at)
             if steady and (found := _land(prepared, kind, R, p, at, scale, points)) is not None:
                 return found
         last = guesses
-        if near < 1e-11 * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
+        if near < CONTROLS.closest * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
             moved = 3 * abs(p - lengths[2] - edges[-1])
             return RealTrack("edge", R, p - lengths[2], scale, tuple(points), None, moved if np.isfinite(moved) else 0.0)
         edges.append(p - lengths[2])
         if p <= low:
             break
-        R, p = _advance(prepared, R, p, d, min(0.3 * min(lengths[:2]), 0.6 * lengths[2], 0.5 * scale, p - low))
+        step = min(CONTROLS.length * min(*lengths[:2], 2 * lengths[2]), 0.5 * scale, p - low)
+        R, p = _advance(prepared, R, p, d, step)
         points.append((R, p))
     return RealTrack("", R, p, scale, tuple(points))
 
@@ -132,14 +129,15 @@ def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
     R, p = start.R, start.p
     powers = _powers(prepared, R, p)
     while p > 1e-12:
-        guess = 0.0 if prepared.transform.is_linear else R * _STRIDE ** -powers[0]
-        new, good = newton_R(prepared, guess, p / _STRIDE, 12)
-        if not good or not prepared.same_side((R, p), (float(new), p / _STRIDE)):
+        guess = 0.0 if prepared.transform.is_linear else R * CONTROLS.stride ** -powers[0]
+        there = p / CONTROLS.stride
+        new, good, _ = newton(prepared, guess, there, rounds=CONTROLS.landing)
+        if not good or not prepared.same_side((R, p), (float(new), there)):
             break
-        here = _powers(prepared, new, p / _STRIDE)
-        if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > _ASYMPTOTIC:
+        here = _powers(prepared, new, there)
+        if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > CONTROLS.asymptotic:
             break
-        R, p = float(new), p / _STRIDE
+        R, p = float(new), there
     return R, p
 
 
@@ -166,7 +164,7 @@ def _cross(prepared: Prepared, d: Any, R: float, p: float, scale: float) -> tupl
         return None
     if abs(d.h_p / along - length) > 0.02 * length:
         return None
-    return float(newton_R(prepared, R - 2 * length * d.slope, p - 2 * length)[0]), float(p - 2 * length)
+    return float(newton(prepared, R - 2 * length * d.slope, p - 2 * length)[0]), float(p - 2 * length)
 
 
 def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]:
@@ -187,10 +185,10 @@ def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tup
     for _ in range(60):
         share = 1 + turn * step  # R, R' and R'' in a quotient of linear functions: it bends as roots and poles do
         guess = R - slope * step / (share if 0.2 < share < 5 else 1.0)
-        new, good = newton_R(prepared, guess, p - step, 12, _PASSING)
+        new, good, _ = newton(prepared, guess, p - step, rounds=CONTROLS.landing, enough=CONTROLS.passing)
         if good:
             moved = abs(new - guess)
-            near = moved <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + 1e-300
+            near = moved <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + TINY
             if near and prepared.same_side((R, p), (float(new), p - step)):
                 return float(new), p - step
         step /= 2
@@ -202,7 +200,7 @@ def _land(
 ) -> RealTrack | None:
     if kind == "branch point":
         d = prepared(R, p)
-        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at, rounds=_TRIES)
+        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at, rounds=CONTROLS.landing)
         if found is None:
             return None
         R_c, p_c = float(found[0]), float(found[1])
@@ -220,7 +218,7 @@ def _land(
 def _opening(prepared: Prepared, R: float, p: float, offset: float) -> float:
     """Return |R − R_c| at a distance from a square-root branch point."""
     d = prepared(R, p)
-    return float(abs(2 * d.h_p / d.h_RR * offset)) ** 0.5 + 1e-300 if d.h_RR != 0 else np.inf
+    return float(abs(2 * d.h_p / d.h_RR * offset)) ** 0.5 + TINY if d.h_RR != 0 else np.inf
 
 
 def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: list[tuple[float, float]]) -> RealTrack | None:
@@ -234,7 +232,7 @@ def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: 
     if not np.isfinite(coefficient(left)) or np.sign(coefficient(left)) == np.sign(coefficient(p)):
         return None
     root = float(brentq(coefficient, left, p, xtol=1e-300, rtol=9e-16))
-    if abs(float(prepared(0.0, root).h)) <= 1e-12 * abs(float(prepared(0.0, p).h)) or _jumps(prepared, root, p):
+    if abs(float(prepared(0.0, root).h)) <= CONTROLS.pole * abs(float(prepared(0.0, p).h)) or _jumps(prepared, root, p):
         return None
     return RealTrack("pole", np.inf, root, scale, tuple(points), (coefficient(left), coefficient(p)))
 
@@ -251,6 +249,115 @@ def _pole(
     if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
         return None
     made = pole_limit(prepared, R, p, at)
-    if made is None or made[1] > 1e-12 * max(1e-2 * scale, abs(made[0])) or made[0] > p:
+    if made is None or made[1] > CONTROLS.pole * max(1e-2 * scale, abs(made[0])) or made[0] > p:
         return None
     return RealTrack("pole", np.inf, float(made[0]), scale, tuple(points), None)
+
+
+def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:
+    """Walk along the real axis, and again with expectations resolved where the walk ended, until nothing moves."""
+    low = None if region is None else float(region[0])
+    for attempt in range(3):
+        quick = prepared.coarse()
+        if quick is None:
+            break
+        try:
+            track = first_real_singularity(quick, far_right(quick, start), low)
+        except SolverError:
+            break
+        if (found := _with_all_points(prepared, track)) is not None:
+            return found
+        if track.kind not in ("branch point", "edge") or track.p >= 0 or (track.kind == "edge" and attempt):
+            break
+        if not prepared.resolved_near(track.R, track.p, 0.2):  # else the walk is repeated with the points made there
+            prepared.resolve(*_before(quick, track))  # the points of the law were too few there
+    begin = far_right(prepared, start)
+    prepared.resolve(begin.R, begin.p)
+    last = None
+    for _ in range(8):
+        begin = far_right(prepared, begin.R)
+        track = first_real_singularity(prepared, begin, low)
+        if track.kind != "branch point" or not prepared.transform.randoms:
+            return track
+        if last is not None and abs(track.p - last) <= 1e-3 * abs(last):
+            break
+        last = track.p
+        prepared.resolve(track.R, track.p)
+    made = _settled(prepared, track.R, track.p)
+    if made is None:
+        raise SolverError(f"the branch point near p = {track.p:.6g} is lost when the expectations are resolved there")
+    return replace(track, R=made[0], p=made[1])
+
+
+def _before(prepared: Prepared, track: RealTrack) -> tuple[float, float]:
+    """Return the last point of a walk that is not right at the edge of a law, where a branch point may have been missed."""
+    for R, p in reversed(track.points):
+        if prepared.distance(R, p)[0] > CONTROLS.branch * (abs(R) + abs(p)):
+            return R, p
+    return track.points[0]
+
+
+def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
+    """Return a walk made with few points of the law as it is with all of them, with its bracket; None if they differ."""
+    if track.kind != "branch point" or not prepared.same_side(track.points[-1], (track.R, track.p)):
+        return None
+    made = _settled(prepared, track.R, track.p)
+    if made is None or abs(made[1] - track.p) > CONTROLS.nearly * abs(track.p):
+        return None
+    R, p = made
+    some = [*track.points[: -CONTROLS.last : 3], *track.points[-CONTROLS.last :]]
+    values, at = (np.array(column) for column in zip(*some, strict=True))
+    exact, reached, _ = newton(prepared, values, at)  # the same walk, with all points of the law
+    good = np.abs(exact - values) <= CONTROLS.nearly * (np.abs(values - R) + np.abs(exact - R))
+    good &= (at > p) & reached
+    count = len(good) if good.all() else int(np.argmin(good))  # the last steps may differ: R moves as a root of p there
+    points = [(float(r), float(q)) for r, q in zip(exact[:count], at, strict=False)]
+    if not points or not prepared.same_side(points[-1], made):
+        return None
+    bracket = follow_to_fold(prepared, *points[-1], R, p)
+    return None if bracket is None else replace(track, R=R, p=p, points=tuple(points), bracket=bracket)
+
+
+def nearby(prepared: Prepared, near: Any) -> RealTrack | None:
+    """Move the branch point of a neighbouring problem to this one."""
+    if near.kind != "branch point" or not isinstance(near.p, float) or not np.isreal(near.amplitude):
+        return None
+    first = fold_newton(prepared, float(near.R), near.p)
+    made = None if first is None or abs(first[1] / near.p - 1) > 0.5 else _settled(prepared, float(first[0]), float(first[1]))
+    if made is None:
+        return None
+    R, p = made
+    d = prepared(R, p)
+    offset = 0.3 * abs(p)
+    side = -float(np.sign(near.amplitude))  # the amplitude is −c/(2√π) with R ≈ R_c + c √(p − p_c)
+    value, good, _ = newton(prepared, R + side * abs(2 * d.h_p / d.h_RR * offset) ** 0.5, p + offset)
+    if not good or not prepared.same_side((float(value), p + offset), (R, p)):
+        return None
+    bracket = follow_to_fold(prepared, float(value), p + offset, R, p)
+    if bracket is None:
+        return None
+    return RealTrack("branch point", R, p, near.region.high, ((float(value), p + offset),), bracket)
+
+
+def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | None:
+    """Resolve the expectations at a branch point until it no longer moves."""
+    first = fold_newton(prepared, R, p)
+    if (
+        first is not None
+        and abs(first[1] - p) <= CONTROLS.nearly * abs(p)
+        and prepared.same_side((R, p), (first[0], first[1]))
+    ):
+        R, p = float(first[0]), float(first[1])
+    for _ in range(6):
+        if not prepared.resolved_near(R, p, CONTROLS.settled):
+            prepared.resolve(R, p)
+        made = fold_newton(prepared, R, p)
+        if made is None or not np.isfinite(made[1]):
+            return None
+        moved = abs(made[1] - p) + abs(made[0] - R)
+        R, p = float(made[0]), float(made[1])
+        if moved <= CONTROLS.settled * min(
+            abs(p), prepared.distance(R, p)[0]
+        ):  # the rule was made for a point as near as this
+            break
+    return R, p

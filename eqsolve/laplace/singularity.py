@@ -14,7 +14,6 @@ from eqsolve.compile.transforms import ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.equations import Equation
 from eqsolve.laplace.algebraic import search_algebraic
-from eqsolve.laplace.axis_search import nearby, walk_real_axis
 from eqsolve.laplace.candidates import Candidate, complex_candidate, real_candidate, refine, residual_of, ties
 from eqsolve.laplace.expectation import as_source
 from eqsolve.laplace.explicit import Explicit
@@ -22,7 +21,7 @@ from eqsolve.laplace.explicit_search import search_explicit
 from eqsolve.laplace.half_plane import Complex, Region, survey
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton
-from eqsolve.laplace.real_axis import RealTrack, far_right, no_bounded_solution
+from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, no_bounded_solution, walk_real_axis
 from eqsolve.laplace.support import refuse_divergent, refuse_unbounded
 
 __all__ = ["Candidate", "SingularPoint", "find_singularity", "rightmost_singularity"]
@@ -180,7 +179,7 @@ def find_singularity(
             search = survey(_for_survey(prepared, track), (R0, p0), box, track.p if track.kind else None, margin)
             found, clean = search.found, search.clean
         real = [real_candidate(prepared, track)] if track.kind else []
-        others += [complex_candidate(prepared, item) for item in found]
+        others += [complex_candidate(prepared, (R0, p0), item) for item in found]
         return _answer(prepared, [*real, *others], box, track.scale, precision, certify, clean)
 
 
