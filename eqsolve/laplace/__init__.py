@@ -1,8 +1,9 @@
 """Laplace transforms of declared systems, and the singularities that set their long-time decay; usable on their own."""
 
+from eqsolve.laplace.candidates import Candidate
 from eqsolve.laplace.inversion import implicit_function, invert
 from eqsolve.laplace.linearised import TransformedSystem, final_value, transform_system
-from eqsolve.laplace.singularity import Candidate, SingularPoint, rightmost_singularity
+from eqsolve.laplace.singularity import SingularPoint, rightmost_singularity
 from eqsolve.laplace.transform import Transform
 
 __all__ = [

@@ -31,8 +31,6 @@ from eqsolve.numerics.integer_polynomials import (
     square_free,
 )
 
-__all__ = ["AlgebraicAnswer", "Critical", "Sheets", "search_algebraic"]
-
 _DIGITS = 40  # of critical points: far more than the distance between two of them takes
 _STRIDE = 0.25  # step of the continuation, in units of the distance to the next critical point
 _CLEAR = 0.1  # the next root is taken when it is so much nearer to the prediction than the second one

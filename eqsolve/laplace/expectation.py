@@ -15,12 +15,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.laplace.densities import Part, density_parts, legendre_panels, precise_rule_of, split
-from eqsolve.laplace.extremes import law_extremes, law_ladders
+from eqsolve.laplace.densities import (
+    Part,
+    density_parts,
+    law_extremes,
+    law_ladders,
+    legendre_panels,
+    precise_rule_of,
+    split,
+)
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Law
-
-__all__ = ["LawSource", "PointSource", "Rule", "Source", "as_source"]
 
 Probe = Callable[[Mapping[str, Array]], Array]
 

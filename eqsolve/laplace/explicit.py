@@ -5,6 +5,10 @@ pole shows as finitely many of them about its own place, whatever a numerator ca
 not come back. Roots and logarithms are continued around the circle from its rightmost point, so that the cuts of their
 principal values, which mean nothing, are not seen. Poles of several orders, or several of them, are told apart by the ranks
 of Hankel matrices of the coefficients (P. Kravanja, M. Van Barel, Computing the Zeros of Analytic Functions, 2000).
+
+The plane is cut into squares, from the right. One passes when the transform is analytic inside the circle around it. Poles that
+are found are taken out, so that what remains passes; squares around a branch point are cut down to its place. Cost: about a
+thousand squares, 64 values each.
 """
 
 from __future__ import annotations
@@ -16,25 +20,21 @@ from typing import Any
 
 import numpy as np
 
+from eqsolve.laplace.candidates import Candidate
+from eqsolve.laplace.controls import TINY, Squares
+from eqsolve.laplace.half_plane import Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.richardson import extrapolate
 
-__all__ = ["Circles", "Explicit", "Pole", "branch_power", "poles_inside", "refine_pole"]
-
-POINTS = 64
+CONTROLS = Squares()
+POINTS = 64  # of a circle
 _ANGLES = -np.pi + (np.arange(POINTS) + 0.5) * 2 * np.pi / POINTS
 _UNIT = np.exp(1j * _ANGLES)
 _MODES = np.exp(1j * np.arange(1, POINTS // 2)[:, None] * _ANGLES) / POINTS  # of negative index
 _TURN = np.exp(1e-7j)
 _BACK = _TURN ** np.arange(1, POINTS // 2)
 _START = POINTS // 2  # the rightmost point
-_VISIBLE = 1e-9  # a coefficient of negative index that is seen, relative to the largest value on the circle
-_SHAKE, _NOISE = 1e-15, 30  # relative change of p that shows the rounding of R, and how much more than seen is allowed for
-_TAKEN = 1e-11  # relative accuracy with which poles are taken out
-_RANK, _HANKEL = 1e-7, 5
-_HIGHEST = 6  # order of a pole
-_DEEPER = 25  # how often the circle around a pole is halved to see that it is one
-_CLOSER = 12  # how often a way around a branch point is made four times smaller
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,10 @@ class Explicit:
         modes = values @ _MODES.T
         noise = np.abs(turned @ (_MODES * _BACK[:, None]).T - modes).max(axis=1)
         size = np.abs(values).max(axis=1)
-        clean = np.abs(modes).max(axis=1) <= _VISIBLE * size + _NOISE * noise + _TAKEN * np.abs(known).max(axis=1)
-        return Circles(values, modes, ~(clean & np.isfinite(size)), noise / (size + 1e-300))
+        clean = np.abs(modes).max(axis=1) <= CONTROLS.visible * size + CONTROLS.noise * noise + CONTROLS.taken * np.abs(
+            known
+        ).max(axis=1)
+        return Circles(values, modes, ~(clean & np.isfinite(size)), noise / (size + TINY))
 
     @np.errstate(all="ignore")
     def reach(self, far: float) -> float:
@@ -127,7 +129,7 @@ class Explicit:
         underflows, nothing is said."""
         p = far / 8.0 ** np.arange(40)
         p = p[p > 1e-12]
-        here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + _SHAKE)))
+        here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + CONTROLS.shake)))
         power = (np.log(twice / here) / np.log(2)).real
         known = np.isfinite(power) & (here != 0) & (np.abs(shaken - here) <= 1e-5 * np.abs(here))
         places = np.flatnonzero(known)
@@ -170,10 +172,10 @@ def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]
     modes = circle / np.abs(circle).max() if np.abs(circle).max() > 0 else circle
     if not np.isfinite(modes).all():
         return []
-    places = np.add.outer(np.arange(_HANKEL), np.arange(_HANKEL))
+    places = np.add.outer(np.arange(CONTROLS.hankel), np.arange(CONTROLS.hankel))
     left, sizes, right = np.linalg.svd(modes[places])
-    rank = int((sizes > _RANK * sizes[0]).sum()) if sizes[0] > 0 else 0
-    if not 0 < rank < _HANKEL:
+    rank = int((sizes > CONTROLS.rank * sizes[0]).sum()) if sizes[0] > 0 else 0
+    if not 0 < rank < CONTROLS.hankel:
         return []
     small = left[:, :rank].conj().T @ modes[places + 1] @ right[:rank].conj().T / sizes[:rank]
     return [centre + radius * complex(x) for x in np.linalg.eigvals(small) if abs(x) < 1]
@@ -182,7 +184,7 @@ def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]
 def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]) -> Pole | None:
     """Return the pole near a point, alone within a radius, with its order and coefficients; None if it is none."""
     found = []
-    for halving in range(_DEEPER):  # poles that are close to each other look like one from afar
+    for halving in range(CONTROLS.deeper):  # poles that are close to each other look like one from afar
         r = radius / 2**halving
         for _ in range(6 if halving < 3 else 2):
             circle = function.around(np.array([p]), np.array([r]), known)
@@ -194,7 +196,7 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
                 break
             seen = np.flatnonzero(sizes > 1e-3 * sizes.max())
             order = 1 + int(seen[-1])
-            if order > _HIGHEST:
+            if order > CONTROLS.highest:
                 return None
             step = complex(r * modes[order] / (order * modes[order - 1]))
             if abs(step) > r:
@@ -204,7 +206,10 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
                 break
         if halving >= 3 and circle.noise[0] > 1e-4:
             break
-        if np.abs(modes[order + 1 :]).max() > 1e-6 * sizes.max() + _NOISE * circle.noise[0] * np.abs(circle.values).max():
+        if (
+            np.abs(modes[order + 1 :]).max()
+            > 1e-6 * sizes.max() + CONTROLS.noise * circle.noise[0] * np.abs(circle.values).max()
+        ):
             return None
         found.append((p, order, [complex(modes[k] * r ** (k + 1)) for k in range(order)]))
         if halving >= 3 and r <= 1e-5 * abs(p):
@@ -228,7 +233,7 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     The jump J behind a way around it has the size r^μ, and A = c/Γ(−μ) = −Γ(1 + μ) J/(2πi r^μ), for a logarithm (μ = 0) too.
     """
     best = None
-    for _ in range(_CLOSER):
+    for _ in range(CONTROLS.closer):
         radii = radius * np.array([1.0, 0.5, 0.25])
         values = function.around(np.full(3, p), radii, known).values
         jumps = _at_end(values, slice(-6, None), np.pi) - _at_end(values, slice(6), -np.pi)
@@ -247,5 +252,190 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     power = near if abs(power - near) < 5e-3 else power
     if power < 0 and power == round(power):  # it comes back
         return None
-    first, second, third = -math.gamma(1 + power) * jumps / (2j * np.pi * radii**power)
-    return power, complex((4 * (2 * third - second) - (2 * second - first)) / 3)
+    return power, complex(extrapolate(list(-math.gamma(1 + power) * jumps / (2j * np.pi * radii**power)))[0])
+
+
+@dataclass(frozen=True)
+class Found:
+    """Singularities in the upper half plane and on the axis, and whether everything to their right passed."""
+
+    candidates: tuple[Candidate, ...]
+    clean: bool
+
+
+def search_explicit(function: Explicit, region: Region, *, known: float | None = None, axis_only: bool = False) -> Found:
+    """Search a region from the right.
+
+    Parameters
+    ----------
+    known
+        A singularity on the axis that is known already: squares right around it are left out.
+    axis_only
+        Follow the real axis only.
+    """
+    return _Search(function, region, known, axis_only).run()
+
+
+class _Search:
+    def __init__(self, function: Explicit, region: Region, known: float | None, axis_only: bool) -> None:
+        self.function, self.region, self.axis_only = function, region, axis_only
+        self.poles: list[Pole] = []
+        self.branches: list[tuple[complex, float, float]] = [] if known is None else [(complex(known), 0.0, 0.0)]
+        self.known = known
+        self.scale = region.high - region.low
+
+    def run(self) -> Found:
+        region = self.region
+        side = min(region.high - region.low, region.height)
+        columns = int(np.ceil((region.high - region.low) / side))
+        rows = 1 if self.axis_only else int(np.ceil(region.height / side))
+        cells = np.array([(region.high - (i + 1) * side, j * side, side) for i in range(columns) for j in range(rows)])
+        looked, clean = 0, True
+        while len(cells):
+            right = cells[:, 0] + cells[:, 2]
+            cells = cells[right > self._stop()]
+            cells = cells[~self._settled(cells)] if len(cells) else cells
+            if not len(cells):
+                break
+            if looked > CONTROLS.most / (1 + self.function.points / 10):
+                clean = False
+                break
+            order = np.argsort(-(cells[:, 0] + cells[:, 2]), kind="stable")
+            batch, cells = cells[order[: CONTROLS.batch]], cells[order[CONTROLS.batch :]]
+            looked += len(batch)
+            cells = np.concatenate([cells, self._look(batch)])
+        return Found(tuple(self._candidates()), clean)
+
+    def _stop(self) -> float:
+        """Return the real part up to which the search goes."""
+        best = max(
+            [pole.p.real for pole in self.poles if self._counts(pole.p)] + [at.real for at, *_ in self.branches],
+            default=self.region.low,
+        )
+        return best - 1e-8 * max(abs(best), 1e-3 * self.scale)
+
+    def _counts(self, at: complex) -> bool:
+        return at.real >= self.region.low and at.imag <= self.region.height and not (self.axis_only and at.imag != 0)
+
+    def _smallest(self, at: Any) -> Any:
+        return CONTROLS.smallest * np.maximum(np.abs(at), 1e-9 * self.scale)
+
+    def _settled(self, cells: Array) -> Array:
+        """Return which squares lie right at a branch point, or, of those off the axis, do not matter."""
+        middle = cells[:, 0] + cells[:, 2] / 2 + 1j * (cells[:, 1] + cells[:, 2] / 2)
+        done = np.zeros(len(cells), dtype=bool)
+        for at, *_ in self.branches:
+            small = cells[:, 2] <= 1e3 * self._smallest(at)
+            done |= small & (np.abs(middle - at) <= 3 * cells[:, 2])
+        return done | (self.axis_only & (cells[:, 1] > 0))
+
+    def _look(self, batch: Array) -> Array:
+        """Return what is left of some squares: nothing, themselves once more, or their quarters."""
+        sides = batch[:, 2]
+        centres = batch[:, 0] + sides / 2 + 1j * (batch[:, 1] + sides / 2)
+        if self.axis_only:
+            centres = centres.real + 0j
+        radii = CONTROLS.around * sides
+        circles = self.function.around(centres, radii, self.poles)
+        left = []
+        before = len(self.poles)
+        for k in np.flatnonzero(circles.singular):
+            if len(self.poles) > before + 3:  # look again with these taken out
+                left.append(batch[k : k + 1])
+                continue
+            if self._take_poles(circles.modes[k], complex(centres[k]), float(radii[k])):
+                left.append(batch[k : k + 1])
+            elif sides[k] <= self._smallest(centres[k]):
+                self._take_rest(complex(centres[k]), float(sides[k]))
+            else:
+                if sides[k] < 0.3 * self.scale:
+                    self._take_branch(complex(centres[k]), float(sides[k]))
+                left.append(_quarters(batch[k]))
+        return np.concatenate(left) if left else batch[:0]
+
+    def _take_poles(self, modes: Array, centre: complex, radius: float) -> bool:
+        places = [p for p in poles_inside(modes, centre, radius) if p.real > self._stop()]  # the others do not matter
+        taken = False
+        while places:
+            first = places.pop()
+            group = [first, *(p for p in places if abs(p - first) < CONTROLS.merged * radius)]
+            places = [p for p in places if p not in group]
+            at = complex(np.mean(group))
+            others = [abs(at - p) for p in places] + [abs(at - p) for p, *_ in self.branches]
+            for pole in self.poles:  # taken out already, and found again as what rounding left of it
+                if abs(at - pole.p) <= 1e-6 * radius:
+                    break
+            else:
+                made = refine_pole(self.function, at, min([0.2 * radius, *(0.4 * d for d in others if d > 0)]), self.poles)
+                taken |= made is not None and self._add(made, radius)
+        return taken
+
+    def _add(self, pole: Pole, radius: float) -> bool:
+        """Keep a pole, in the upper half plane."""
+        at = pole.p
+        if abs(at.imag) <= 4 * pole.error + 1e-12 * radius:
+            pole = Pole(complex(at.real), tuple(complex(part.real) for part in pole.parts), pole.error)
+        elif at.imag < 0:
+            pole = Pole(at.conjugate(), tuple(part.conjugate() for part in pole.parts), pole.error)
+        if any(abs(pole.p - item.p) <= 1e-9 * (radius + abs(pole.p)) for item in self.poles):
+            return False
+        self.poles.append(pole)
+        return True
+
+    def _take_branch(self, centre: complex, side: float) -> None:
+        """Look for a branch point in a square: where what stands under a root or a logarithm vanishes or diverges."""
+        for index in range(self.function.roots):
+            at = self.function.zero_inside(index, centre, side)
+            if at is None or max(abs(at.real - centre.real), abs(at.imag - centre.imag)) > 0.51 * side:
+                continue
+            at = complex(*(0.0 if abs(part) <= 1e-13 * side else part for part in (at.real, abs(at.imag))))
+            if any(abs(at - item) <= 1e-9 * (side + abs(at)) for item, *_ in self.branches):
+                continue
+            if branch_power(self.function, at, self._alone(at, side), self.poles) is not None:
+                self.branches.append((at, 1e-15 * abs(at) + 1e-16 * side, side))
+
+    def _alone(self, at: complex, side: float) -> float:
+        """Return a radius within which no other singularity is known."""
+        others = [abs(at - pole.p) for pole in self.poles] + [abs(at - item) for item, *_ in self.branches if item != at]
+        others += [2 * at.imag] if at.imag > 0 else []
+        return 1e-2 * min([side, *others])
+
+    def _take_rest(self, centre: complex, side: float) -> None:
+        """Take note of a singularity of which nothing is known but its place."""
+        if not any(abs(centre - at) <= 10 * side for at, *_ in self.branches):
+            at = complex(centre.real) if abs(centre.imag) <= side else centre
+            self.branches.append((at, side, 1e3 * side))
+
+    def _candidates(self) -> list[Candidate]:
+        made = []
+        words = "{} around it shows it, and the squares to its right, each with a circle around it, hold none"
+        for pole in self.poles:
+            if self._counts(pole.p):
+                order = len(pole.parts)
+                amplitude = pole.parts[-1] / float(np.prod(np.arange(1, order)))
+                real = pole.p.imag == 0
+                made.append(Candidate(
+                    pole.p.real if real else pole.p, np.inf, "pole", float(order - 1), amplitude.real if real else amplitude,
+                    pole.error, words.format("a circle"),
+                ))  # fmt: skip
+        for at, error, side in self.branches:
+            if at == self.known or not self._counts(at):
+                continue
+            found = branch_power(self.function, at, self._alone(at, side), self.poles)
+            power, factor = found if found is not None else (None, None)
+            value = complex(np.inf)
+            if power is not None and power > 0:
+                value = complex(self.function(np.array([at + 1e-14 * (abs(at) + side)]))[0])
+            real = at.imag == 0
+            made.append(Candidate(
+                at.real if real else at, value.real if real or np.isinf(value) else value,
+                "branch point" if found is not None else "singularity", None if power is None else -1.0 - power,
+                factor.real if real and factor is not None else factor, error, words.format("a way"),
+            ))  # fmt: skip
+        return made
+
+
+def _quarters(cell: Array) -> Array:
+    x, y, side = cell
+    half = side / 2
+    return np.array([(x + i * half, y + j * half, half) for i in (1, 0) for j in (0, 1)])

@@ -16,8 +16,6 @@ import numpy as np
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Inverted", "implicit_function", "invert"]
-
 
 class Inverted(tuple):  # type: ignore[type-arg]
     """The pair (values, errors) of an inverse transform at some times."""
@@ -86,43 +84,25 @@ def invert(
 
 
 def _talbot(transform: Callable[[Any], Any], t: float, abscissa: float, nodes: int, precision: int | None) -> float:
-    """Return e^{−abscissa·t} f(t) by the midpoint rule on Talbot's contour, in the parameters of Weideman (2006)."""
-    if precision is None:
-        theta = (2 * np.arange(nodes // 2) + 1) * np.pi / nodes
-        cot = 1 / np.tan(0.6407 * theta)
-        point = nodes / t * (0.5017 * theta * cot - 0.6122 + 0.2645j * theta)
-        slope = nodes / t * (0.5017 * cot - 0.5017 * 0.6407 * theta / np.sin(0.6407 * theta) ** 2 + 0.2645j)
-        values = np.array([complex(transform(complex(p + abscissa))) for p in point])
-        return float(2 / nodes * np.sum(np.exp(point * t) * values * slope).imag)
+    """Return e^{−abscissa·t} f(t) by mpmath's rule on Talbot's contour (Abate & Valko 2004, doi:10.1002/nme.995)."""
     import mpmath
 
-    with mpmath.workdps(precision):
-        total = mpmath.mpf(0)
-        a, b, c, d = (mpmath.mpf(text) for text in ("0.5017", "0.6407", "0.6122", "0.2645"))
-        for k in range(nodes // 2):
-            angle = (2 * k + 1) * mpmath.pi / nodes
-            cot = 1 / mpmath.tan(b * angle)
-            p = nodes / mpmath.mpf(t) * mpmath.mpc(a * angle * cot - c, d * angle)
-            turn = nodes / mpmath.mpf(t) * mpmath.mpc(a * cot - a * b * angle / mpmath.sin(b * angle) ** 2, d)
-            total += (mpmath.exp(p * t) * transform(p + abscissa) * turn).imag
-        return float(2 * total / nodes)
+    def moved(p: Any) -> Any:
+        return transform((p if precision else complex(p)) + abscissa)
+
+    with mpmath.workdps(precision or 15):
+        return float(mpmath.invertlaplace(moved, t, method="talbot", degree=nodes))
 
 
 def implicit_function(
     h: Any, *, variable: Any, unknown: Any, laws: Any = None, start: float | None = None
 ) -> Callable[[complex], complex]:
     """Return R(p) on the physical sheet of h(R, p) = 0, continued from the far right."""
-    from sympy import sympify
-
-    from eqsolve.compile.transforms import ImplicitTransform
-    from eqsolve.language.equations import Equation
-    from eqsolve.laplace.expectation import as_source
-    from eqsolve.laplace.implicit import Prepared
     from eqsolve.laplace.newton import track_to
     from eqsolve.laplace.real_axis import far_right, glide
+    from eqsolve.laplace.singularity import prepare
 
-    expr = h.lhs - h.rhs if isinstance(h, Equation) else sympify(h, strict=True)
-    prepared = Prepared(ImplicitTransform(expr, unknown, variable), as_source(laws))
+    prepared = prepare(h, variable, unknown, laws)
     with np.errstate(all="ignore"):
         begin = far_right(prepared, start)
         prepared.resolve(begin.R, begin.p)

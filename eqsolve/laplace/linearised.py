@@ -17,8 +17,6 @@ from eqsolve.language.system import System
 from eqsolve.laplace.transform import Differences, OneTime, Transform, TwoTimes
 from eqsolve.passes.forms.tangents import Tangent, derive_tangents
 
-__all__ = ["TransformedSystem", "final_value", "transform_system"]
-
 
 @dataclass(frozen=True)
 class TransformedSystem:

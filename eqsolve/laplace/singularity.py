@@ -16,15 +16,11 @@ from eqsolve.language.equations import Equation
 from eqsolve.laplace.algebraic import search_algebraic
 from eqsolve.laplace.candidates import Candidate, complex_candidate, real_candidate, refine, residual_of, ties
 from eqsolve.laplace.expectation import as_source
-from eqsolve.laplace.explicit import Explicit
-from eqsolve.laplace.explicit_search import search_explicit
+from eqsolve.laplace.explicit import Explicit, search_explicit
 from eqsolve.laplace.half_plane import Complex, Region, survey
-from eqsolve.laplace.implicit import Prepared
+from eqsolve.laplace.implicit import Prepared, refuse_divergent, refuse_unbounded
 from eqsolve.laplace.newton import fold_newton
 from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, no_bounded_solution, walk_real_axis
-from eqsolve.laplace.support import refuse_divergent, refuse_unbounded
-
-__all__ = ["Candidate", "SingularPoint", "find_singularity", "rightmost_singularity"]
 
 
 @dataclass(frozen=True)
@@ -118,16 +114,20 @@ def rightmost_singularity(
     SolverError
         When there is no singularity in the region, or the transform cannot be followed.
     """
+    prepared = prepare(h, variable, unknown, laws, values)
+    return find_singularity(prepared, region=region, start=start, precision=precision, certify=certify)
+
+
+def prepare(h: Any, variable: Basic, unknown: Basic, laws: Any = None, values: Mapping[Basic, Any] | None = None) -> Prepared:
+    """Return the transform of an equation or an expression, with its laws; see ``rightmost_singularity``."""
     expr = h.lhs - h.rhs if isinstance(h, Equation) else sympify(h, strict=True)
     if not isinstance(expr, Expr):
         raise UsageError(f"rightmost_singularity takes an expression h(R, p) or an equation, got {h!r}")
     for role, item in (("unknown", unknown), ("variable", variable)):
         if item not in expr.free_symbols:
             raise UsageError(f"the transform `{expr}` does not contain its {role} `{item}`")
-    bound = expr.subs(dict(values or {}))
-    transform = ImplicitTransform(bound, unknown, variable)
-    prepared = Prepared(transform, as_source(laws, transform.randoms))
-    return find_singularity(prepared, region=region, start=start, precision=precision, certify=certify)
+    transform = ImplicitTransform(expr.subs(dict(values or {})), unknown, variable)
+    return Prepared(transform, as_source(laws, transform.randoms))
 
 
 def find_singularity(

@@ -26,8 +26,6 @@ from eqsolve.language.symbols import Correlation, Head, Response, Time, Value
 from eqsolve.passes.forms.reads import free_times
 from eqsolve.passes.forms.tangents import Tangent
 
-__all__ = ["Differences", "OneTime", "Transform", "TwoTimes"]
-
 
 class Transform(Head):
     """The Laplace transform of an unknown function; called with p, or with p and q."""
