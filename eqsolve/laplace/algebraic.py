@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.laplace.candidates import Candidate
+from eqsolve.laplace.controls import CONTROLS, ROUNDING
 from eqsolve.laplace.half_plane import Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.numerics.arrays import Array
@@ -31,20 +32,7 @@ from eqsolve.numerics.integer_polynomials import (
     square_free,
 )
 
-_DIGITS = 40  # of critical points: far more than the distance between two of them takes
-_STRIDE = 0.25  # step of the continuation, in units of the distance to the next critical point
-_CLEAR = 0.1  # the next root is taken when it is so much nearer to the prediction than the second one
-_POLISH = 1e-3  # relative size of a Newton step that corrects the rounding of an eigenvalue
-_STEPS = 3000  # of a continuation
-_SHORTEST = 1e-8  # stride at which a continuation is given up
-_CIRCLE, _SAMPLES = 0.4, 64  # radius in the same units, and points of each turn: 0.4^64 is far below rounding
-_FAR = 1e6  # where the behaviour at infinity is read off, in units of the size of the critical points
-_SEEN, _UNSEEN = 1e-9, 1e-12  # coefficients relative to the largest value on the circle: there, not there; between, unknown
-_REAL = 1e-7  # relative imaginary part of a value that is real, there
-_LOWEST, _HIGHEST = 12, 6  # powers of p − p_c that are looked at
-_SLANTS = np.array([0.0, 0.1, -0.1, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0])  # of rays, in units of their length
-_PAIR = 1e-6  # two critical points so close, relative to the third, may be one double point that rounding has split
-_ROUNDING = 2.3e-16  # relative, of coefficients
+_SLANTS = (0.0, 0.1, -0.1, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0)  # of rays, in units of their length
 
 
 class Lost(ArithmeticError):
@@ -107,7 +95,7 @@ class Values:
         found = np.linalg.eigvals(matrix)
         value, slope = _horner(a, found)
         step = value / np.where(slope == 0, np.inf, slope)
-        found = found - np.where(np.abs(step) < _POLISH * np.abs(found), step, 0.0)
+        found = found - np.where(np.abs(step) < CONTROLS.near * np.abs(found), step, 0.0)
         return found, -_horner(along, found)[0] / _horner(a, found)[1]
 
 
@@ -131,7 +119,7 @@ class Sheets:
         if not critical:
             raise ArithmeticError("the polynomial has a factor that does not contain the unknown, or one that is double")
         self.degrees = [len(row) - 1 for row in table]
-        self.points = roots(square_free(critical), _DIGITS)
+        self.points = roots(square_free(critical), CONTROLS.digits)
         self.diverging = [_vanishes(table[-1], point) for point in self.points]
         places = np.array([complex(point) for point in self.points] or [0j])
         self.centre = float(np.median(places.real))
@@ -147,17 +135,17 @@ class Sheets:
         here, share = complex(start), 1.0
         values, slopes = self.values(here)
         place = int(np.argmin(np.abs(values - R)))
-        for _ in range(_STEPS):
+        for _ in range(4 * CONTROLS.steps):
             if here == end:
                 return complex(values[place])
             gap = float(np.abs(self.q - here).min()) if len(self.q) else 1.0
-            step = share * _STRIDE * gap
+            step = share * CONTROLS.sheet_step * gap
             there = end if abs(end - here) <= step else here + step * (end - here) / abs(end - here)
             found, steeps = self.values(there)
             after = _nearest(values[place] + slopes[place] * (there - here), found)
             if after is None:
                 share /= 2
-                if share < _SHORTEST:
+                if share < CONTROLS.enough:
                     break
                 continue
             values, slopes, place, here, share = found, steeps, after, there, min(1.0, 2 * share)
@@ -167,16 +155,16 @@ class Sheets:
         """Continue one sheet around a point, until it comes back; return its values, and after how many turns."""
         at, size = self.centre + self.scale * q, _binary(abs(arm) * self.scale)
         here = Values(self._exact, at, size)  # exact coefficients around the point: nothing cancels
-        way = arm * self.scale / size * np.exp(2j * np.pi * np.arange(_SAMPLES) / _SAMPLES)
+        way = arm * self.scale / size * np.exp(2j * np.pi * np.arange(CONTROLS.circle) / CONTROLS.circle)
         values, slopes = here(way)
         first = place = _nearest(R, values[0])
         if place is None:
             raise Lost("two sheets are too close")
         made: list[complex] = []
         for turns in range(1, values.shape[1] + 1):
-            for k in range(_SAMPLES):
+            for k in range(CONTROLS.circle):
                 made.append(complex(values[k, place]))
-                after = (k + 1) % _SAMPLES
+                after = (k + 1) % CONTROLS.circle
                 found = _nearest(values[k, place] + slopes[k, place] * (way[after] - way[k]), values[after])
                 if found is None:
                     ends = [q + x * size / self.scale for x in (way[k], way[after])]
@@ -193,21 +181,21 @@ class Sheets:
     def bounded(self, start: float | None = None) -> list[complex]:
         """Return the real sheets that may be meant: those nearest to ``start`` as p → +∞; else those that vanish there, or,
         if there are none, those that stay bounded. The one with R ~ c/p comes first."""
-        far = self.right + _FAR * (1.0 + float(np.abs(self.q).max(initial=0.0)))
+        far = self.right + CONTROLS.infinity * (1.0 + float(np.abs(self.q).max(initial=0.0)))
         left, near = list(self.values(far)[0]), self.values(self.right)[0]
         made = []
         for power, factor in self._asymptotes():
             R = left.pop(int(np.argmin([abs(value / (factor * far**power) - 1) for value in left])))
-            if abs(R.imag) <= _REAL * abs(R):
+            if abs(R.imag) <= 10 * CONTROLS.enough * abs(R):
                 made.append((float(R.real), power, factor.real))
-        here = np.sort(near.real[np.abs(near.imag) <= _REAL * np.abs(near)])
+        here = np.sort(near.real[np.abs(near.imag) <= 10 * CONTROLS.enough * np.abs(near)])
         if len(here) != len(made):
             raise Lost("sheets that are nearly real")
         # no two sheets meet on the axis between the two points, so that the order of the real ones is the same
         meant = [(power, factor, complex(R)) for R, (_, power, factor) in zip(here, sorted(made), strict=True) if power <= 0]
         if start is not None:
             away = [abs((factor if power == 0 else 0.0) - start) for power, factor, _ in meant]
-            meant = [item for item, gap in zip(meant, away, strict=True) if gap <= min(away) + _REAL]
+            meant = [item for item, gap in zip(meant, away, strict=True) if gap <= min(away) + 10 * CONTROLS.enough]
         else:
             meant = [item for item in meant if item[0] < 0] or meant
         return [R for _, _, R in sorted(meant, key=lambda item: (item[0] != -1, -item[1]))]
@@ -264,12 +252,12 @@ class Sheets:
     def _examine(self, k: int, R: complex, height: float) -> Critical | None:
         """Say what a sheet is at a critical point; None if it is regular there."""
         q, others = complex(self.q[k]), np.sort(np.abs(np.delete(self.q, k) - self.q[k]))
-        if len(others) > 1 and others[0] < _PAIR * others[1]:
+        if len(others) > 1 and others[0] < CONTROLS.pair * others[1]:
             mate = complex(self.q[np.argsort(np.abs(self.q - q))[1]])
-            radius = min(_CIRCLE * others[1], math.sqrt(others[0] * others[1]))
+            radius = min(CONTROLS.radius * others[1], math.sqrt(others[0] * others[1]))
             if self._series(R, (q + mate) / 2, radius, height, k) is None:
                 return None
-        made = self._series(R, q, _CIRCLE * (others[0] if len(others) else 1.0), height, k)
+        made = self._series(R, q, CONTROLS.radius * (others[0] if len(others) else 1.0), height, k)
         if made is None:
             return None
         turns, power, factor, value = made
@@ -287,15 +275,15 @@ class Sheets:
         if turns == 1 and not self.diverging[k]:
             return None
         size = float(np.abs(values).max())
-        angles = angle + 2 * np.pi * np.arange(len(values)) / _SAMPLES
-        for j in range(-_LOWEST * turns, _HIGHEST * turns):
+        angles = angle + 2 * np.pi * np.arange(len(values)) / CONTROLS.circle
+        for j in range(-CONTROLS.few * turns, 6 * turns):
             if j >= 0 and j % turns == 0:
                 continue
             share = complex(np.mean(values * np.exp(-1j * j * angles / turns)))
-            if abs(share) > _SEEN * size:
+            if abs(share) > CONTROLS.visible * size:
                 value = complex(np.mean(values)) if j > 0 else complex(np.inf)
                 return turns, j / turns, share / radius ** (j / turns), value
-            if abs(share) > _UNSEEN * size:
+            if abs(share) > CONTROLS.unseen * size:
                 raise Lost("a term that may be rounding")
         if turns > 1:
             raise Lost("a branch point without a term that shows it")
@@ -331,15 +319,15 @@ def _nearest(guess: complex, found: Array) -> int | None:
     if not np.isfinite(away[place]):
         return None
     nearest, away[place] = away[place], np.inf
-    return place if nearest <= _CLEAR * away.min() else None
+    return place if nearest <= CONTROLS.clear * away.min() else None
 
 
 def _vanishes(a: list[int], point: Any) -> bool:
     import mpmath
 
-    with mpmath.workdps(_DIGITS):
+    with mpmath.workdps(CONTROLS.digits):
         terms = [value * point**power for power, value in enumerate(a)]
-        return bool(abs(sum(terms)) <= mpmath.mpf(10) ** (-_DIGITS // 2) * max(map(abs, terms)))
+        return bool(abs(sum(terms)) <= mpmath.mpf(10) ** (-CONTROLS.digits // 2) * max(map(abs, terms)))
 
 
 def _binary(size: float) -> float:
@@ -415,7 +403,7 @@ def _candidate(prepared: Prepared, rows: list[list[float]], item: Critical, box:
 
 def _root_error(a: Array, sizes: Array, p: Any) -> float:
     """Return how far the root p of a polynomial moves with the rounding of its coefficients."""
-    noise = _ROUNDING * float(np.abs(p) ** np.arange(len(a)) @ sizes)
+    noise = ROUNDING * float(np.abs(p) ** np.arange(len(a)) @ sizes)
     slope, scale, factorial = np.asarray(a), np.asarray(sizes), 1
     for order in range(1, len(a)):
         slope, scale = (part[1:] * np.arange(1, len(part)) for part in (slope, scale))

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError
-from eqsolve.laplace.half_plane import CONTROLS, Complex
+from eqsolve.laplace.controls import CONTROLS, TINY
+from eqsolve.laplace.half_plane import Complex
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, track_to
 from eqsolve.laplace.real_axis import RealTrack
 from eqsolve.numerics.richardson import extrapolate
-
-_CLOSE = 1e-3  # how near a pole its order and residue are read off, relative
-_WHOLE = 1e-2  # distance of an order to a whole number
 
 
 @dataclass(frozen=True)
@@ -82,23 +80,23 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> 
     c = side * abs(square) ** 0.5 if np.isreal(square) and side else complex(square) ** 0.5
     amplitude = -c / (2 * math.sqrt(math.pi))
     det = abs(d.h_p * d.h_RR)
-    rounding = 4e-16 * (abs(d.h_RR) * (abs(R) + abs(p)) + 1e-300) * max(abs(d.h_p), 1e-300) / det if det else np.inf
-    of_law = prepared.rounding(R, p)[0] / max(abs(d.h_p), 1e-300)
+    rounding = 4e-16 * (abs(d.h_RR) * (abs(R) + abs(p)) + TINY) * max(abs(d.h_p), TINY) / det if det else np.inf
+    of_law = prepared.rounding(R, p)[0] / max(abs(d.h_p), TINY)
     error = max(4e-16 * abs(p), min(rounding, 1e-12 * (abs(R) + abs(p)))) + of_law
     return Candidate(p, R, "branch point", -1.5, amplitude, float(error), words)
 
 
 def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: float, words: str) -> Candidate:
     """Return a pole with its residue, or an infinite branch point R ~ c (p − p_c)^{−ν}, from a point (R, p) beside it."""
-    offset = _CLOSE * (near[1] - at)
+    offset = CONTROLS.near * (near[1] - at)
     values = []
     for share in (1.0, 0.5, 0.25):
         near = track_to(prepared, near, at + share * offset), at + share * offset
         values.append(near[0])
     order = math.log2(abs(values[2] / values[1]))
     whole = round(order)
-    if whole < 1 or abs(order - whole) > _WHOLE:
-        fraction = 1 / round(1 / order) if order > 0 and abs(1 / order - round(1 / order)) < _WHOLE else order
+    if whole < 1 or abs(order - whole) > CONTROLS.rough:
+        fraction = 1 / round(1 / order) if order > 0 and abs(1 / order - round(1 / order)) < CONTROLS.rough else order
         kind = "edge" if prepared.has_density else "branch point"
         return Candidate(at, np.inf, kind, fraction - 1, None, error, words)
     residue, _ = extrapolate(
@@ -112,9 +110,9 @@ def complex_candidate(prepared: Prepared, anchor: tuple[float, float], item: Com
     words = "found in a cell around which dh/dR winds, and reached along the ray from the right"
     if item.kind == "branch point":
         return branch_candidate(prepared, item.R, item.p, 0.0, words)
-    corner, beside = complex(max(anchor[1], item.p.real), item.p.imag), item.p + _CLOSE * abs(item.p)
+    corner, beside = complex(max(anchor[1], item.p.real), item.p.imag), item.p + CONTROLS.near * abs(item.p)
     near = track_to(prepared, (track_to(prepared, anchor, corner), corner), beside)
-    return _pole_candidate(prepared, (near, beside), item.p, CONTROLS.pole * abs(item.p), words)
+    return _pole_candidate(prepared, (near, beside), item.p, CONTROLS.close * abs(item.p), words)
 
 
 def ties(candidates: list[Candidate], tolerance: float) -> tuple[Candidate, ...]:
@@ -144,7 +142,7 @@ def residual_of(prepared: Prepared, best: Candidate, precision: int | None) -> t
     scale_h = abs(best.R) + abs(d.h_p * best.p)
     scale_R = 1 + abs(d.h_RR * best.R)
     noise = 4e-16 * (1 + abs(d.h_Rp * best.p)) + prepared.rounding(best.R, best.p)[1]
-    R_error = noise / max(abs(d.h_RR), 1e-300) + 4e-16 * abs(best.R)
+    R_error = noise / max(abs(d.h_RR), TINY) + 4e-16 * abs(best.R)
     return float(abs(d.h) / scale_h + abs(d.h_R) / scale_R), float(R_error)
 
 

@@ -16,18 +16,13 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError
+from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gauss_legendre import precise_legendre
 from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
 
 Coordinate = Callable[[Any, Any], Any]
-ORDER = 16
-DEPTH = 60
-PANELS = 400
-TOLERANCE = 2e-15
 _STEPS = 10.0 ** np.arange(-1, 150.5, 0.5)  # outwards to an infinite end, or, one over it, towards a point
-_LOOK = 305  # points of a density looked at first
-_CLOSER = 7  # how often the neighbourhood of the best is looked at again, thirty times closer each time
 
 
 @dataclass(frozen=True)
@@ -117,14 +112,14 @@ def _legendre(order: int) -> tuple[Array, Array]:
 
 
 def legendre_panels(edges: Array) -> tuple[Array, Array]:
-    nodes, weights = _legendre(ORDER)
+    nodes, weights = _legendre(CONTROLS.order)
     half = np.diff(edges)[:, None] / 2
     return (edges[:-1, None] + half * (nodes + 1)).ravel(), (half * weights).ravel()
 
 
-def split(integrands: Callable[[Array], Array], low: float, high: float, tolerance: float = TOLERANCE) -> Array:
+def split(integrands: Callable[[Array], Array], low: float, high: float, tolerance: float = CONTROLS.tolerance) -> Array:
     """Return the edges of panels on each of which a Gauss rule and its two halves agree, for every integrand."""
-    nodes, weights = _legendre(ORDER)
+    nodes, weights = _legendre(CONTROLS.order)
     left = np.linspace(low, high, 9)[:-1]
     right = np.linspace(low, high, 9)[1:]
     done: list[Array] = []
@@ -135,7 +130,7 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
         values = integrands(a[:, None] + half * (nodes + 1))
         return np.sum(values * (half * weights), axis=-1), np.sum(np.abs(values) * (half * weights), axis=-1)
 
-    for depth in range(DEPTH):
+    for depth in range(CONTROLS.depth):
         middle = (left + right) / 2
         whole, size = integrate(left, right)
         first, second = integrate(left, middle)[0], integrate(middle, right)[0]
@@ -143,12 +138,12 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
             total = size.sum(axis=1, keepdims=True)
         gap = np.abs(whole - first - second)
         total = np.maximum(total, size.max(axis=1, keepdims=True))
-        rough = ~(gap <= tolerance * total + 1e-300).all(axis=0) & (gap > 4e-16 * size).any(axis=0)
+        rough = ~(gap <= tolerance * total + TINY).all(axis=0) & (gap > 2 * ROUNDING * size).any(axis=0)
         rough &= right - left > 1e-14 * (high - low) * (0.01 + np.abs(middle) / max(abs(low), abs(high)))
         done.append(left[~rough])
         if not rough.any():
             break
-        if sum(map(len, done)) + 2 * rough.sum() > PANELS:  # an integrand with a pole on the support
+        if sum(map(len, done)) + 2 * rough.sum() > CONTROLS.panels:  # an integrand with a pole on the support
             done.append(left[rough])
             break
         left, right = (np.concatenate([left[rough], middle[rough]]), np.concatenate([middle[rough], right[rough]]))
@@ -218,7 +213,7 @@ def _at(part: Part, y: Array) -> Array:
 
 def _lines(law: Law) -> Iterator[tuple[Any, Array]]:
     for part in density_parts(law):
-        yield functools.partial(_at, part), np.linspace(float(part.low), float(part.high), _LOOK)
+        yield functools.partial(_at, part), np.linspace(float(part.low), float(part.high), 305)
     for ladder in law_ladders(law):
         yield np.asarray, np.sort(ladder)
 
@@ -233,7 +228,7 @@ def _best(look: Callable[[Array], tuple[list[Array], Array]], places: Array) -> 
             place = int(np.argmin(score))
             low, high = places[max(place - 1, 0)], places[min(place + 1, len(places) - 1)]
             centre = places[place]
-            for _ in range(_CLOSER):
+            for _ in range(7):  # thirty times closer each time
                 near = np.append(np.linspace(low, high, 65), centre)
                 tried = look(near)[0][k]
                 centre = near[int(np.argmin(np.where(np.isfinite(tried), sign * tried, np.inf)))]

@@ -6,8 +6,8 @@ not come back. Roots and logarithms are continued around the circle from its rig
 principal values, which mean nothing, are not seen. Poles of several orders, or several of them, are told apart by the ranks
 of Hankel matrices of the coefficients (P. Kravanja, M. Van Barel, Computing the Zeros of Analytic Functions, 2000).
 
-The plane is cut into squares, from the right. One passes when the transform is analytic inside the circle around it. Poles that
-are found are taken out, so that what remains passes; squares around a branch point are cut down to its place. Cost: about a
+The plane is cut into squares, from the right. One passes when the transform is analytic inside the circle around it. Poles
+found are taken out, so that what remains passes; squares around a branch point are cut down to its place. Cost: about a
 thousand squares, 64 values each.
 """
 
@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 
 from eqsolve.laplace.candidates import Candidate
-from eqsolve.laplace.controls import TINY, Squares
+from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.laplace.half_plane import Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.richardson import extrapolate
 
-CONTROLS = Squares()
-POINTS = 64  # of a circle
+POINTS = CONTROLS.circle
 _ANGLES = -np.pi + (np.arange(POINTS) + 0.5) * 2 * np.pi / POINTS
 _UNIT = np.exp(1j * _ANGLES)
 _MODES = np.exp(1j * np.arange(1, POINTS // 2)[:, None] * _ANGLES) / POINTS  # of negative index
@@ -118,7 +117,7 @@ class Explicit:
         modes = values @ _MODES.T
         noise = np.abs(turned @ (_MODES * _BACK[:, None]).T - modes).max(axis=1)
         size = np.abs(values).max(axis=1)
-        clean = np.abs(modes).max(axis=1) <= CONTROLS.visible * size + CONTROLS.noise * noise + CONTROLS.taken * np.abs(
+        clean = np.abs(modes).max(axis=1) <= CONTROLS.visible * size + CONTROLS.noise * noise + CONTROLS.close * np.abs(
             known
         ).max(axis=1)
         return Circles(values, modes, ~(clean & np.isfinite(size)), noise / (size + TINY))
@@ -129,7 +128,7 @@ class Explicit:
         underflows, nothing is said."""
         p = far / 8.0 ** np.arange(40)
         p = p[p > 1e-12]
-        here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + CONTROLS.shake)))
+        here, twice, shaken = (self(point[:, None])[:, 0] for point in (p, 2 * p, p * (1 + 4 * ROUNDING)))
         power = (np.log(twice / here) / np.log(2)).real
         known = np.isfinite(power) & (here != 0) & (np.abs(shaken - here) <= 1e-5 * np.abs(here))
         places = np.flatnonzero(known)
@@ -174,7 +173,7 @@ def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]
         return []
     places = np.add.outer(np.arange(CONTROLS.hankel), np.arange(CONTROLS.hankel))
     left, sizes, right = np.linalg.svd(modes[places])
-    rank = int((sizes > CONTROLS.rank * sizes[0]).sum()) if sizes[0] > 0 else 0
+    rank = int((sizes > 10 * CONTROLS.enough * sizes[0]).sum()) if sizes[0] > 0 else 0
     if not 0 < rank < CONTROLS.hankel:
         return []
     small = left[:, :rank].conj().T @ modes[places + 1] @ right[:rank].conj().T / sizes[:rank]
@@ -184,7 +183,7 @@ def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]
 def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]) -> Pole | None:
     """Return the pole near a point, alone within a radius, with its order and coefficients; None if it is none."""
     found = []
-    for halving in range(CONTROLS.deeper):  # poles that are close to each other look like one from afar
+    for halving in range(CONTROLS.rounds):  # poles that are close to each other look like one from afar
         r = radius / 2**halving
         for _ in range(6 if halving < 3 else 2):
             circle = function.around(np.array([p]), np.array([r]), known)
@@ -196,7 +195,7 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
                 break
             seen = np.flatnonzero(sizes > 1e-3 * sizes.max())
             order = 1 + int(seen[-1])
-            if order > CONTROLS.highest:
+            if order > CONTROLS.hankel + 1:
                 return None
             step = complex(r * modes[order] / (order * modes[order - 1]))
             if abs(step) > r:
@@ -233,7 +232,7 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     The jump J behind a way around it has the size r^μ, and A = c/Γ(−μ) = −Γ(1 + μ) J/(2πi r^μ), for a logarithm (μ = 0) too.
     """
     best = None
-    for _ in range(CONTROLS.closer):
+    for _ in range(CONTROLS.few):
         radii = radius * np.array([1.0, 0.5, 0.25])
         values = function.around(np.full(3, p), radii, known).values
         jumps = _at_end(values, slice(-6, None), np.pi) - _at_end(values, slice(6), -np.pi)
@@ -297,7 +296,7 @@ class _Search:
             cells = cells[~self._settled(cells)] if len(cells) else cells
             if not len(cells):
                 break
-            if looked > CONTROLS.most / (1 + self.function.points / 10):
+            if looked > CONTROLS.squares / (1 + self.function.points / 10):
                 clean = False
                 break
             order = np.argsort(-(cells[:, 0] + cells[:, 2]), kind="stable")
@@ -318,7 +317,7 @@ class _Search:
         return at.real >= self.region.low and at.imag <= self.region.height and not (self.axis_only and at.imag != 0)
 
     def _smallest(self, at: Any) -> Any:
-        return CONTROLS.smallest * np.maximum(np.abs(at), 1e-9 * self.scale)
+        return 10 * CONTROLS.enough * np.maximum(np.abs(at), 1e-9 * self.scale)
 
     def _settled(self, cells: Array) -> Array:
         """Return which squares lie right at a branch point, or, of those off the axis, do not matter."""
@@ -335,7 +334,7 @@ class _Search:
         centres = batch[:, 0] + sides / 2 + 1j * (batch[:, 1] + sides / 2)
         if self.axis_only:
             centres = centres.real + 0j
-        radii = CONTROLS.around * sides
+        radii = 0.75 * sides
         circles = self.function.around(centres, radii, self.poles)
         left = []
         before = len(self.poles)
@@ -358,7 +357,7 @@ class _Search:
         taken = False
         while places:
             first = places.pop()
-            group = [first, *(p for p in places if abs(p - first) < CONTROLS.merged * radius)]
+            group = [first, *(p for p in places if abs(p - first) < 5 * CONTROLS.rough * radius)]
             places = [p for p in places if p not in group]
             at = complex(np.mean(group))
             others = [abs(at - p) for p in places] + [abs(at - p) for p, *_ in self.branches]

@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError
-from eqsolve.laplace.controls import TINY
-from eqsolve.laplace.controls import Mesh as MeshControls
+from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, newton, pole_limit, track_to
 from eqsolve.numerics.arrays import Array
-
-CONTROLS = MeshControls()
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
             _examine(prepared, anchor, mesh, int(j), int(k), found, left)
         if len(found) > before:  # the search now ends at the rightmost of them
             best = max(item.p.real for item in found)
-            margin = min(margin, CONTROLS.beside * min(abs(item.p) for item in found))
+            margin = min(margin, CONTROLS.rough * min(abs(item.p) for item in found))
             left = best - margin
             keep = columns[columns > best + 2 * margin]
             columns = np.concatenate([keep, [best + margin, left]])
@@ -108,7 +105,7 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
             break
         columns, rows = _refined(mesh, bad)
     best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)
-    kept = tuple(item for item in found if item.p.real >= best - CONTROLS.equal * max(abs(best), margin))
+    kept = tuple(item for item in found if item.p.real >= best - 0.1 * CONTROLS.enough * max(abs(best), margin))
     right = mesh.columns[1:] >= best + 0.9 * margin
     return Survey(kept, not bad[right].any(), (len(columns) - 1) * (len(rows) - 1))
 
@@ -130,7 +127,7 @@ def _open(mesh: Mesh, found: list[Complex], margin: float) -> Array:
     if not found:
         return made
     best = max(item.p.real for item in found)
-    made &= (mesh.columns[:-1] > best + CONTROLS.equal * abs(best))[:, None]
+    made &= (mesh.columns[:-1] > best + 0.1 * CONTROLS.enough * abs(best))[:, None]
     for item in found:
         slack = 2.1 * margin
         rows = (mesh.rows[:-1] <= item.p.imag + slack) & (item.p.imag - slack <= mesh.rows[1:])
@@ -161,7 +158,9 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
             share = 1 - parts[-1].bend * move / (2 * slope)
             far = np.abs(share)
             guess = current + move * slope / np.where((far > 0.2) & (far < 5), share, 1.0)
-        value, _, d = newton(prepared, guess, new_p, rounds=12, enough=CONTROLS.near)  # derivatives one step before are enough
+        value, _, d = newton(
+            prepared, guess, new_p, rounds=CONTROLS.few, enough=CONTROLS.near
+        )  # derivatives one step before are enough
         if j:
             reach = _reach(parts[-1], d)
             steady[j] = (np.abs(value - guess) <= CONTROLS.leap * reach) & np.isfinite(value)
@@ -197,13 +196,13 @@ def _suspicious(mesh: Mesh, real: float | None) -> Array:
         miss = np.abs(r1 - r0 - step * (s0 + s1) / 2)
         turns.append(turn)
         integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)
-        fast = np.minimum(v0, v1) * np.abs(step) > CONTROLS.speed  # h_R may turn unseen between two points
+        fast = np.minimum(v0, v1) * np.abs(step) > 2.0  # h_R may turn unseen between two points
         rough.append(fast | (np.abs(turn) > CONTROLS.turn) | (miss > CONTROLS.leap * np.minimum(a0, a1)) | ~np.isfinite(miss))
     loop = turns[0][:, :-1] + turns[1][1:] - turns[0][:, 1:] - turns[1][:-1]
     around = integrals[0][:, :-1] + integrals[1][1:] - integrals[0][:, 1:] - integrals[1][:-1]
     size = np.abs(across[:, :-1]) * np.abs(R[:-1, :-1]) + np.abs(upward[:-1]) * np.abs(R[:-1, :-1])
-    bad = np.abs(loop) > CONTROLS.winds
-    bad |= ~(np.abs(around) <= CONTROLS.residue * size + TINY)
+    bad = np.abs(loop) > 1.0
+    bad |= ~(np.abs(around) <= CONTROLS.length * size + TINY)
     bad |= rough[0][:, :-1] | rough[0][:, 1:] | rough[1][:-1] | rough[1][1:]
     bad |= ~mesh.steady[1:, :-1] | ~mesh.steady[1:, 1:]
     if real is not None:  # the cell of the real singularity, and what lies behind it, say nothing
@@ -227,14 +226,14 @@ def _examine(
             near = abs(at.real - centre.real) <= 1.01 * width and abs(at.imag - centre.imag) <= 1.01 * height
             if not near or not 1e-9 * (abs(at) + height) < at.imag <= mesh.rows[-1] or at.real < left:
                 continue
-            known = any(abs(at - item.p) <= CONTROLS.known * (abs(at) + TINY) for item in found)
+            known = any(abs(at - item.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for item in found)
             if not known and _on_sheet(prepared, anchor, kind, value, at, width + height):
                 found.append(Complex(kind, value, at))
 
 
 def _branch(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex] | None:
     made = fold_newton(prepared, R, p)
-    lost = made is None or abs(made[0]) > CONTROLS.runaway * abs(R)  # on its way to a pole
+    lost = made is None or abs(made[0]) > abs(R) / CONTROLS.enough  # on its way to a pole
     return None if made is None or lost else (complex(made[0]), complex(made[1]))
 
 
@@ -242,7 +241,7 @@ def _pole(prepared: Prepared, R: complex, p: complex) -> tuple[complex, complex]
     """Follow 1/R to zero."""
     d = prepared(R, p)
     at = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None
-    return None if at is None or at[1] > CONTROLS.pole * abs(at[0]) else (complex(np.inf), complex(at[0]))
+    return None if at is None or at[1] > CONTROLS.close * abs(at[0]) else (complex(np.inf), complex(at[0]))
 
 
 def _on_sheet(prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float) -> bool:
@@ -252,7 +251,7 @@ def _on_sheet(prepared: Prepared, anchor: tuple[float, float], kind: str, R: com
     try:
         near = track_to(prepared, (track_to(prepared, anchor, corner), corner), p + offset)
         if kind == "pole":
-            return bool(abs(track_to(prepared, (near, p + offset), p + offset / 2)) > CONTROLS.grows * abs(near))
+            return bool(abs(track_to(prepared, (near, p + offset), p + offset / 2)) > 1.2 * abs(near))
     except SolverError:
         return False
     d = prepared(R, p)

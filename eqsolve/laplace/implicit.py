@@ -1,7 +1,7 @@
 """An implicit transform h(R, p) = 0 with a law and numbers: h and its derivatives at one point, many, or in many digits.
 
-Where a random denominator vanishes for p arbitrarily far right, there is no half plane in which the transform is analytic: what
-it stands for grows faster than any exponential, or has no mean, and there is no finite rate.
+Where a random denominator vanishes for p arbitrarily far right, there is no half plane in which the transform is analytic:
+what it stands for grows faster than any exponential, or has no mean, and there is no finite rate.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ import numpy as np
 
 from eqsolve.compile.transforms import Denominator, ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.laplace.expectation import Rule, Source
 from eqsolve.numerics.arrays import Array
 
-_EPS, _SAFE = 1.2e-16, 6  # rounding of a law's points, and how much more than what one sample of it does is stated
-_GROWS = 1.2  # the root of a denominator has no bound when it still grows so much along the last two fifths of a ladder
-_TAIL = 1e-8  # share of an expectation at the end of its rule from which on it is not known to converge
 _FAR = np.geomspace(1e-3, 1e12, 400)
-_BESIDE = 0.3  # how far the panels of a rule are worth keeping for the next one
 
 
 @dataclass  # not frozen: a search makes hundreds
@@ -164,7 +161,7 @@ class Prepared:
         """Take a rule that is good at one point (R, p)."""
         if self.transform.bundle.statics and not self._merged:
             source = self.source
-            make = getattr(source, "rule_beside", source.rule) if self.resolved_near(R, p, _BESIDE) else source.rule
+            make = getattr(source, "rule_beside", source.rule) if self.resolved_near(R, p, CONTROLS.length) else source.rule
             self._last = (R, p)
             self.use(make(self._probe(R, p)))
 
@@ -198,13 +195,13 @@ class Prepared:
             return 0.0, 0.0
         rng, weights = np.random.default_rng(0), self.rule.weights
         shaken = {
-            name: column + _EPS * float(np.sqrt(abs(column**2 @ weights))) * rng.choice([-1.0, 1.0], column.shape)
+            name: column + ROUNDING / 2 * float(np.sqrt(abs(column**2 @ weights))) * rng.choice([-1.0, 1.0], column.shape)
             for name, column in self.rule.values.items()
         }
         bundle = self.transform.bundle
         statics = bundle.static_values(shaken, self.floats)
         moved, here = Derivatives(*bundle.evaluate(R, p, self.floats, statics, weights)), self(R, p)
-        return _SAFE * float(abs(moved.h - here.h)), _SAFE * float(abs(moved.h_R - here.h_R))
+        return 6 * float(abs(moved.h - here.h)), 6 * float(abs(moved.h_R - here.h_R))
 
     def distance(self, R: float, p: float) -> tuple[float, float, float]:
         """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
@@ -262,7 +259,7 @@ def _nearest(prepared: Prepared, R: float, p: float) -> tuple[float, float, floa
         if here < best[0]:
             at = [column[place] for column in columns]
             slopes = []
-            for dR, dp in ((step * (abs(R) + 1e-300), 0.0), (0.0, step * (abs(p) + 1e-300))):
+            for dR, dp in ((step * (abs(R) + TINY), 0.0), (0.0, step * (abs(p) + TINY))):
                 moved = inner(R + dR, p + dp, *prepared.floats, *at)[index]
                 slopes.append((float(np.abs(moved)) - here) / (dR + dp))
             best = (here, slopes[0], slopes[1], len(at) > 1 or here < 0.999 * abs(float(at[0])))
@@ -320,15 +317,15 @@ def _without_bound(roots: Array) -> bool:
     if len(roots) < 5:
         return False
     last, before = roots[-1], roots[: 3 * len(roots) // 5].max()
-    return bool(last > 0 and (np.isinf(last) or last >= _FAR[-1] or last > _GROWS * max(before, 0.0) + 1e-6))
+    return bool(last > 0 and (np.isinf(last) or last >= _FAR[-1] or last > 1.2 * max(before, 0.0) + 1e-6))
 
 
 @np.errstate(all="ignore")
 def refuse_divergent(prepared: Prepared, points: tuple[tuple[float, float], ...]) -> None:
     """Raise when an expectation over an infinite support diverges before the end of a walk along the real axis."""
-    if not hasattr(prepared.source, "tail") or prepared.source.tail(prepared._probe(*points[-1])) < _TAIL:
+    if not hasattr(prepared.source, "tail") or prepared.source.tail(prepared._probe(*points[-1])) < CONTROLS.enough:
         return
-    p = next(p for R, p in points if prepared.source.tail(prepared._probe(R, p)) >= _TAIL)
+    p = next(p for R, p in points if prepared.source.tail(prepared._probe(R, p)) >= CONTROLS.enough)
     laws = ", ".join(f"`{name}` ~ {law}" for name, law in getattr(prepared.source, "laws", {}).items())
     raise SolverError(
         f"the expectation over {laws} diverges to the left of about {prepared.transform.variable} = {p:.4g}, for its support "

@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import SolverError
-from eqsolve.laplace.controls import TINY, Walk
+from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, follow_to_fold, newton, pole_limit
-
-CONTROLS = Walk()
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,11 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
             continue
         guesses = _guesses(prepared, d, R, p)
         for kind, at in guesses.items():
-            steady = kind in last and abs(last[kind] - at) < CONTROLS.steady * (p - at)
+            steady = kind in last and abs(last[kind] - at) < CONTROLS.length * (p - at)
             if steady and (found := _land(prepared, kind, R, p, at, scale, points)) is not None:
                 return found
         last = guesses
-        if near < CONTROLS.closest * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
+        if near < CONTROLS.close * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
             moved = 3 * abs(p - lengths[2] - edges[-1])
             return RealTrack("edge", R, p - lengths[2], scale, tuple(points), None, moved if np.isfinite(moved) else 0.0)
         edges.append(p - lengths[2])
@@ -131,11 +129,11 @@ def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
     while p > 1e-12:
         guess = 0.0 if prepared.transform.is_linear else R * CONTROLS.stride ** -powers[0]
         there = p / CONTROLS.stride
-        new, good, _ = newton(prepared, guess, there, rounds=CONTROLS.landing)
+        new, good, _ = newton(prepared, guess, there, rounds=CONTROLS.few)
         if not good or not prepared.same_side((R, p), (float(new), there)):
             break
         here = _powers(prepared, new, there)
-        if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > CONTROLS.asymptotic:
+        if max(abs(a - b) for a, b in zip(powers, here, strict=True)) > CONTROLS.rough:
             break
         R, p = float(new), there
     return R, p
@@ -185,7 +183,7 @@ def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tup
     for _ in range(60):
         share = 1 + turn * step  # R, R' and R'' in a quotient of linear functions: it bends as roots and poles do
         guess = R - slope * step / (share if 0.2 < share < 5 else 1.0)
-        new, good, _ = newton(prepared, guess, p - step, rounds=CONTROLS.landing, enough=CONTROLS.passing)
+        new, good, _ = newton(prepared, guess, p - step, rounds=CONTROLS.few, enough=0.1 * CONTROLS.near)
         if good:
             moved = abs(new - guess)
             near = moved <= 0.3 * abs(slope * step) + 1e-9 * abs(new) + TINY
@@ -200,7 +198,7 @@ def _land(
 ) -> RealTrack | None:
     if kind == "branch point":
         d = prepared(R, p)
-        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at, rounds=CONTROLS.landing)
+        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at, rounds=CONTROLS.few)
         if found is None:
             return None
         R_c, p_c = float(found[0]), float(found[1])
@@ -232,7 +230,7 @@ def _linear_pole(prepared: Prepared, p: float, at: float, scale: float, points: 
     if not np.isfinite(coefficient(left)) or np.sign(coefficient(left)) == np.sign(coefficient(p)):
         return None
     root = float(brentq(coefficient, left, p, xtol=1e-300, rtol=9e-16))
-    if abs(float(prepared(0.0, root).h)) <= CONTROLS.pole * abs(float(prepared(0.0, p).h)) or _jumps(prepared, root, p):
+    if abs(float(prepared(0.0, root).h)) <= 0.1 * CONTROLS.close * abs(float(prepared(0.0, p).h)) or _jumps(prepared, root, p):
         return None
     return RealTrack("pole", np.inf, root, scale, tuple(points), (coefficient(left), coefficient(p)))
 
@@ -249,7 +247,7 @@ def _pole(
     if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
         return None
     made = pole_limit(prepared, R, p, at)
-    if made is None or made[1] > CONTROLS.pole * max(1e-2 * scale, abs(made[0])) or made[0] > p:
+    if made is None or made[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(made[0])) or made[0] > p:
         return None
     return RealTrack("pole", np.inf, float(made[0]), scale, tuple(points), None)
 
@@ -292,7 +290,7 @@ def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float,
 def _before(prepared: Prepared, track: RealTrack) -> tuple[float, float]:
     """Return the last point of a walk that is not right at the edge of a law, where a branch point may have been missed."""
     for R, p in reversed(track.points):
-        if prepared.distance(R, p)[0] > CONTROLS.branch * (abs(R) + abs(p)):
+        if prepared.distance(R, p)[0] > 1e-5 * (abs(R) + abs(p)):
             return R, p
     return track.points[0]
 
@@ -302,13 +300,13 @@ def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
     if track.kind != "branch point" or not prepared.same_side(track.points[-1], (track.R, track.p)):
         return None
     made = _settled(prepared, track.R, track.p)
-    if made is None or abs(made[1] - track.p) > CONTROLS.nearly * abs(track.p):
+    if made is None or abs(made[1] - track.p) > 5 * CONTROLS.rough * abs(track.p):
         return None
     R, p = made
-    some = [*track.points[: -CONTROLS.last : 3], *track.points[-CONTROLS.last :]]
+    some = [*track.points[:-8:3], *track.points[-8:]]
     values, at = (np.array(column) for column in zip(*some, strict=True))
     exact, reached, _ = newton(prepared, values, at)  # the same walk, with all points of the law
-    good = np.abs(exact - values) <= CONTROLS.nearly * (np.abs(values - R) + np.abs(exact - R))
+    good = np.abs(exact - values) <= 5 * CONTROLS.rough * (np.abs(values - R) + np.abs(exact - R))
     good &= (at > p) & reached
     count = len(good) if good.all() else int(np.argmin(good))  # the last steps may differ: R moves as a root of p there
     points = [(float(r), float(q)) for r, q in zip(exact[:count], at, strict=False)]
@@ -344,20 +342,18 @@ def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | No
     first = fold_newton(prepared, R, p)
     if (
         first is not None
-        and abs(first[1] - p) <= CONTROLS.nearly * abs(p)
+        and abs(first[1] - p) <= 5 * CONTROLS.rough * abs(p)
         and prepared.same_side((R, p), (first[0], first[1]))
     ):
         R, p = float(first[0]), float(first[1])
     for _ in range(6):
-        if not prepared.resolved_near(R, p, CONTROLS.settled):
+        if not prepared.resolved_near(R, p, CONTROLS.rough):
             prepared.resolve(R, p)
         made = fold_newton(prepared, R, p)
         if made is None or not np.isfinite(made[1]):
             return None
         moved = abs(made[1] - p) + abs(made[0] - R)
         R, p = float(made[0]), float(made[1])
-        if moved <= CONTROLS.settled * min(
-            abs(p), prepared.distance(R, p)[0]
-        ):  # the rule was made for a point as near as this
+        if moved <= CONTROLS.rough * min(abs(p), prepared.distance(R, p)[0]):  # the rule was made for a point as near as this
             break
     return R, p
