@@ -14,7 +14,7 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.passes.check.check import check
-from eqsolve.passes.explain.explain import Chosen, Explanation
+from eqsolve.passes.explain.explain import ChosenSolver, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
 from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.solvers.contract import Solver, Wanted
@@ -57,7 +57,7 @@ def _derivation(model: Model, solver: str, step: float | None) -> Derivation | N
         return None
 
 
-def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver: str | Solver | None = None) -> Chosen:
+def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver: str | Solver | None = None) -> ChosenSolver:
     """Return the choice that ``solve`` makes, with the reasons against the other solvers."""
     if isinstance(model, Cases):
         return _by_case(model, kernels, step, solver)
@@ -69,12 +69,12 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         choice = choose_solver(plan, Wanted(kernels, discrete), solver)
     except ModelError as error:
         count = len(error.problems)
-        return Chosen("", f"solve refuses this: {error}" if count == 1 else f"solve refuses this: it has {count} problems")
+        return ChosenSolver("", f"solve refuses this: {error}" if count == 1 else f"solve refuses this: it has {count} problems")
     except EqsolveError as error:
-        return Chosen("", f"solve refuses this: {error}")
+        return ChosenSolver("", f"solve refuses this: {error}")
     derived = "the mean-field equations derived from the flow: " if isinstance(model, Flow) else ""
     others = tuple((name, _against(find_solver(name), plan, discrete)) for name in solver_names() if name != choice.name)
-    return Chosen(choice.name, f"{derived}{choice.reason}", others)
+    return ChosenSolver(choice.name, f"{derived}{choice.reason}", others)
 
 
 def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
@@ -88,7 +88,7 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
     return f"possible too, by solver={solver.name!r} (--solver {solver.name})"
 
 
-def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> Chosen:
+def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:
     """Return the solvers of the models that the parameters choose among."""
     from eqsolve.language.loading import load
 
@@ -97,10 +97,10 @@ def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str
         try:
             found[name, str(condition)] = foresee(load(name), kernels, step, solver)
         except EqsolveError as error:
-            found[name, str(condition)] = Chosen("", f"solve refuses this: {error}")
+            found[name, str(condition)] = ChosenSolver("", f"solve refuses this: {error}")
     said = "; ".join(
         f"{name} if {condition}, by {chosen.name}" if chosen.name else f"{name} if {condition}: {chosen.reason}"
         for (name, condition), chosen in found.items()
     )
     names = dict.fromkeys(chosen.name for chosen in found.values() if chosen.name)
-    return Chosen(" or ".join(names), f"the first of its cases whose condition holds: {said}")
+    return ChosenSolver(" or ".join(names), f"the first of its cases whose condition holds: {said}")

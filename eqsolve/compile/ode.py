@@ -35,7 +35,7 @@ class OdeEquation:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class OdeStep:
     """A quantity as a function of those before it; if ``averaged``, its mean over the paths of the ``members``."""
 
     function: Lowered
@@ -70,7 +70,7 @@ class OdeProgram:
     states: tuple[OdeEquation, ...]
     definitions: tuple[OdeEquation, ...]
     observables: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[OdeStep, ...]
     needed: int
     reported: int
     starts: Lowered
@@ -95,7 +95,7 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
     by_name = {item.name: item for item in drawn}
     starts = [by_name.get(_start_name(equation), system.init[equation.head]) for equation in states]
     randoms = sorted({*system.randoms, *drawn}, key=lambda item: item.name)
-    builder = _Builder(parameters, time, [time, *randoms, *(_head(equation)(time) for equation in states)])
+    builder = _OdeBuilder(parameters, time, [time, *randoms, *(_head(equation)(time) for equation in states)])
     for equation in definitions:
         builder.add(_head(equation)(time), equation.rhs)
     rights = [builder.timed(equation.rhs) for equation in states]
@@ -138,12 +138,12 @@ def _start_name(equation: Equation) -> str:
     return f"{equation.key}_start"
 
 
-class _Builder:
+class _OdeBuilder:
     """Collects the quantities in the order in which they can be computed."""
 
     def __init__(self, parameters: Sequence[Parameter], time: Time, known: list[Basic]) -> None:
         self.parameters, self.time, self.known = parameters, time, known
-        self.steps: list[Step] = []
+        self.steps: list[OdeStep] = []
 
     def timed(self, expr: Expr) -> Expr:
         """Bring every time symbol to the running one."""
@@ -151,7 +151,7 @@ class _Builder:
 
     def add(self, target: Basic, expr: Expr) -> None:
         function = self.lower([self.timed(expr)])
-        self.steps.append(Step(function))
+        self.steps.append(OdeStep(function))
         self.known.append(target)
 
     def lower(self, expressions: list[Expr], more: Sequence[Basic] = ()) -> Lowered:
@@ -160,13 +160,13 @@ class _Builder:
             for node in sorted(expr.atoms(E), key=lambda item: item.count_ops()):
                 if node not in self.known:
                     function = lower([node.argument], self.known, self.parameters)
-                    self.steps.append(Step(function, averaged=True, members=_members(node)))
+                    self.steps.append(OdeStep(function, averaged=True, members=_members(node)))
                     self.known.append(node)
         return lower(expressions, [*self.known, *more], self.parameters)
 
 
 def _sizes(
-    builder: _Builder,
+    builder: _OdeBuilder,
     states: Sequence[Equation],
     definitions: Sequence[Equation],
     rights: Sequence[Expr],

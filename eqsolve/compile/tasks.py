@@ -27,7 +27,7 @@ from eqsolve.passes.flow.dmft import derive_dmft
 from eqsolve.passes.forms.structure import sign
 from eqsolve.passes.rewrite.constraints import without_constraints
 from eqsolve.passes.rewrite.observables import select_observables
-from eqsolve.passes.rewrite.sensitivity import Companion, Sensitivity, derive_sensitivity
+from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity, derive_sensitivity
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
 
 
@@ -49,7 +49,7 @@ class Task:
     signature: str
     case: str = ""
     reason: str = ""
-    companions: tuple[Companion, ...] = ()
+    companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
     switches: System | None = None
 
@@ -195,7 +195,7 @@ def make_task(
         bind_some(model, {name: value for name, value in settings.items() if name not in kept})
         model, settings = own, {name: value for name, value in settings.items() if name in kept}
     wanted = tuple(derivatives)
-    companions: tuple[Companion, ...] = ()
+    companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
     switches: System | None = None
     if wanted and isinstance(model, System):

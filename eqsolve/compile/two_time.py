@@ -24,7 +24,7 @@ Slot = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Pointwise:
+class PointwiseTerm:
     """An expression lowered to arrays: the slots it reads, the integrals it needs, and the function itself.
 
     A slot is a name and a pattern of times: ``r`` row, ``c`` column, ``m`` middle, ``0`` the start. ``("C", "rc")`` is
@@ -80,9 +80,9 @@ class CompiledContraction:
     span: str
     left: int
     right: int | None
-    joint: Pointwise | None
-    gain: Pointwise | None
-    feedback: Pointwise | None
+    joint: PointwiseTerm | None
+    gain: PointwiseTerm | None
+    feedback: PointwiseTerm | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +109,11 @@ class CompiledEquation:
     hidden: bool
     start: Lowered | None
     doubtful: str
-    body: Pointwise
-    slope: Pointwise | None
+    body: PointwiseTerm
+    slope: PointwiseTerm | None
     slope_by_row: bool
     contractions: tuple[CompiledContraction, ...]
-    diagonal: Pointwise | None
+    diagonal: PointwiseTerm | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class CompiledPlan:
     kernels: tuple[CompiledEquation, ...]
     functions: tuple[CompiledEquation, ...]
     observables: tuple[CompiledEquation, ...]
-    factors: tuple[Pointwise, ...]
+    factors: tuple[PointwiseTerm, ...]
     aliases: tuple[str | None, ...]
     stored: frozenset[int] = field(default_factory=frozenset)
 
@@ -275,7 +275,9 @@ def _symbols(item: SectorEquation) -> tuple[Dummy, ...]:
     return tuple(entry.symbol for entry in item.contractions)
 
 
-def _pointwise(parameters: Sequence[Parameter], gradients: bool, expr: Expr, integrals: tuple[Dummy, ...] = ()) -> Pointwise:
+def _pointwise(
+    parameters: Sequence[Parameter], gradients: bool, expr: Expr, integrals: tuple[Dummy, ...] = ()
+) -> PointwiseTerm:
     """Lower one expression in ROW, COLUMN (and MIDDLE) and the values read there."""
     values = tuple(sorted(expr.atoms(Value), key=str))
     moments = tuple(item for item in _LETTERS if item in expr.free_symbols)
@@ -286,7 +288,7 @@ def _pointwise(parameters: Sequence[Parameter], gradients: bool, expr: Expr, int
     function = lower([expr], arguments, parameters)
     inner = [*values, *needed] if gradients else []
     gradient = lower([slope(expr, item) for item in inner], arguments, parameters) if gradients else None
-    return Pointwise(tuple(slots), tuple(item.name for item in needed), function, gradient)
+    return PointwiseTerm(tuple(slots), tuple(item.name for item in needed), function, gradient)
 
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c", MIDDLE: "m"}

@@ -20,7 +20,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.passes.routing import bind_routed, models_behind
 from eqsolve.results.result import Result
-from eqsolve.solvers.fixed_point.solve import Solution, settings, solve_problem
+from eqsolve.solvers.fixed_point.solve import FixedPointSolution, settings, solve_problem
 
 
 @checked(model=read_model, parameter=text, values=list_of, params=table)
@@ -62,7 +62,7 @@ def follow(
         raise UsageError(f"follow goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
     if isinstance(_target(model, {**fixed, parameter: path[0]})[0], Singularity):
         return _follow_rate(model, parameter, values, fixed, began)
-    solutions: list[Solution] = []
+    solutions: list[FixedPointSolution] = []
     searches, floats = 0, [float(value) for value in path]
     for value, place in zip(values, floats, strict=True):  # plain numbers are read without symbols
         target, given = _target(model, {**fixed, parameter: value})
@@ -112,7 +112,7 @@ def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singul
     return model, dict(given)
 
 
-def _ahead(solutions: list[Solution], path: list[float], program: FixedPointProgram) -> dict[str, float] | None:
+def _ahead(solutions: list[FixedPointSolution], path: list[float], program: FixedPointProgram) -> dict[str, float] | None:
     """Return the straight continuation of the last two points, in the variables of the search."""
     done = [s for s in solutions[-2:] if s.program is program]
     if not done or done[-1] is not solutions[-1]:
@@ -132,7 +132,7 @@ def _ahead(solutions: list[Solution], path: list[float], program: FixedPointProg
     return {item.name: float(value) for item, value in zip(unknowns, ahead, strict=True)}
 
 
-def _result(model: Model, parameter: str, path: list[Any], solutions: list[Solution]) -> Result:
+def _result(model: Model, parameter: str, path: list[Any], solutions: list[FixedPointSolution]) -> Result:
     import xarray as xr
 
     names = [name for name in solutions[0].values if all(name in s.values for s in solutions)]

@@ -26,7 +26,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.microscopic.data import draw_rows
-from eqsolve.microscopic.lowered import Sample
+from eqsolve.microscopic.lowered import FlowSample
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 
@@ -146,15 +146,15 @@ def _outside(vector: Array, known: Array, most: int) -> Array | None:
 
 
 def balance(
-    make: Callable[[Any], Sample],
+    make: Callable[[Any], FlowSample],
     on_samples: Placement,
     on_coordinates: Placement,
     visits: Array,
-    run: Callable[[Sample, Array], Iterator[Array]],
+    run: Callable[[FlowSample, Array], Iterator[Array]],
     rng: np.random.Generator,
     backend: Backend = CPU,
     threads: int = 1,
-) -> Sample:
+) -> FlowSample:
     """Return a draw with balanced features.
 
     Parameters
@@ -203,7 +203,7 @@ def balance_regression(
     return np.asarray(matrix.complete(rng))
 
 
-def _visit(matrix: _Matrix, sample: Sample, time: float, state: Array) -> None:
+def _visit(matrix: _Matrix, sample: FlowSample, time: float, state: Array) -> None:
     """Learn the features on the weights of a state, and their transpose on its loss gradients."""
     if not np.isfinite(state).all():
         return

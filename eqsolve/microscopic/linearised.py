@@ -8,7 +8,7 @@ import numpy as np
 
 from eqsolve.compile.lowering import lower
 from eqsolve.errors import UsageError
-from eqsolve.microscopic.lowered import LoweredFlow, Sample
+from eqsolve.microscopic.lowered import FlowSample, LoweredFlow
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import Backend
 
@@ -34,10 +34,10 @@ class Slopes:
         self.by_state = lower([p.diff(item) for p in drift for item in states], lowered.coordinate_arguments)
 
 
-class Linearised:
+class LinearisedFlow:
     """The Jacobian of a flow at one state, as an operator on small changes of the flat state."""
 
-    def __init__(self, sample: Sample, time: float, flat: Array) -> None:
+    def __init__(self, sample: FlowSample, time: float, flat: Array) -> None:
         lowered, self.sample = sample.lowered, sample
         slopes = Slopes(lowered)
         state, backend = sample.state(flat), sample.backend
@@ -89,11 +89,11 @@ def _table(backend: Backend, values: list[Any], size: int, rows: int, columns: i
     return backend.stack(values, (size,)).reshape(rows, columns, size)
 
 
-def fastest(sample: Sample, time: float, flat: Array) -> float:
+def fastest(sample: FlowSample, time: float, flat: Array) -> float:
     """Return the largest modulus of an eigenvalue of the Jacobian, to about 1%."""
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
-    jacobian = Linearised(sample, time, flat)
+    jacobian = LinearisedFlow(sample, time, flat)
     operator = LinearOperator((jacobian.size, jacobian.size), matvec=jacobian.apply, dtype=float)
     start = np.random.default_rng(0).standard_normal(jacobian.size)
     if jacobian.size < 20:
@@ -111,13 +111,13 @@ def fastest(sample: Sample, time: float, flat: Array) -> float:
     return float(np.linalg.norm(start))
 
 
-def slowest(sample: Sample, time: float, flat: Array, floor: float = 1e-7) -> float:
+def slowest(sample: FlowSample, time: float, flat: Array, floor: float = 1e-7) -> float:
     """Return the smallest decay rate of the linearised flow among the directions that move at all.
 
     Directions along which nothing moves (conserved quantities, weights that the samples do not see) have an
     eigenvalue of 0; what is below ``floor`` times the largest counts as 0. A negative rate says that the state is
     no stable rest point.
     """
-    values = np.linalg.eigvals(Linearised(sample, time, flat).dense())
+    values = np.linalg.eigvals(LinearisedFlow(sample, time, flat).dense())
     size = np.abs(values)
     return float(np.min(-values[size > floor * size.max()].real))

@@ -272,7 +272,7 @@ def _refuse_complex(expressions: Sequence[Expr], flow: Flow) -> None:
             raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
 
 
-class Sample:
+class FlowSample:
     """One draw of a flow: features, constants and start, and the functions of the state on them.
 
     Features, constants, fields and gradients live on the backend; states come and go in the machine's memory, which costs
@@ -377,7 +377,7 @@ _SHARE = 0.05  # of the shortest time of relaxation, one step of a flow with noi
 _FEWEST = 200  # steps of such a run, at least
 
 
-def flow_through(sample: Sample, times: Array, rtol: float, report: Report) -> Iterator[Array]:
+def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) -> Iterator[Array]:
     """Yield the flat state at increasing times, by Dormand–Prince 5(4) and its own interpolant."""
     from scipy.integrate import RK45
 
@@ -407,7 +407,7 @@ def flow_through(sample: Sample, times: Array, rtol: float, report: Report) -> I
                     place += 1
 
 
-def wander(sample: Sample, times: Array, speed: float, report: Report) -> Iterator[Array]:
+def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> Iterator[Array]:
     """Yield the flat state of a flow with noise at increasing times, by Heun's steps, which follow its largest rate.
 
     For additive white noise they are of second order in the weak sense (Kloeden & Platen 1992, section 15.1).
@@ -432,7 +432,7 @@ def wander(sample: Sample, times: Array, speed: float, report: Report) -> Iterat
             yield flat
 
 
-def descend(sample: Sample, steps: Array, size: float, report: Report) -> Iterator[Array]:
+def descend(sample: FlowSample, steps: Array, size: float, report: Report) -> Iterator[Array]:
     """Yield the flat state after given numbers of steps θ ← θ + η p(g, θ); it may stop being finite."""
     flat = sample.start.ravel().copy()
     done = 0

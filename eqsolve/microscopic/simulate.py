@@ -26,7 +26,7 @@ from eqsolve.language.printing import latex_names
 from eqsolve.microscopic.balanced import Placement, balance
 from eqsolve.microscopic.data import Features, read_data
 from eqsolve.microscopic.linearised import fastest, slowest
-from eqsolve.microscopic.lowered import LoweredFlow, Sample, descend, flow_through, lower_flow, refuse_continuous, wander
+from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, lower_flow, refuse_continuous, wander
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, read_device
@@ -342,19 +342,19 @@ class _Runner:
                 snapshots.append(sample.snapshot(moment, flat))
         return _Outcome(values, tuple(snapshots), sample.evaluations, speed, diverged)
 
-    def _drawn(self, index: int) -> Sample:
+    def _drawn(self, index: int) -> FlowSample:
         return draw_sample(
             self.lowered, self.features, self.n, self.d, self.seed, index, self.constants, self.backend, self.threads
         )
 
-    def _balanced(self, index: int) -> Sample:
+    def _balanced(self, index: int) -> FlowSample:
         last = float(self.times[-1])
         first = min(float(self.times[self.times > 0].min(initial=np.inf)), last / 10)
         visits = np.geomspace(first, last, _VISITS) if last > 0 else np.empty(0)
         if self.step is not None:
             visits = np.unique(np.rint(visits / self.step)) * self.step
 
-        def run(sample: Sample, times: Array) -> Iterator[Array]:
+        def run(sample: FlowSample, times: Array) -> Iterator[Array]:
             if self.step is None and sample.noises is not None:
                 return wander(sample, times, fastest(sample, 0.0, sample.start.ravel()), lambda _: None)
             if self.step is None:
@@ -365,17 +365,17 @@ class _Runner:
 
 
 def draw_balanced(
-    lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[Sample, Array], Iterator[Array]],
+    lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]],
     backend: Backend = CPU, threads: int = 1,
-) -> Sample:  # fmt: skip
+) -> FlowSample:  # fmt: skip
     """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average."""
     for_matrix, *streams = _streams(seed, index)
     n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
     on_coordinates, on_samples = Placement(d, for_matrix), Placement(n, for_matrix)
     values, start = _constants(lowered, n, d, streams, "balanced", on_coordinates.order, on_samples.order)
 
-    def make(features: Any) -> Sample:
-        return Sample(lowered, features, values, start, backend, (seed, index, 1))
+    def make(features: Any) -> FlowSample:
+        return FlowSample(lowered, features, values, start, backend, (seed, index, 1))
 
     return balance(make, on_samples, on_coordinates, visits, run, for_matrix, backend, threads)
 
@@ -383,11 +383,11 @@ def draw_balanced(
 def draw_sample(
     lowered: LoweredFlow, features: Features, n: int, d: int, seed: int, index: int, constants: str = "sampled",
     backend: Backend = CPU, threads: int = 1,
-) -> Sample:  # fmt: skip
+) -> FlowSample:  # fmt: skip
     """Return draw number ``index``: its features, constants and start, each from a stream of its own."""
     for_matrix, *streams = _streams(seed, index)
     values, start = _constants(lowered, n, d, streams, constants)
-    return Sample(lowered, features.draw(for_matrix, n, d, backend, threads), values, start, backend, (seed, index, 1))
+    return FlowSample(lowered, features.draw(for_matrix, n, d, backend, threads), values, start, backend, (seed, index, 1))
 
 
 def _streams(seed: int, index: int) -> list[np.random.Generator]:

@@ -19,7 +19,7 @@ _MOST_PATHS = 400_000
 
 
 @dataclass(frozen=True, eq=False)
-class Paths:
+class ConstantPaths:
     """Quadrature nodes of the random constants: one value per path and constant, and each rule's paths.
 
     ``shares`` are the weights, a row per part, zero on the paths of the other parts; ``best`` is, per part, where the
@@ -84,7 +84,7 @@ def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, Law]) -> Pa
 
 def make_paths(
     laws: Mapping[str, Law], rules: Sequence[Mapping[str, int]], parts: Sequence[Sequence[str]] | None = None
-) -> Paths:
+) -> ConstantPaths:
     """Return the product rules of independent constants; constants with a joint law move together.
 
     A rule gives the orders of the laws that have a density. On the paths of one part the constants of the others stand
@@ -110,7 +110,7 @@ def make_paths(
                     here = column if other == place else np.full(len(mass), column[np.argmax(likely)])
                     values[item].append(here)
         slices.append(slice(begin, count))
-    return Paths(
+    return ConstantPaths(
         {item: np.concatenate(columns) for item, columns in values.items()},
         np.concatenate(shares, axis=1),
         tuple(slices),

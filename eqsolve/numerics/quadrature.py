@@ -23,7 +23,7 @@ from eqsolve.numerics.laws import Component, Law
 
 # --- The joint law of random constants as a mixture of Gaussians and points; other densities by their own Gauss rules.
 @dataclass(frozen=True)
-class Branch:
+class LawBranch:
     """One part of the joint law of the random constants: each is mean + √variance × a standard normal variable.
 
     ``exact`` is false where a density was replaced by a rule, whose error has to be looked at. Numbers are floats, or
@@ -42,7 +42,7 @@ class Branch:
         return float(self.probability), means, np.sqrt(variances)
 
 
-def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> list[Branch]:
+def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> list[LawBranch]:
     """Return the parts of the product law; constants of one joint sample stay together."""
     factors: list[tuple[tuple[str, ...], list[Any]]] = []
     groups: dict[tuple[str, ...], dict[str, Component]] = {}
@@ -67,7 +67,7 @@ def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> l
             mean.update(zip(names, m, strict=True))
             variance.update(zip(names, v, strict=True))
         means, variances = (tuple(table[item] for item in constants) for table in (mean, variance))
-        made.append(Branch(probability, means, variances, exact))
+        made.append(LawBranch(probability, means, variances, exact))
     return made
 
 
@@ -142,7 +142,7 @@ class Rows:
         return np.asarray(~self.direction.any(axis=1))
 
 
-def make_rows(plan: Integrands, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, outer: int) -> Rows:
+def make_rows(plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence[float], unknowns: Array, outer: int) -> Rows:
     """Return the rows for several sets of unknowns (one per column), turned to suit the plan's integrands.
 
     Across the lines are ``outer`` nodes where integrands may be anything. Where they are polynomials there are as few as
@@ -164,7 +164,12 @@ def make_rows(plan: Integrands, parts: Sequence[Branch], parameters: Sequence[fl
 
 
 def rows_along(
-    plan: Integrands, parts: Sequence[Branch], parameters: Sequence[float], unknowns: Array, name: str, outer: int | None
+    plan: Integrands,
+    parts: Sequence[LawBranch],
+    parameters: Sequence[float],
+    unknowns: Array,
+    name: str,
+    outer: int | None,
 ) -> Rows:
     """Return the rows for one set of unknowns, turned along the gradient of a variable where that has one direction.
 
@@ -188,7 +193,7 @@ def rows_along(
     return _joined(pieces, 1, exact)
 
 
-def _gaussians(plan: Integrands, part: Branch) -> tuple[float, Array, Array, Array]:
+def _gaussians(plan: Integrands, part: LawBranch) -> tuple[float, Array, Array, Array]:
     """Return probability, means and deviations of all random variables in a branch, and which of them are Gaussian."""
     normals = len(plan.normals)
     probability, means, deviations = part.numbers
@@ -322,7 +327,7 @@ def normal_density(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Mesh:
+class PanelMesh:
     """Panels [left, right] on rows, with the signs of the switches on each; an end may be a kink that moves.
 
     ``cuts`` are all panels that were looked at in the end, those that add nothing included.
@@ -339,7 +344,7 @@ class Mesh:
     order: int
     cuts: tuple[Array, ...] = ()
 
-    def moved(self, kinks: Array) -> Mesh:
+    def moved(self, kinks: Array) -> PanelMesh:
         """Return the mesh with the ends at kinks put where the kinks are now."""
         if not kinks.shape[1]:
             return self
@@ -361,7 +366,7 @@ class Mesh:
         w_all = np.concatenate([share.ravel(), self.rows.weight[self.points]])
         return at, x_all, w_all, list(signs.T)
 
-    def halved(self) -> Mesh:
+    def halved(self) -> PanelMesh:
         """Return the mesh with every panel cut in two."""
         middle, none = (self.left + self.right) / 2, np.full(len(self.row), -1)
         panels, points = self.signs[: len(self.row)], self.signs[len(self.row) :]
@@ -475,12 +480,12 @@ def first_panels(rows: Rows, kinks: Array, edges: Array) -> tuple[Array, Array, 
     return (row[keep], *(part[keep] for part in parts))
 
 
-def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> Mesh:
+def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> PanelMesh:
     """Return few panels of few nodes, enough to find where solutions are."""
     row, left, right, left_kink, right_kink = first_panels(rows, lines.kinks(rows), _COARSE)
     points = np.flatnonzero(rows.is_point)
     signs = np.concatenate([lines.signs(rows, row, (left + right) / 2), lines.signs(rows, points, np.zeros(len(points)))])
-    return Mesh(rows, row, left, right, left_kink, right_kink, signs, points, order)
+    return PanelMesh(rows, row, left, right, left_kink, right_kink, signs, points, order)
 
 
 def adapt(
@@ -492,9 +497,9 @@ def adapt(
     rounds: int = 45,
     dropped: float = 1e-19,
     reach: float = _REACH,
-    like: Mesh | None = None,
+    like: PanelMesh | None = None,
     most: int = _PANELS,
-) -> Mesh:
+) -> PanelMesh:
     """Return panels on which every integrand is resolved: the high Legendre coefficients are negligible.
 
     Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that of degree n. Panels
@@ -518,7 +523,7 @@ def adapt(
         if not len(row):
             break
         signs = lines.signs(rows, row, (left + right) / 2)
-        mesh = Mesh(rows, row, left, right, left_kink, right_kink, signs, points[:0], order)
+        mesh = PanelMesh(rows, row, left, right, left_kink, right_kink, signs, points[:0], order)
         at, x, _, node_signs = mesh.nodes()
         with np.errstate(all="ignore"):
             scaled = lines.values(rows, at, x, node_signs) * (normal_density(x) * rows.weight[at])
@@ -548,13 +553,13 @@ def adapt(
     if parts is None:
         empty = np.zeros(0)
         whole = np.zeros(0, dtype=int)
-        return Mesh(rows, whole, empty, empty, whole, whole, point_signs, points, order)
+        return PanelMesh(rows, whole, empty, empty, whole, whole, point_signs, points, order)
     signs = np.concatenate([parts[5], point_signs])
     cuts = tuple(np.concatenate(column) for column in zip(*looked, strict=True))
-    return Mesh(rows, parts[0], parts[1], parts[2], parts[3], parts[4], signs, points, order, cuts)
+    return PanelMesh(rows, parts[0], parts[1], parts[2], parts[3], parts[4], signs, points, order, cuts)
 
 
-def _again(like: Mesh, rows: Rows, kinks: Array) -> tuple[Array, Array, Array, Array, Array] | None:
+def _again(like: PanelMesh, rows: Rows, kinks: Array) -> tuple[Array, Array, Array, Array, Array] | None:
     """Return the panels of another mesh with their kinks moved; None if these have changed order."""
     if not like.cuts or len(like.rows.weight) != len(rows.weight):
         return None
@@ -565,7 +570,7 @@ def _again(like: Mesh, rows: Rows, kinks: Array) -> tuple[Array, Array, Array, A
     return (row, left, right, left_kink, right_kink) if (right > left).all() else None
 
 
-def expectations(lines: Lines, mesh: Mesh) -> Array:
+def expectations(lines: Lines, mesh: PanelMesh) -> Array:
     """Return the means of the integrands, one row per integrand, one column per set of unknowns."""
     at, x, share, signs = mesh.nodes()
     with np.errstate(all="ignore"):
@@ -581,7 +586,7 @@ def _sums(values: Array, owner: Array, count: int) -> Array:
     return np.stack([np.bincount(owner, weights=row, minlength=count) for row in values])
 
 
-def gradients(lines: Lines, mesh: Mesh, along: tuple[str, ...]) -> tuple[Array, Array, Array]:
+def gradients(lines: Lines, mesh: PanelMesh, along: tuple[str, ...]) -> tuple[Array, Array, Array]:
     """Return means, their derivatives along variables, and the means of absolute values, for one set of unknowns."""
     plan = lines.plan
     at, x, share, signs = mesh.nodes()

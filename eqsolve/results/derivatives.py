@@ -7,7 +7,7 @@ In the dataset a derivative stands beside the values, its attributes saying of w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,24 +18,14 @@ from eqsolve.numerics.slopes import interpolate_with_slopes, is_geometric
 if TYPE_CHECKING:
     import xarray as xr
 
+    from eqsolve.passes.rewrite.sensitivity import NamedDerivative
     from eqsolve.results.result import Result
 
 OF, ALONG = "derivative_of", "along"
 _ERROR = "_error"
 
 
-class Companion(Protocol):
-    """What a name of a result stands for: the derivative of a value along a parameter."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def of(self) -> str: ...
-    @property
-    def parameter(self) -> str: ...
-
-
-def with_derivatives(result: Result, companions: Sequence[Companion]) -> Result:
+def with_derivatives(result: Result, companions: Sequence[NamedDerivative]) -> Result:
     """Return a result in which the derivatives are known as such."""
     data = result.dataset.copy(deep=False)
     for item in companions:

@@ -39,7 +39,7 @@ _ERROR = "_error"
 
 
 @dataclass(frozen=True)
-class Part:
+class ObservedPart:
     """The value of a part of the expression, and its error; both over the expression's times."""
 
     value: Array
@@ -94,7 +94,7 @@ class _Evaluation:
     moments: tuple[Basic, ...]
 
     # --- combining --------------------------------------------------------------------------------------------------
-    def part(self, expr: Expr) -> Part:
+    def part(self, expr: Expr) -> ObservedPart:
         """Evaluate an expression: its nodes first, then what is left, pointwise."""
         for node in expr.atoms(Resp, InverseValue, Derivative):
             raise UsageError(f"`{node}` cannot be evaluated afterwards; declare it in observables= and solve again")
@@ -105,7 +105,7 @@ class _Evaluation:
         function = lower([expr], nodes)
         return combine(lambda *values: function(*values)[0], [self.node(item) for item in nodes])
 
-    def node(self, item: Basic) -> Part:
+    def node(self, item: Basic) -> ObservedPart:
         match item:
             case E():
                 return self.mean(item)
@@ -116,7 +116,7 @@ class _Evaluation:
             case Unknown():
                 return self._named(item.name, ())
             case Time():
-                return Part(self.times(item), np.zeros(()))
+                return ObservedPart(self.times(item), np.zeros(()))
         raise UsageError(f"`{item}` is random: write its mean, E(...)")
 
     def times(self, moment: Basic) -> Array:
@@ -131,7 +131,7 @@ class _Evaluation:
         raise UsageError(f"a time in the expression must be a plain time or a number, got `{moment}`")
 
     # --- nodes ------------------------------------------------------------------------------------------------------
-    def value(self, item: Value) -> Part:
+    def value(self, item: Value) -> ObservedPart:
         head = item.head
         if isinstance(head, Process):
             raise UsageError(f"`{item}` is random: write its mean, E(...)")
@@ -143,16 +143,16 @@ class _Evaluation:
         pairs = np.stack([first.ravel(), second.ravel()], axis=1)
         self.result._inside(pairs.ravel())
         value = self.result._two_time(head.name, pairs).reshape(first.shape)
-        return Part(value, self.result._two_time_error(head.name, pairs).reshape(first.shape))
+        return ObservedPart(value, self.result._two_time_error(head.name, pairs).reshape(first.shape))
 
-    def _one_time(self, head: Head, times: Array) -> Part:
+    def _one_time(self, head: Head, times: Array) -> ObservedPart:
         whole = self._named(head.name, ("t",))
         if times.size > 1:
-            return Part(whole.value.reshape(times.shape), whole.error.reshape(times.shape))
+            return ObservedPart(whole.value.reshape(times.shape), whole.error.reshape(times.shape))
         found = self.result.at(float(times))
-        return Part(found[head.name].values[0], found[head.name + _ERROR].values[0])
+        return ObservedPart(found[head.name].values[0], found[head.name + _ERROR].values[0])
 
-    def _named(self, name: str, dims: tuple[str, ...]) -> Part:
+    def _named(self, name: str, dims: tuple[str, ...]) -> ObservedPart:
         data = self.result.dataset
         if name not in self.result.names or data[name].dims != dims:
             known = [item for item in self.result.names if data[item].dims == dims]
@@ -161,9 +161,9 @@ class _Evaluation:
                 f"(it has: {', '.join(self.result.names)})"
             )
         error = data[name + _ERROR].values if name + _ERROR in data else np.full(data[name].shape, np.nan)
-        return Part(data[name].values, error)
+        return ObservedPart(data[name].values, error)
 
-    def integral(self, item: Int) -> Part:
+    def integral(self, item: Int) -> ObservedPart:
         """Integrate a function of one time from the start, by the panels' own rule."""
         grid = self.result._grid()
         begin = grid.edges[0]
@@ -175,11 +175,11 @@ class _Evaluation:
         error = integrate(grid, errors)[0] + np.abs(value - other)
         until = self.times(item.high)
         if until.size > 1:
-            return Part(value.reshape(until.shape), error.reshape(until.shape))
+            return ObservedPart(value.reshape(until.shape), error.reshape(until.shape))
         moment = self.result._inside(until.reshape(1))
-        return Part(*(grid.interpolate(entry, moment)[0] for entry in (value, error)))
+        return ObservedPart(*(grid.interpolate(entry, moment)[0] for entry in (value, error)))
 
-    def mean(self, item: E) -> Part:
+    def mean(self, item: E) -> ObservedPart:
         """Average over the paths of the result, or over the law of random constants."""
         body = item.argument
         processes = [node for node in body.atoms(Value) if isinstance(node.head, Process)]
@@ -203,28 +203,28 @@ class _Evaluation:
             inner = combine(lambda *values: function(*values)[0], chosen)
             value.append(np.tensordot(weights, _over_paths(inner.value, weights), axes=1))
             error.append(np.tensordot(weights, _over_paths(inner.error, weights), axes=1))
-        joined = Part(np.concatenate(value), np.concatenate(error)) if rows > 1 else Part(value[0], error[0])
-        return joined if self._laws_are_atoms() else Part(joined.value, np.full_like(joined.value, np.nan))
+        joined = ObservedPart(np.concatenate(value), np.concatenate(error)) if rows > 1 else ObservedPart(value[0], error[0])
+        return joined if self._laws_are_atoms() else ObservedPart(joined.value, np.full_like(joined.value, np.nan))
 
-    def _path_parts(self, node: Basic) -> Part:
+    def _path_parts(self, node: Basic) -> ObservedPart:
         data = self.result.dataset
         lift = (slice(None), *(None,) * len(self.moments))
         if isinstance(node, Random):
             if node.name not in data.coords:
                 raise UsageError(f"the paths of the result of `{self.result.model}` do not tell `{node.name}`")
-            return Part(data[node.name].values[lift], np.zeros(()))
+            return ObservedPart(data[node.name].values[lift], np.zeros(()))
         if isinstance(node, Value) and isinstance(node.head, Process):
             times = self.times(node.moments[0])
             table = data[node.head.name]
             error = data[node.head.name + _ERROR].values if node.head.name + _ERROR in data else np.full(table.shape, np.nan)
             if times.size > 1:
                 shape = (table.shape[0], *times.shape)
-                return Part(table.values.reshape(shape), error.reshape(shape))
+                return ObservedPart(table.values.reshape(shape), error.reshape(shape))
             moment = self.result._inside(times.reshape(1))
             grid = self.result._grid()
-            return Part(*(grid.interpolate(entry, moment)[:, 0][lift] for entry in (table.values, error)))
+            return ObservedPart(*(grid.interpolate(entry, moment)[:, 0][lift] for entry in (table.values, error)))
         inner = self.node(node)
-        return Part(*(np.asarray(entry)[None] for entry in (inner.value, inner.error)))
+        return ObservedPart(*(np.asarray(entry)[None] for entry in (inner.value, inner.error)))
 
     def _laws_are_atoms(self) -> bool:
         try:
@@ -233,7 +233,7 @@ class _Evaluation:
             return False
         return not any(law.has_density for law in laws)
 
-    def _mean_of_constants(self, body: Expr) -> Part:
+    def _mean_of_constants(self, body: Expr) -> ObservedPart:
         if body.has(Value, Unknown, Time):
             raise UsageError(f"`E({body})` mixes times with constants; take what is not random out of it")
         laws: dict[Random, Law] = {}
@@ -242,10 +242,10 @@ class _Evaluation:
                 raise UsageError(f"the result of `{self.result.model}` does not tell the law of `{item.name}`")
             laws[item] = _law(self.result.params[item.name])
         fine, rough = (moment(body, laws, order) for order in (200, 100))
-        return Part(np.array(fine), np.array(abs(fine - rough) + 1e-15 * abs(fine)))
+        return ObservedPart(np.array(fine), np.array(abs(fine - rough) + 1e-15 * abs(fine)))
 
 
-def combine(function: Callable[..., Any], parts: list[Part]) -> Part:
+def combine(function: Callable[..., Any], parts: list[ObservedPart]) -> ObservedPart:
     """Return a function of values, and how far it moves when each of them moves by its error."""
     values = [part.value for part in parts]
     with np.errstate(all="ignore"):
@@ -259,7 +259,7 @@ def combine(function: Callable[..., Any], parts: list[Part]) -> Part:
                 for sign in (1, -1)
             ]
             error = error + np.maximum(*moved)
-    return Part(centre, error)
+    return ObservedPart(centre, error)
 
 
 def integrate(grid: PanelGrid, values: Array) -> tuple[Array, Array]:
@@ -291,10 +291,10 @@ def _outermost(expr: Basic, kinds: tuple[type, ...]) -> dict[Basic, None]:
     return dict(itertools.chain.from_iterable(_outermost(arg, kinds).items() for arg in expr.args))
 
 
-def _row(part: Part, row: int) -> Part:
+def _row(part: ObservedPart, row: int) -> ObservedPart:
     """Take one row of the first time; ``part`` has the paths, then the two times, as axes."""
     cut = [entry[:, row : row + 1] if entry.ndim == 3 and entry.shape[1] > 1 else entry for entry in (part.value, part.error)]
-    return Part(*cut)
+    return ObservedPart(*cut)
 
 
 def _over_paths(values: Array, weights: Array) -> Array:

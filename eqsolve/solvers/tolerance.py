@@ -1,8 +1,9 @@
-"""What a tolerance means: one rule for all solvers."""
+"""What a tolerance means, when a march through panels has stalled, and why one ended: shared by all solvers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,27 @@ class Pace:
             return f"brought it on by {gained:.1g} only"
         self.work, self.time = work, moment
         return ""
+
+
+# --- Why a march ended.
+class NoConvergenceError(Exception):
+    """The iteration on a panel does not converge; a shorter panel may help."""
+
+
+class NotFiniteError(Exception):
+    """The right-hand side of an equation is not finite at a time."""
+
+    def __init__(self, equation: Any, time: float) -> None:
+        super().__init__()
+        self.equation, self.time = equation, time
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a march ended early, and when."""
+
+    time: float
+    message: str
 
 
 # --- What a tolerance means: one rule for all solvers.

@@ -16,7 +16,7 @@ from eqsolve import E, Flow, SolverError, UsageError, field, gradient, param, ra
 from eqsolve.language.binding import bind
 from eqsolve.laws import Normal
 from eqsolve.microscopic.data import read_data
-from eqsolve.microscopic.linearised import Linearised, fastest, slowest
+from eqsolve.microscopic.linearised import LinearisedFlow, fastest, slowest
 from eqsolve.microscopic.lowered import lower_flow
 from eqsolve.microscopic.simulate import draw_sample, simulate
 
@@ -134,7 +134,7 @@ def test_jacobian_is_the_derivative_of_the_drift() -> None:
     sample = drawn(two_layers(), 12, L=3, lam=0.2, alpha=0.7)
     rng = np.random.default_rng(0)
     flat = sample.start.ravel() + 0.1 * rng.standard_normal(24)
-    jacobian = Linearised(sample, 0.0, flat)
+    jacobian = LinearisedFlow(sample, 0.0, flat)
     change, small = rng.standard_normal(24), 1e-5
     central = (sample.drift(0.0, flat + small * change) - sample.drift(0.0, flat - small * change)) / (2 * small)
     # central differences: truncation 1e-10 of the third derivative, rounding 1e-16 / 1e-5

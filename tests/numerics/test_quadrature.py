@@ -12,9 +12,9 @@ from scipy.special import ndtr
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import (
-    Branch,
+    LawBranch,
     Lines,
-    Mesh,
+    PanelMesh,
     adapt,
     coarse_mesh,
     expectations,
@@ -23,7 +23,7 @@ from eqsolve.numerics.quadrature import (
     normal_density,
 )
 
-WHOLE = (Branch(1.0, (), ()),)
+WHOLE = (LawBranch(1.0, (), ()),)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Threshold:
         return [t, x, np.sign(np.broadcast_to(x - t, (size,))) if signs is None else signs[0]]
 
 
-def adapted(plan: Threshold, t: Array) -> tuple[Lines, Mesh]:
+def adapted(plan: Threshold, t: Array) -> tuple[Lines, PanelMesh]:
     lines = Lines(plan, (), t[None])
     return lines, adapt(lines, make_rows(plan, WHOLE, (), lines.unknowns, 24))
 
@@ -114,7 +114,7 @@ def test_points_and_gaussians_mix() -> None:
     """With probability 1/4 the constant is 2, else Normal(0, 9): E c² = 1/4·4 + 3/4·9."""
     plan = Threshold(lambda t, c: [c**2, np.cos(c)], lambda t, c: [0 * c, 0 * c], 2, (), ("c",), (), (), (), (), degree=2)
     lines = Lines(plan, (), np.array([[0.0]]))
-    parts = (Branch(0.25, (2.0,), (0.0,)), Branch(0.75, (0.0,), (9.0,)))
+    parts = (LawBranch(0.25, (2.0,), (0.0,)), LawBranch(0.75, (0.0,), (9.0,)))
     mesh = adapt(lines, make_rows(plan, parts, (), lines.unknowns, 24))
     expected = [0.25 * 4 + 0.75 * 9, 0.25 * np.cos(2.0) + 0.75 * np.exp(-4.5)]
     assert expectations(lines, mesh)[:, 0] == pytest.approx(expected, rel=1e-13)

@@ -242,7 +242,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenSolver:
     """The solver that ``solve`` runs and why, and what speaks against each of the others; no name where it refuses."""
 
     name: str
@@ -300,7 +300,7 @@ class Explanation:
     statements: tuple[tuple[str, tuple[str, ...]], ...]
     signature: str
     mean_field: Explanation | None = None
-    solver: Chosen | None = None
+    solver: ChosenSolver | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain dictionaries, lists and texts."""

@@ -30,7 +30,7 @@ from eqsolve.passes.rewrite.starts import STEP
 
 
 @dataclass(frozen=True)
-class Averaged:
+class AveragedGradient:
     """A loss gradient ℓ = m l + n: its mean over fresh noise l, the variance of m, and the mean square of n.
 
     ``steady`` are the other noises of the samples, which add to l.
@@ -67,13 +67,13 @@ def why_not(parts: FlowParts) -> str | None:
     return None
 
 
-def _average(parts: FlowParts) -> Averaged:
+def _average(parts: FlowParts) -> AveragedGradient:
     """Return a loss gradient that is linear in the fields as m l + n; raise when it has another form."""
     flow = parts.flow
     loss = flow.loss_gradient[parts.active[0]]
     noises = {item: flow.laws[item.head] for item in loss.atoms(Value)}
     if not noises:
-        return Averaged(loss, S.Zero, S.Zero, ())
+        return AveragedGradient(loss, S.Zero, S.Zero, ())
     fresh = {item: _draw(item, law.law) for item, law in noises.items() if isinstance(law, Resampled)}
     steady = tuple(sorted((item for item in noises if item not in fresh), key=str))
     drawn = loss.xreplace(fresh).expand()
@@ -95,7 +95,7 @@ def _average(parts: FlowParts) -> Averaged:
     square = mean_of((rest**2).expand(), flow)
     if any(item.has(E) for item in (mean, spread, square)):
         raise ModelError(f"moments of the noise in `{loss}` have no closed form here")
-    return Averaged(mean, spread, square, steady)
+    return AveragedGradient(mean, spread, square, steady)
 
 
 def _draw(item: Value, law: Law) -> Random:

@@ -118,7 +118,7 @@ class ConvolutionForm:
 
 def derive_convolution_form(system: System) -> ConvolutionForm:
     """Return a system without processes and kernels in the form the solver takes; a ModelError says why there is none."""
-    builder = _Builder(system)
+    builder = _FormBuilder(system)
     equations = []
     for equation in system.equations:
         assert equation.head is not None
@@ -147,7 +147,7 @@ def derive_convolution_form(system: System) -> ConvolutionForm:
     )
 
 
-class _Builder:
+class _FormBuilder:
     """Collects what right-hand sides read."""
 
     def __init__(self, system: System) -> None:

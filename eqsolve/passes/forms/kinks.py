@@ -42,7 +42,7 @@ class Root:
         return (total(self.argument) - total(at_root)) / at_root.diff(self.symbol)
 
 
-class Parts:
+class Stages:
     """Collects the stages that an integrand needs before it can be evaluated, each once, in order."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Parts:
 
 def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list[Expr], tuple[Switch | Root, ...]]:
     """Return smooth integrands and the stages that define the variables in them, in order of evaluation."""
-    parts = Parts()
+    parts = Stages()
     return [parts.smooth(expr, randoms) for expr in expressions], tuple(parts.stages)
 
 

@@ -156,7 +156,7 @@ def probabilities_of(law: Law) -> tuple[Expr, ...]:
 
 # --- A system beside its own derivatives along parameters: the linearised equations of every unknown, exactly.
 @dataclass(frozen=True)
-class Companion:
+class NamedDerivative:
     """What a name in the enlarged system is: the derivative of something along a parameter.
 
     ``of`` is an unknown or an observable.
@@ -177,7 +177,7 @@ class Sensitivity:
 
     base: System
     system: System
-    companions: tuple[Companion, ...]
+    companions: tuple[NamedDerivative, ...]
     switches: System | None = None
 
 
@@ -195,16 +195,16 @@ def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = T
     derivatives = [_Derivative(system, parameter) for parameter in parameters]
     equations, init, observables = [*system.equations], {**system.init}, {**system.observables}
     constraints: dict[Any, Any] = {**system.constraints}
-    companions: list[Companion] = []
+    companions: list[NamedDerivative] = []
     for item in derivatives:
         equations += [item.equation(equation) for equation in system.equations]
         init |= {item.key(key): item.total(value, f"the start of `{key}`") for key, value in system.init.items()}
         constraints |= {item.heads[head]: item.equation(eq) for head, eq in system.constraints.items()}
-        companions += [Companion(new.name, old.name, item.parameter.name) for old, new in item.heads.items()]
+        companions += [NamedDerivative(new.name, old.name, item.parameter.name) for old, new in item.heads.items()]
         for name, expr in system.observables.items():
             made = fresh_name(f"{name}_d_{item.parameter.name}", {*system.names, *observables})
             observables[made] = item.total(expr, f"observable `{name}` ({system.location})")
-            companions.append(Companion(made, name, item.parameter.name))
+            companions.append(NamedDerivative(made, name, item.parameter.name))
     laws = _laws(system, derivatives)
     fields = {"equations": tuple(equations), "init": Table(init), "observables": Table(observables), "laws": laws}
     bends = {f"{name} ({place})": kink for name, expr in system.observables.items() for place, kink in enumerate(_kinks(expr))}

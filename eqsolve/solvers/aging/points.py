@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.compile.two_time import Pointwise, Slot
+from eqsolve.compile.two_time import PointwiseTerm, Slot
 from eqsolve.numerics.aging_rows import AgingRows, Layout
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
@@ -117,10 +117,10 @@ class Points:
         places = np.append(matrix.indptr[starts], matrix.indptr[-1])
         return np.asarray(csr_matrix((data, matrix.indices, places), shape=(len(starts), matrix.shape[1])).toarray())
 
-    def value(self, function: Pointwise, integrals: Mapping[str, Any]) -> Array:
+    def value(self, function: PointwiseTerm, integrals: Mapping[str, Any]) -> Array:
         return self._spread(function(self.read, integrals))
 
-    def slopes(self, function: Pointwise, integrals: Mapping[str, Any]) -> tuple[dict[Slot, Array], dict[str, Array]]:
+    def slopes(self, function: PointwiseTerm, integrals: Mapping[str, Any]) -> tuple[dict[Slot, Array], dict[str, Array]]:
         """Return the derivatives of a function by the slots it reads and by its integrals."""
         by_slot, by_integral = function.slopes(self.read, integrals)
         by_slot = {slot: values for slot, values in by_slot.items() if slot[1] not in ("0", "00")}

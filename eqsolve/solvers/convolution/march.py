@@ -11,33 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.convolution import ConvolutionProgram, Integrand, MemoryEquation, Reading, Terms
+from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Reading, Terms
 from eqsolve.errors import ParameterError, SolverError
 from eqsolve.files.codec import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.panel_functions import PanelFunctions, Samples, break_points, folded_points
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import Pace
+from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace, Stop
 
 # --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact slopes.
 _MOST_STEPS = 25
 _SHRINKS = 4.0  # the least factor by which a Newton step is shorter than the one before it, near a solution
 
 
-class NoConvergenceError(Exception):
-    """Newton's method does not settle on a panel."""
-
-
-class NotFiniteError(Exception):
-    """A right-hand side is not a number."""
-
-    def __init__(self, equation: MemoryEquation, time: float) -> None:
-        super().__init__()
-        self.equation, self.time = equation, time
-
-
-class Panel:
+class MemoryPanel:
     """A panel behind the functions known so far, and what its unknown values enter.
 
     Parameters
@@ -272,16 +260,8 @@ class Widths:
 USUAL = Widths()
 
 
-@dataclass(frozen=True)
-class Stop:
-    """Why a march ended early, and when."""
-
-    time: float
-    message: str
-
-
 @dataclass(frozen=True, eq=False)
-class March:
+class MemoryMarch:
     """All unknowns and observables on panels; times are counted from the start."""
 
     functions: PanelFunctions
@@ -340,8 +320,8 @@ class March:
 
 def march(
     program: ConvolutionProgram, m: int, delays: Sequence[float], end: float, resolution: float, options: Options,
-    widths: Widths = USUAL, guide: March | None = None,
-) -> tuple[March, Stop | None]:  # fmt: skip
+    widths: Widths = USUAL, guide: MemoryMarch | None = None,
+) -> tuple[MemoryMarch, Stop | None]:  # fmt: skip
     """March to ``end`` with tails of at most ``resolution`` times the size of each unknown.
 
     Panels are nowhere wider than ``widths.finer`` times those of a ``guide``.
@@ -349,7 +329,7 @@ def march(
     state = _State(program, m, delays, end, resolution, widths, options, guide)
     stop = state.run()
     outputs = np.array(state.outputs).reshape(len(state.outputs), len(program.observables), m + 1)
-    return March(state.past, outputs, program, m, state.steps, state.tries, stop is None), stop
+    return MemoryMarch(state.past, outputs, program, m, state.steps, state.tries, stop is None), stop
 
 
 class _State:
@@ -357,7 +337,7 @@ class _State:
 
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], end: float, resolution: float, widths: Widths,
-        options: Options, guide: March | None,
+        options: Options, guide: MemoryMarch | None,
     ) -> None:  # fmt: skip
         self.program, self.m, self.delays, self.end = program, m, delays, end
         self.resolution, self.widths, self.options, self.guide = resolution, widths, options, guide
@@ -417,7 +397,7 @@ class _State:
 
     def _first_width(self) -> float:
         """Return a width for the first panel from the derivatives at the start."""
-        panel = Panel(self.program, self.past, 1e-12 * self.end, self.delays)
+        panel = MemoryPanel(self.program, self.past, 1e-12 * self.end, self.delays)
         equations = self.program.equations
         guess = np.array([self._start(number) for number in range(panel.unknowns)])
         for _ in equations:  # definitions may rest on definitions
@@ -435,13 +415,13 @@ class _State:
         ]
         width = min([self.widths.first * time for time in times] + [0.1 * self.end])
         self._weigh_gauges(panel, width)
-        wide = Panel(self.program, self.past, width, self.delays)
+        wide = MemoryPanel(self.program, self.past, width, self.delays)
         for number, body in enumerate(wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))):
             if equations[number].kind == "defined":  # its first panel may hold a root or a power of the time
                 self.sizes[number] = np.max(np.abs(body[np.isfinite(body)]), initial=self.sizes[number])
         return width
 
-    def _weigh_gauges(self, panel: Panel, width: float) -> None:
+    def _weigh_gauges(self, panel: MemoryPanel, width: float) -> None:
         """Integrate the given functions over the first width, on panels that shrink towards the start."""
         pieces = width * 0.5 ** np.arange(1, 60)
         points = pieces[:, None] * (1 + panel.basis.points)
@@ -471,7 +451,7 @@ class _State:
 
     def _try(self, width: float) -> tuple[Array, float]:
         """Solve one panel; return its values and its tail in units of the resolution."""
-        panel = Panel(self.program, self.past, width, self.delays)
+        panel = MemoryPanel(self.program, self.past, width, self.delays)
         self.panel = panel
         if self.past.panels:
             begin = self.past.tables[-1, :, -1]
@@ -490,7 +470,7 @@ class _State:
         tails = coefficients[:, -2:].max(axis=1) / np.where(scale > 0, scale, 1.0)
         return table, max(float(tails.max()), self._gauge_tail(panel)) / self.resolution
 
-    def _gauge_tail(self, panel: Panel) -> float:
+    def _gauge_tail(self, panel: MemoryPanel) -> float:
         """Return what is unresolved of the given functions under integrals, relative to these integrals."""
         basis = panel.basis
         found = self.program.gauges(panel.begin + panel.width * basis.points)

@@ -34,9 +34,9 @@ from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import USUAL as WIDTHS
-from eqsolve.solvers.convolution.march import March, Stop, march
+from eqsolve.solvers.convolution.march import MemoryMarch, march
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import allowance, excess, nodes_per_panel
+from eqsolve.solvers.tolerance import Stop, allowance, excess, nodes_per_panel
 
 logger = logging.getLogger("eqsolve")
 
@@ -110,10 +110,10 @@ class ConvolutionSolver(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class MemorySolution:
     """The march that is reported, with error estimates; ``worst`` is the largest in units of the tolerance."""
 
-    march: March
+    march: MemoryMarch
     curves: dict[str, Array]
     errors: dict[str, Array]
     worst: float
@@ -123,12 +123,12 @@ class Solution:
 
 def _solve(
     program: ConvolutionProgram, m: int, delays: list[float], begin: float, options: Options, rule: Refining = USUAL
-) -> tuple[Solution, Stop | None]:
+) -> tuple[MemorySolution, Stop | None]:
     """Solve with smaller and smaller tails until two solutions agree."""
     end = options.t_max - begin
     resolution = max(rule.first * options.rtol, rule.finest * rule.ratio)
     coarse, stop = march(program, m, delays, end, resolution, options)
-    best: Solution | None = None
+    best: MemorySolution | None = None
     for rounds in range(2, rule.rounds + 1):
         resolution = max(resolution / rule.ratio, rule.finest)
         fine, later = march(program, m, delays, coarse.end if stop else end, resolution, options, guide=coarse)
@@ -145,7 +145,9 @@ def _solve(
     return best, stop
 
 
-def _compare(fine: March, coarse: March, begin: float, options: Options, rule: Refining, rounds: int) -> Solution:
+def _compare(
+    fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Options, rule: Refining, rounds: int
+) -> MemorySolution:
     """Return the finer of two solutions with its error estimates."""
     grid, other = fine.grid(begin), coarse.grid(begin)
     inside = np.minimum(grid.nodes, other.edges[-1])
@@ -164,7 +166,7 @@ def _compare(fine: March, coarse: March, begin: float, options: Options, rule: R
             if ratio > worst:
                 place = int(np.argmax(errors[name] / allowance(values, options, 1.0)))
                 worst, blamed = ratio, f"`{name}` at t = {grid.nodes[place]:.6g}"
-    return Solution(fine, curves, errors, worst, blamed, rounds)
+    return MemorySolution(fine, curves, errors, worst, blamed, rounds)
 
 
 def _beside(change: Array, m: int) -> Array:
@@ -175,7 +177,7 @@ def _beside(change: Array, m: int) -> Array:
     return np.concatenate([spread[:1], np.repeat(spread, m)])
 
 
-def _package(name: str, values: Values, solution: Solution, begin: float, options: Options, stop: Stop | None) -> Result:
+def _package(name: str, values: Values, solution: MemorySolution, begin: float, options: Options, stop: Stop | None) -> Result:
     failure = None
     if stop is not None:
         failure = (f"stopped at t = {begin + stop.time:.8g}", stop.message)

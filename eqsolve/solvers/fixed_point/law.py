@@ -19,11 +19,11 @@ from eqsolve.laplace.expectation import Probe, Rule
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
-from eqsolve.numerics.quadrature import Lines, Mesh, Rows, adapt, expectations, normal_density, rows_along, stacked
+from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, expectations, normal_density, rows_along, stacked
 from eqsolve.results.distribution import Distribution, Histogram, probabilities
 
 if TYPE_CHECKING:
-    from eqsolve.solvers.fixed_point.solve import Solution
+    from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 
 
 # --- The law of some variables of a solved fixed point, as the expectations of a transform take it: with its tails.
@@ -91,7 +91,7 @@ class SolutionSource:
         return self._at(lines, rows, mesh.nodes())
 
     @functools.cached_property
-    def _meshes(self) -> dict[str, Mesh]:
+    def _meshes(self) -> dict[str, PanelMesh]:
         """The panels of the first rule and of the last one."""
         return {}
 
@@ -172,7 +172,7 @@ _ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expec
 logger = logging.getLogger("eqsolve")
 
 
-def known_variables(solution: Solution) -> list[str]:
+def known_variables(solution: FixedPointSolution) -> list[str]:
     """Return the names of everything random in a solved model."""
     plan = solution.problem.plan
     return [*plan.variables, *plan.randoms]
@@ -210,10 +210,10 @@ class _Segments:
 class FixedPointLaw(Distribution):
     """The exact law of a variable with the random constants; the points and weights are those of the quadrature."""
 
-    solution: Solution
+    solution: FixedPointSolution
 
     @classmethod
-    def of(cls, solution: Solution, name: str) -> FixedPointLaw:
+    def of(cls, solution: FixedPointSolution, name: str) -> FixedPointLaw:
         """Return the law of a variable of a solved model, jointly with the random constants."""
         empty = cls.without_points(solution, name)
         lines = _FunctionLines(empty, lambda *values: [np.ones_like(values[0]), values[0], values[0] ** 2])
@@ -222,7 +222,7 @@ class FixedPointLaw(Distribution):
         return cls(empty.names, empty.at(lines, rows, at, x, signs), share, solution)
 
     @classmethod
-    def without_points(cls, solution: Solution, name: str) -> FixedPointLaw:
+    def without_points(cls, solution: FixedPointSolution, name: str) -> FixedPointLaw:
         """Return the same law for everything but its points and weights, which are left out."""
         names = (name, *(item for item in solution.problem.plan.constants if item != name))
         return cls(names, np.zeros((len(names), 1)), np.ones(1), solution)

@@ -17,10 +17,19 @@ from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.values import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature import Branch, Lines, Mesh, adapt, branches, demand_second_moment, gradients, make_rows
+from eqsolve.numerics.quadrature import (
+    LawBranch,
+    Lines,
+    PanelMesh,
+    adapt,
+    branches,
+    demand_second_moment,
+    gradients,
+    make_rows,
+)
 
 if TYPE_CHECKING:
-    from eqsolve.solvers.fixed_point.solve import Solution
+    from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 
 _OUTER = 96
 _FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
@@ -34,7 +43,7 @@ class Problem:
 
     plan: FixedPointPlan
     parameters: tuple[float, ...]
-    parts: tuple[Branch, ...]
+    parts: tuple[LawBranch, ...]
     outer: int = _OUTER
     held: tuple[tuple[str, float], ...] = ()  # unknowns on the edges of their domains; the last parameters
     dropped: tuple[int, ...] = ()  # the equations that these fulfil
@@ -58,14 +67,14 @@ class Problem:
         """Return d unknown / d search variable."""
         return np.array([item.scale(v) for item, v in zip(self.plan.unknowns, values, strict=True)])
 
-    def adapted(self, values: Array, **how: Any) -> Mesh:
+    def adapted(self, values: Array, **how: Any) -> PanelMesh:
         lines = self.lines(values)
         rows = make_rows(self.plan, self.parts, self.parameters, lines.unknowns, how.pop("outer", self.outer))
         return adapt(lines, rows, **how)
 
 
 @dataclass(frozen=True)
-class Linearised:
+class Linearisation:
     """Residuals at a point, their derivatives along the unknowns, and how large rounding in them may be."""
 
     residual: Array
@@ -76,12 +85,12 @@ class Linearised:
 
 
 @dataclass(frozen=True)
-class Point:
+class Iterate:
     """A solution found: unknowns, the mesh it was found on, and the linearised equations there."""
 
     values: Array
-    mesh: Mesh
-    linear: Linearised
+    mesh: PanelMesh
+    linear: Linearisation
     steps: int
     converged: bool
     first: float = 0.0  # how many longest steps away the first one said the solution is
@@ -98,7 +107,7 @@ def residuals(problem: Problem, values: Array, means: Array) -> Array:
         return np.stack([np.log(r / s) if log else r - s for s, r, log in zip(left, right, plan.logarithmic, strict=True)])
 
 
-def linearise(problem: Problem, values: Array, mesh: Mesh, along: tuple[str, ...] | None = None) -> Linearised:
+def linearise(problem: Problem, values: Array, mesh: PanelMesh, along: tuple[str, ...] | None = None) -> Linearisation:
     """Return residuals and their derivatives along the unknowns (or other names) on a mesh that follows its kinks."""
     plan = problem.plan
     names = tuple(item.name for item in plan.unknowns) if along is None else along
@@ -118,19 +127,19 @@ def linearise(problem: Problem, values: Array, mesh: Mesh, along: tuple[str, ...
     through = change[:, len(names) :]
     jacobian = change[:, : len(names)] + through @ slopes
     rounding = 2.3e-16 * (np.abs(through) @ sizes + np.where(log, 1.0, np.abs(left) + np.abs(right)))
-    return Linearised(residual, jacobian, means, slopes, rounding)
+    return Linearisation(residual, jacobian, means, slopes, rounding)
 
 
 def newton(
     problem: Problem,
     start: Array,
-    mesh: Mesh | None,
+    mesh: PanelMesh | None,
     *,
     rounds: int = 40,
     stop: float = 1e-8,
     box: list[tuple[float, float]] | None = None,
     leash: float = np.inf,
-) -> Point:
+) -> Iterate:
     """Newton's method with limited steps; on ``mesh`` if given, else on rough ones, made anew when it no longer gets on.
 
     A search that leaves ``box`` is given up, and one whose first step would be ``leash`` times the longest one; so is one
@@ -156,7 +165,7 @@ def newton(
         if not sound or (box is not None and not _inside(point, box)):
             break
         halvings = 0
-        best = Point(values, here, linear, count, False)
+        best = Iterate(values, here, linear, count, False)
         scaled = linear.jacobian * problem.jacobian_scale(values)
         try:
             step = -np.linalg.solve(scaled, linear.residual)
@@ -167,7 +176,7 @@ def newton(
         quiet = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
         if quiet < stop or (quiet < 1e-9 and size >= last * 0.5):  # the error after this step is that of its square
             values = problem.values((point + step)[:, None])[:, 0] if len(point) else values
-            return Point(values, here, linear, count, True)
+            return Iterate(values, here, linear, count, True)
         last = size
         least, idle = (size, 0) if size < 0.5 * least else (least, idle + (longest <= 1))
         if idle > _IDLE and left:  # the mesh does not suit the place the search has come to
@@ -178,7 +187,7 @@ def newton(
             step = step / longest
         point = point + step
         values = problem.values(point[:, None])[:, 0]
-    failed = best if best is not None else Point(values, here or problem.adapted(values), _nothing(problem), 0, False)
+    failed = best if best is not None else Iterate(values, here or problem.adapted(values), _nothing(problem), 0, False)
     return replace(failed, first=first)
 
 
@@ -191,20 +200,20 @@ def _inside(point: Array, box: list[tuple[float, float]]) -> bool:
     return all(low <= x <= high for x, (low, high) in zip(point, box, strict=True))
 
 
-def _nothing(problem: Problem) -> Linearised:
+def _nothing(problem: Problem) -> Linearisation:
     count, means = len(problem.plan.unknowns), problem.plan.means
     nan = np.full(count, np.nan)
-    return Linearised(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
+    return Linearisation(nan, np.full((count, count), np.nan), np.full(means, np.nan), np.zeros((means, count)), nan)
 
 
 def polish(
     problem: Problem,
     start: Array,
     *,
-    mesh: Mesh | None = None,
-    like: Mesh | None = None,
+    mesh: PanelMesh | None = None,
+    like: PanelMesh | None = None,
     box: list[tuple[float, float]] | None = None,
-) -> Point:
+) -> Iterate:
     """Return the solution near a start to rounding: meshes adapted until they no longer need to change.
 
     A ``mesh`` that is given is kept; whoever gives it looks at the error. The first one is made from ``like``, if given. A
@@ -222,10 +231,10 @@ def polish(
         values = found.values
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
         if found.converged and moved < (1e-8 if found.mesh.rows.turned else 0.02):
-            return Point(values, found.mesh, found.linear, steps, True)
+            return Iterate(values, found.mesh, found.linear, steps, True)
         if not np.isfinite(values).all() or (moved == 0 and not found.converged):
             break
-    return Point(values, found.mesh, found.linear, steps, False)
+    return Iterate(values, found.mesh, found.linear, steps, False)
 
 
 # --- A fixed point at numbers: its plan, and the numbers and laws it is to be solved at.
@@ -276,7 +285,7 @@ def _at(
 _ROUNDING = 1e-12  # of a derivative: a linear solve on sums that are known to some 1e-15
 
 
-def sensitivity(solution: Solution, parameter: str) -> dict[str, float]:
+def sensitivity(solution: FixedPointSolution, parameter: str) -> dict[str, float]:
     """Return the derivatives of all unknowns and observables with respect to a parameter."""
     problem, point = solution.problem, solution.point
     along = _parameter(problem, parameter)
@@ -285,7 +294,7 @@ def sensitivity(solution: Solution, parameter: str) -> dict[str, float]:
     return {**dict(zip(_names(problem), moved.tolist(), strict=True)), **_outputs(problem, point, along, moved)}
 
 
-def sensitivity_errors(solution: Solution, parameter: str, values: Mapping[str, float]) -> dict[str, float]:
+def sensitivity_errors(solution: FixedPointSolution, parameter: str, values: Mapping[str, float]) -> dict[str, float]:
     """Return the errors of all derivatives: how they change with a finer mesh, and with each unknown by its own error."""
     problem, point = solution.problem, solution.point
     others = [replace(point, mesh=point.mesh.halved())]
@@ -301,7 +310,7 @@ def sensitivity_errors(solution: Solution, parameter: str, values: Mapping[str, 
     return errors
 
 
-def derivative(solution: Solution, what: Any, parameter: str, values: Mapping[str, float]) -> float:
+def derivative(solution: FixedPointSolution, what: Any, parameter: str, values: Mapping[str, float]) -> float:
     """Return the total derivative of a named value, or of the mean of an expression, with respect to a parameter."""
     if isinstance(what, str):
         found = sensitivity(solution, parameter)
@@ -310,14 +319,14 @@ def derivative(solution: Solution, what: Any, parameter: str, values: Mapping[st
         return found[what]
     problem = extended(solution, what, values)
     name = _parameter(problem, parameter)
-    point = Point(solution.point.values, problem.adapted(solution.point.values), solution.point.linear, 0, True)
+    point = Iterate(solution.point.values, problem.adapted(solution.point.values), solution.point.linear, 0, True)
     moved = _unknowns(problem, point, name)
     _demand_spread(problem, point, name, moved)
     _, slopes, _ = gradients(problem.lines(point.values), point.mesh, (*_names(problem), name))
     return float(slopes[-1, :-1] @ moved + slopes[-1, -1])
 
 
-def expectation(solution: Solution, what: Any, values: Mapping[str, float]) -> tuple[float, float]:
+def expectation(solution: FixedPointSolution, what: Any, values: Mapping[str, float]) -> tuple[float, float]:
     """Return the mean of an expression at the solution, and its error."""
     problem = extended(solution, what, values)
     mesh = problem.adapted(solution.point.values)
@@ -329,7 +338,7 @@ def expectation(solution: Solution, what: Any, values: Mapping[str, float]) -> t
     return float(second[-1]), float(error)
 
 
-def extended(solution: Solution, what: Any, values: Mapping[str, Any]) -> Problem:
+def extended(solution: FixedPointSolution, what: Any, values: Mapping[str, Any]) -> Problem:
     """Return the problem with one more expectation, written in the model's own symbols."""
     return with_mean(solution.program, solution.problem, solution.at, what, values)
 
@@ -342,7 +351,7 @@ def _parameter(problem: Problem, name: str) -> str:
     raise UsageError(f"there is no derivative along `{name}`{did_you_mean(name, names)} (parameters: {', '.join(names)})")
 
 
-def _demand_spread(problem: Problem, point: Point, parameter: str, moved: Array) -> None:
+def _demand_spread(problem: Problem, point: Iterate, parameter: str, moved: Array) -> None:
     """Raise where a Gaussian of variance zero gains variance along a parameter: the derivative under the mean is 0/0."""
     plan = problem.plan
     scalars, along = (*problem.parameters, *point.values), (*_names(problem), parameter)
@@ -361,7 +370,7 @@ def _names(problem: Problem) -> tuple[str, ...]:
     return tuple(item.name for item in problem.plan.unknowns)
 
 
-def _unknowns(problem: Problem, point: Point, parameter: str) -> Array:
+def _unknowns(problem: Problem, point: Iterate, parameter: str) -> Array:
     """Return the derivatives of the remaining unknowns."""
     if not problem.plan.unknowns:
         return np.zeros(0)
@@ -369,7 +378,7 @@ def _unknowns(problem: Problem, point: Point, parameter: str) -> Array:
     return np.asarray(-np.linalg.solve(linear.jacobian[:, :-1], linear.jacobian[:, -1]))
 
 
-def _outputs(problem: Problem, point: Point, parameter: str, moved: Array) -> dict[str, float]:
+def _outputs(problem: Problem, point: Iterate, parameter: str, moved: Array) -> dict[str, float]:
     """Return the derivatives of eliminated unknowns and observables."""
     plan = problem.plan
     along = (*_names(problem), parameter)

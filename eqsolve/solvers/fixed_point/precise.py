@@ -16,14 +16,14 @@ import numpy as np
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gauss_legendre import precise_legendre
-from eqsolve.numerics.quadrature import Lines, Mesh, Rows, adapt, branches, make_rows, stacked
+from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, branches, make_rows, stacked
 from eqsolve.results.distribution import Distribution
 from eqsolve.solvers.fixed_point.newton import Problem
 
 if TYPE_CHECKING:
     from eqsolve.compile.fixed_point import FixedPointPlan
     from eqsolve.results.result import Result
-    from eqsolve.solvers.fixed_point.solve import Solution
+    from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 
 GUARD = 12
 
@@ -32,7 +32,7 @@ GUARD = 12
 class PreciseSolution:
     """A solution whose numbers are mpmath's; ``nodes`` are points and weights of the law, to the same precision."""
 
-    base: Solution
+    base: FixedPointSolution
     digits: int
     unknowns: tuple[Any, ...]
     values: Mapping[str, Any]
@@ -124,7 +124,9 @@ def orders_of(digits: int) -> tuple[int, int]:
 class Evaluator:
     """Evaluates the stages and integrands of a plan at single points, in mpmath."""
 
-    def __init__(self, solution: Solution, digits: int, problem: Problem | None = None, more: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, solution: FixedPointSolution, digits: int, problem: Problem | None = None, more: Sequence[Any] = ()
+    ) -> None:
         from mpmath import mp, mpf
 
         self.problem = problem if problem is not None else solution.problem
@@ -138,7 +140,7 @@ class Evaluator:
     def function(self, what: str, *detail: Any) -> Callable[..., Any]:
         return self.plan.piece(what, *detail, module="mpmath")
 
-    def _rows(self, solution: Solution) -> list[tuple[Any, list[Any], list[Any], list[Any], list[Any]]]:
+    def _rows(self, solution: FixedPointSolution) -> list[tuple[Any, list[Any], list[Any], list[Any], list[Any]]]:
         """Return weight, means, deviations, base and direction of every row; only branches of at most one Gaussian."""
         from mpmath import mpf, sqrt
 
@@ -209,7 +211,7 @@ class Evaluator:
 
 
 def nodes_of(
-    evaluator: Evaluator, mesh: Mesh, unknowns: Sequence[Any], order: int
+    evaluator: Evaluator, mesh: PanelMesh, unknowns: Sequence[Any], order: int
 ) -> list[tuple[int, Any, Any, tuple[int, ...], list[float]]]:
     """Return (row, x, weight, signs, double roots) of all nodes."""
     from mpmath import exp, mpf, pi, sqrt
@@ -242,7 +244,7 @@ def nodes_of(
     return [(*entry, roots[k].tolist()) for k, entry in enumerate(made)]
 
 
-def _fine_mesh(problem: Problem, values: Array, digits: int, law: Lines | None = None) -> Mesh:
+def _fine_mesh(problem: Problem, values: Array, digits: int, law: Lines | None = None) -> PanelMesh:
     """Return panels fine enough for the digits: the resolution of the double solve, further out; all for a law."""
     reach = float(np.sqrt(2 * digits * np.log(10))) + 1.5
     lines = law if law is not None else problem.lines(values)
@@ -264,7 +266,7 @@ class _LawLines(Lines):
         return np.concatenate([own, np.ones((1, len(x))), variables, variables**2])
 
 
-def refine(solution: Solution, result: Result, digits: int) -> Result:
+def refine(solution: FixedPointSolution, result: Result, digits: int) -> Result:
     """Return the result with values to ``digits`` digits: numbers of mpmath in ``result.source.values``."""
     from mpmath import mp, mpf
 
@@ -317,7 +319,7 @@ def _with_values(result: Result, precise: PreciseSolution) -> Result:
     return type(result)(fields.pop("dataset"), **fields)
 
 
-def _means(evaluator: Evaluator, mesh: Mesh, unknowns: Sequence[Any], order: int, only: int | None = None) -> list[Any]:
+def _means(evaluator: Evaluator, mesh: PanelMesh, unknowns: Sequence[Any], order: int, only: int | None = None) -> list[Any]:
     """Return the means of the integrands, or of one of them."""
     from mpmath import mpf
 

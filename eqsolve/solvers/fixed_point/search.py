@@ -11,8 +11,8 @@ import numpy as np
 from eqsolve.compile.fixed_point import FixedPointPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.quadrature import Mesh, coarse_mesh, expectations, make_rows
-from eqsolve.solvers.fixed_point.newton import Point, Problem, newton, polish, residuals
+from eqsolve.numerics.quadrature import PanelMesh, coarse_mesh, expectations, make_rows
+from eqsolve.solvers.fixed_point.newton import Iterate, Problem, newton, polish, residuals
 
 _SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a positive unknown, one after the other
 _POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
@@ -30,7 +30,7 @@ class Near:
     """Unknowns near a solution, and a mesh that is about right there if one was made."""
 
     values: Array
-    mesh: Mesh | None = None
+    mesh: PanelMesh | None = None
 
 
 @dataclass(frozen=True, order=True)
@@ -79,7 +79,7 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
     spacing = ends[1] - ends[0]
     found: list[Near] = []
     tried: list[Array] = []
-    unsettled: list[Point] = []
+    unsettled: list[Iterate] = []
     doubts: list[_Doubt] = []
     lost = 0
     for count, (far, start) in enumerate(_candidates(problem, axes, last=_is_last(level))):
@@ -109,18 +109,18 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
     return found, doubts
 
 
-def _few_nodes(problem: Problem, values: Array) -> Mesh:
+def _few_nodes(problem: Problem, values: Array) -> PanelMesh:
     rows = make_rows(problem.plan, problem.parts, problem.parameters, values[:, None], 24)
     return coarse_mesh(problem.lines(values), rows, 12)
 
 
-def _nearly(problem: Problem, start: Array, point: Point) -> bool:
+def _nearly(problem: Problem, start: Array, point: Iterate) -> bool:
     """Whether Newton's method on few nodes stayed near its start and left small residuals."""
     close = _same(problem, point.values, start, _AROUND) and point.steps > 1
     return close and bool(np.max(np.abs(point.linear.residual), initial=0.0) <= _NEARLY)
 
 
-def _on_many_nodes(problem: Problem, point: Point) -> Near | None:
+def _on_many_nodes(problem: Problem, point: Iterate) -> Near | None:
     """Return the solution near a point on as many nodes as it needs."""
     around = [(x - _AROUND, x + _AROUND) for x in problem.points(list(point.values))]
     finer = polish(problem, point.values, box=around)
@@ -266,13 +266,13 @@ _LIKELY = 0.05  # and may hold if a scan gets as near as this
 
 def edge_solutions(
     problem: Problem, make: Callable[..., Problem], start: Mapping[str, float] | None = None
-) -> list[tuple[Problem, Point]]:
+) -> list[tuple[Problem, Iterate]]:
     """Return the solutions on edges, each with the problem it solves; with a ``start`` on an edge, those on that one.
 
     ``make(held=, dropped=)`` gives the problem with unknowns held and equations dropped.
     """
     plan = problem.plan
-    found: list[tuple[Problem, Point]] = []
+    found: list[tuple[Problem, Iterate]] = []
     for held in _edges(plan, start):
         for dropped in _without(plan, held):
             if len(held) == len(plan.unknowns):

@@ -25,10 +25,10 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature import Mesh, branches, expectations
+from eqsolve.numerics.quadrature import PanelMesh, branches, expectations
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
-from eqsolve.solvers.fixed_point.newton import RULE, Linearised, Point, Problem, make_problem, polish, residuals
+from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Linearisation, Problem, make_problem, polish, residuals
 from eqsolve.solvers.fixed_point.search import edge_solutions, find_solutions, searched
 from eqsolve.solvers.options import Options
 
@@ -39,13 +39,13 @@ logger = logging.getLogger("eqsolve")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Solution:
+class FixedPointSolution:
     """One solution with everything needed to ask more of it: laws, expectations, derivatives."""
 
     program: FixedPointProgram
     at: Values
     problem: Problem
-    point: Point
+    point: Iterate
     values: Mapping[str, float]
     errors: Mapping[str, float]
     others: tuple[Mapping[str, float], ...] = ()
@@ -109,15 +109,18 @@ class FixedPointSolver(Solver):
 
 
 def solve_problem(
-    program: FixedPointProgram, at: Values, start: Mapping[str, float] | None = None, neighbour: Solution | None = None
-) -> Solution:
+    program: FixedPointProgram,
+    at: Values,
+    start: Mapping[str, float] | None = None,
+    neighbour: FixedPointSolution | None = None,
+) -> FixedPointSolution:
     """Return the solution, the one nearest to ``start`` if given; others found are listed with it.
 
     With a ``neighbour`` its quadrature is tried first, and kept if the error shows it to be fine enough.
     """
     problem = make_problem(program, at)
     plan = problem.plan
-    points: list[tuple[Problem, Point]] = []
+    points: list[tuple[Problem, Iterate]] = []
     if start is not None and neighbour is not None:
         quick = _beside(program, at, problem, start, neighbour)
         if quick is not None:
@@ -151,12 +154,12 @@ def solve_problem(
         names = [item.name for item in plan.declared]
         listed = "; ".join(", ".join(f"{name} = {other[name]:.6g}" for name in names) for other in others)
         logger.warning("%s: further solutions, in stats['other_solutions']: %s", plan.name, listed)
-    return Solution(program, at, *points[chosen], values, errors, others)
+    return FixedPointSolution(program, at, *points[chosen], values, errors, others)
 
 
 def _apart(
-    problem: Problem, points: list[tuple[Problem, Point]], tables: list[tuple[dict[str, float], dict[str, float]]]
-) -> tuple[list[tuple[Problem, Point]], list[tuple[dict[str, float], dict[str, float]]]]:
+    problem: Problem, points: list[tuple[Problem, Iterate]], tables: list[tuple[dict[str, float], dict[str, float]]]
+) -> tuple[list[tuple[Problem, Iterate]], list[tuple[dict[str, float], dict[str, float]]]]:
     """Return solutions without those inside a domain that are one on its edge, to within their errors."""
     names = [item.name for item in problem.plan.unknowns]
     on_edges = [values for (values, _), (found, _) in zip(tables, points, strict=True) if found is not problem]
@@ -169,8 +172,8 @@ def _apart(
 
 
 def _beside(
-    program: FixedPointProgram, at: Values, problem: Problem, start: Mapping[str, float], neighbour: Solution
-) -> Solution | None:
+    program: FixedPointProgram, at: Values, problem: Problem, start: Mapping[str, float], neighbour: FixedPointSolution
+) -> FixedPointSolution | None:
     """Return the solution on the mesh of a neighbouring one, if that resolves it to 1e-13."""
     plan, mesh = problem.plan, neighbour.point.mesh
     if plan is not neighbour.problem.plan or problem.parts != neighbour.problem.parts or mesh.rows.turned:
@@ -181,10 +184,10 @@ def _beside(
         return None
     values, errors = _table(at, problem, point)
     good = all(errors[item.name] <= 1e-13 * abs(values[item.name]) for item in plan.unknowns)
-    return Solution(program, at, problem, point, values, errors) if good and _allowed(plan, values) else None
+    return FixedPointSolution(program, at, problem, point, values, errors) if good and _allowed(plan, values) else None
 
 
-def _close(problem: Problem, one: Point, other: Point) -> bool:
+def _close(problem: Problem, one: Iterate, other: Iterate) -> bool:
     gap = np.abs(problem.points(list(one.values)) - problem.points(list(other.values)))
     return bool(np.max(gap, initial=0.0) < 1e-7)
 
@@ -204,7 +207,7 @@ def _allowed(plan: FixedPointPlan, values: Mapping[str, float]) -> bool:
     return all(item.holds(values[item.name]) for item in plan.declared)
 
 
-def _table(at: Values, problem: Problem, point: Point) -> tuple[dict[str, float], dict[str, float]]:
+def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, float], dict[str, float]]:
     """Return all unknowns and observables, and their errors: a finer quadrature, and rounding."""
     plan = problem.plan
     if not plan.unknowns and not plan.means:
@@ -236,7 +239,7 @@ def _table(at: Values, problem: Problem, point: Point) -> tuple[dict[str, float]
     return {name: values[name] for name in order}, {name: errors[name] for name in order}
 
 
-def _finer(at: Values, problem: Problem, point: Point) -> tuple[Problem, Mesh]:
+def _finer(at: Values, problem: Problem, point: Iterate) -> tuple[Problem, PanelMesh]:
     """Return the same problem with a finer quadrature: every panel cut in two, rules with more nodes."""
     if point.mesh.rows.exact:
         lines = problem.lines(point.values)
@@ -254,7 +257,7 @@ def _outputs(plan: FixedPointPlan, parameters: tuple[float, ...], values: Array,
 
 
 def _output_slopes(
-    plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, linear: Linearised
+    plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, linear: Linearisation
 ) -> list[tuple[Array, Array]]:
     """Return derivatives of the outputs along unknowns and along means."""
     count = len(plan.unknowns)
@@ -264,7 +267,7 @@ def _output_slopes(
     return [(row[:count], row[count:]) for row in table]
 
 
-def _last_residual(solution: Solution) -> float:
+def _last_residual(solution: FixedPointSolution) -> float:
     """Return the largest residual at the values reported, on the mesh of the solve."""
     problem = solution.problem
     if not problem.plan.unknowns:
@@ -275,7 +278,7 @@ def _last_residual(solution: Solution) -> float:
     return float(np.max(np.abs(residuals(problem, values, means))))
 
 
-def to_result(solution: Solution) -> Result:
+def to_result(solution: FixedPointSolution) -> Result:
     """Return a solution as a result with scalar values."""
     import xarray as xr
 

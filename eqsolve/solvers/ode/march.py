@@ -17,7 +17,7 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeEquation, OdeProgram
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.constants import Parts, Paths, find_parts, make_paths
+from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
 from eqsolve.numerics.laws import Law
 from eqsolve.numerics.memory import memory
 from eqsolve.solvers.options import Options
@@ -45,12 +45,12 @@ class OdeSystem:
         """Return the part that a process belongs to."""
         return self.parts.of((equation.key,))
 
-    def initial(self, paths: Paths) -> Array:
+    def initial(self, paths: ConstantPaths) -> Array:
         """Return the states at the start, one after the other, each on all paths."""
         given = self.program.starts(*(paths.values[item] for item in self.laws))
         return np.concatenate([_filled(value, (paths.count,)) for value in given])
 
-    def slope(self, moment: float, state: Array, paths: Paths) -> Array:
+    def slope(self, moment: float, state: Array, paths: ConstantPaths) -> Array:
         """Return the derivative of one state, or of several in columns."""
         table = state if state.ndim == 2 else state[:, None]
         moments = np.full(table.shape[1], moment)
@@ -59,7 +59,7 @@ class OdeSystem:
         slopes = np.concatenate([_filled(value, shape) for value in self.program.derivatives(*values)])
         return slopes if state.ndim == 2 else slopes[:, 0]
 
-    def curves(self, moments: Array, table: Array, paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
+    def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
         values = self._evaluate(moments, table, paths, self.program.reported)
         single: dict[str, Array] = {}
@@ -75,7 +75,7 @@ class OdeSystem:
             single[name] = paths.per_rule(_filled(value, (paths.count, len(moments))))
         return single, each
 
-    def scales(self, moments: Array, table: Array, paths: Paths) -> dict[str, float]:
+    def scales(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, float]:
         """Return, per function of time, the largest size of what was averaged and added up to give it.
 
         A state's is the most that is added to it from one of the moments, the ends of the steps, to the next.
@@ -96,7 +96,7 @@ class OdeSystem:
         found = evaluate(added)[len(added) :]
         return dict(zip(names, (float(np.max(value)) for value in (*added, *found)), strict=True))
 
-    def _evaluate(self, moments: Array, table: Array, paths: Paths, steps: int) -> list[Array]:
+    def _evaluate(self, moments: Array, table: Array, paths: ConstantPaths, steps: int) -> list[Array]:
         """Return all quantities at several moments; ``table`` holds the states, one column per moment."""
         values: list[Array] = [moments[None, :], *(paths.values[item][:, None] for item in self.laws)]
         values.extend(table.reshape(len(self.program.states), paths.count, -1))
@@ -146,10 +146,10 @@ class _StiffError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class OdeRun:
     """One integration: the ends of its steps, the states at any times (one column each), and how it was made."""
 
-    paths: Paths
+    paths: ConstantPaths
     ends: Array
     states: Callable[[Array], Array]
     method: str
@@ -171,7 +171,7 @@ class Integrator:
         self.method = "DOP853"
         self.runs = 0  # that are done
 
-    def run(self, paths: Paths, tolerance: float, finer_than: Run | None = None, by: float = 0.8) -> Run:
+    def run(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8) -> OdeRun:
         """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self.method == "DOP853":
@@ -186,7 +186,7 @@ class Integrator:
             self.runs += 1
             return made
 
-    def _march(self, paths: Paths, tolerance: float, finer_than: Run | None, by: float) -> Run:
+    def _march(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None, by: float) -> OdeRun:
         from scipy.integrate import DOP853, OdeSolution, Radau
 
         slope = _Slope(self.system, paths, raises=self.method == "Radau")
@@ -222,9 +222,9 @@ class Integrator:
                 if solver.step_size * slope.fastest_decay(solver.t, solver.y) > _STIFF:
                     raise _StiffError
                 next_look *= 2
-        return Run(paths, np.array(ends), OdeSolution(ends, pieces), self.method, slope.calls)
+        return OdeRun(paths, np.array(ends), OdeSolution(ends, pieces), self.method, slope.calls)
 
-    def _structure(self, paths: Paths) -> dict[str, Any]:
+    def _structure(self, paths: ConstantPaths) -> dict[str, Any]:
         """Tell the implicit method how to differentiate: paths that share no mean do not see each other."""
         if self.method == "DOP853":
             return {}
@@ -259,7 +259,7 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
 class _Slope:
     """The right-hand side on given paths, counting its calls and remembering where it was not finite."""
 
-    def __init__(self, system: OdeSystem, paths: Paths, raises: bool) -> None:
+    def __init__(self, system: OdeSystem, paths: ConstantPaths, raises: bool) -> None:
         self.system, self.paths, self.raises = system, paths, raises
         self.calls = 0
         self.trouble: tuple[float, str] | None = None
@@ -334,7 +334,7 @@ def first_levels(system: OdeSystem) -> Levels:
     return {item: _BELOW for item, law in system.laws.items() if law.has_density}
 
 
-def choose_rules(integrator: Integrator, tolerance: float, levels: Levels) -> tuple[Run, Levels]:
+def choose_rules(integrator: Integrator, tolerance: float, levels: Levels) -> tuple[OdeRun, Levels]:
     """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
     system = integrator.system
     while True:
@@ -375,7 +375,7 @@ def quadrature_error(values: Array) -> Array:
     return np.sum([_law_error(values, place) for place in range(laws)], axis=0) + np.zeros(values.shape[1])
 
 
-def _paths(system: OdeSystem, levels: Levels) -> Paths:
+def _paths(system: OdeSystem, levels: Levels) -> ConstantPaths:
     """Return the paths of all rules: for each law those below its best one, and at the end the best of all."""
     best = {item: _ORDERS[level] for item, level in levels.items()}
     below = [{**best, item: _ORDERS[level - back]} for item, level in levels.items() for back in range(_BELOW, 0, -1)]

@@ -35,8 +35,8 @@ from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode.march import (
     Integrator,
     Levels,
+    OdeRun,
     OdeSystem,
-    Run,
     StoppedError,
     bind_system,
     choose_rules,
@@ -97,7 +97,7 @@ class OdeSolver(Solver):
             raise error from None
 
 
-def _solve(system: OdeSystem, options: Options) -> Solution:
+def _solve(system: OdeSystem, options: Options) -> OdeSolution:
     integrator = Integrator(system, options)
     levels = first_levels(system)
     while True:
@@ -108,7 +108,7 @@ def _solve(system: OdeSystem, options: Options) -> Solution:
         levels = larger
 
 
-def _refine(integrator: Integrator, levels: Levels) -> tuple[Solution, Levels]:
+def _refine(integrator: Integrator, levels: Levels) -> tuple[OdeSolution, Levels]:
     """Shorten the steps until the time-step error meets the tolerance."""
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
@@ -131,7 +131,7 @@ def _refine(integrator: Integrator, levels: Levels) -> tuple[Solution, Levels]:
     return solution, levels
 
 
-def _check_finite(solution: Solution) -> None:
+def _check_finite(solution: OdeSolution) -> None:
     """Stop where a curve leaves the range of numbers: no refinement brings it back."""
     for name, curve in solution.curves.items():
         bad = ~np.isfinite(curve)
@@ -141,10 +141,10 @@ def _check_finite(solution: Solution) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class OdeSolution:
     """The integration that is reported, on its panels, with the three parts of its error and the natural scales."""
 
-    run: Run
+    run: OdeRun
     grid: PanelGrid
     options: Options
     watched: tuple[str, ...]
@@ -169,7 +169,7 @@ class Solution:
         return {name: self.step[name] + self.rule[name] + self.rest[name] for name in self.curves}
 
 
-def _compare(system: OdeSystem, fine: Run, coarse: Run, options: Options) -> Solution:
+def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, options: Options) -> OdeSolution:
     """Lay the finer integration on panels and estimate its error."""
     scales = system.scales(fine.ends, fine.states(fine.ends), fine.paths)
     grid, curves, each, missed = _panels(system, fine, options, scales)
@@ -183,11 +183,11 @@ def _compare(system: OdeSystem, fine: Run, coarse: Run, options: Options) -> Sol
         for name, table in each.items()
     }
     watched = tuple(system.program.observables) or tuple(best)
-    return Solution(fine, grid, options, watched, best, curves, each, scales, step, rule, rest, each_errors)
+    return OdeSolution(fine, grid, options, watched, best, curves, each, scales, step, rule, rest, each_errors)
 
 
 def _panels(
-    system: OdeSystem, run: Run, options: Options, scales: dict[str, float]
+    system: OdeSystem, run: OdeRun, options: Options, scales: dict[str, float]
 ) -> tuple[PanelGrid, dict[str, Array], dict[str, Array], dict[str, Array]]:
     """Return panels fine enough for the interpolant, the curves and paths on them, and what the interpolant misses."""
     ends = run.ends if len(run.ends) < _MOST_PANELS else run.ends[:: -(-len(run.ends) // _MOST_PANELS)]
@@ -235,7 +235,7 @@ def _on_nodes(panels: Array) -> Array:
     return np.concatenate([panels[..., :1], np.repeat(panels, _NODES, axis=-1)], axis=-1)
 
 
-def _package(name: str, values: Values, system: OdeSystem, solution: Solution, options: Options) -> Result:
+def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution, options: Options) -> Result:
     run, errors = solution.run, solution.errors
     program, parts, paths = system.program, system.parts, run.paths
     home = {item.key: system.part(item) for item in (*program.states, *program.definitions) if item.process}

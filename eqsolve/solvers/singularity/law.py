@@ -10,7 +10,7 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
-from eqsolve.solvers.fixed_point.solve import Solution, solve_problem, to_result
+from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem, to_result
 
 __all__ = ["law_source"]
 
@@ -21,7 +21,7 @@ def law_source(
     names: tuple[str, ...],
     precision: int | None = None,
     start: Mapping[str, float] | None = None,
-) -> tuple[Source, Solution | None]:
+) -> tuple[Source, FixedPointSolution | None]:
     """Return the source of the expectations, and the solved fixed point behind it (None for declared laws)."""
     own = program.laws(values, names)
     if values.behind is None or set(names) <= set(own):

@@ -28,7 +28,7 @@ from eqsolve.laplace.singularity import SingularPoint, find_singularity
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
-from eqsolve.solvers.fixed_point.solve import Solution
+from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.singularity.law import law_source
 
@@ -44,7 +44,7 @@ class SingularitySolution:
     at: Values
     prepared: Prepared
     point: SingularPoint
-    fixed_point: Solution | None
+    fixed_point: FixedPointSolution | None
     values: dict[str, Any]
     errors: dict[str, float]
 
@@ -177,7 +177,7 @@ def find(
 
 @np.errstate(all="ignore")
 def _observables(
-    plan: RatePlan, prepared: Prepared, point: SingularPoint, fixed_point: Solution | None, precision: int | None
+    plan: RatePlan, prepared: Prepared, point: SingularPoint, fixed_point: FixedPointSolution | None, precision: int | None
 ) -> tuple[dict[str, Any], dict[str, float]]:
     count = len(plan.names)
     R, p = point.R, point.p

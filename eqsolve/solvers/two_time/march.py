@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +25,8 @@ from eqsolve.files.codec import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, NoConvergenceError, NotFiniteError, Panel
-
-if TYPE_CHECKING:
-    from eqsolve.files.checkpoint import Checkpoint
-    from eqsolve.solvers.two_time.panel import Panel
+from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError
+from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 
 # --- Merging columns: seen from later times the past is smooth, and needs fewer panels the further back it lies.
 #
@@ -111,10 +108,10 @@ class Merger:
             if values is history.last_block.get(head):
                 changes[head] = change
         if not self._probed:
-            self._probed = Panel.probe(history.plan, history)
+            self._probed = RowPanel.probe(history.plan, history)
         before = dict(history.__dict__)
         self._apply(history, panel, part, to_merged)
-        probed = Panel.probe(history.plan, history)
+        probed = RowPanel.probe(history.plan, history)
         elsewhere = np.r_[: part.start + 1, part.stop : len(before["nodes"])]
         expected = {h: v[elsewhere] if h in history.heads else v for h, v in self._probed.items()}
         elsewhere[part.start + 1 :] -= self.m
@@ -220,7 +217,7 @@ def _rows(table: Array, part: slice, to_merged: Array) -> Array:
 
 
 # --- The panels of a march in a checkpoint.
-def solve_panel(panel: Panel, tolerance: float, checkpoint: Checkpoint | None) -> int:
+def solve_panel(panel: RowPanel, tolerance: float, checkpoint: Checkpoint | None) -> int:
     """Solve a panel of a march, or take its solution from the checkpoint; return the number of sweeps."""
     if checkpoint is None:
         return panel.solve(tolerance)
@@ -247,7 +244,7 @@ class Guide:
     functions: dict[str, Array]
     rows: RowStore | None
 
-    def fill(self, panel: Panel) -> None:
+    def fill(self, panel: RowPanel) -> None:
         for head, values in self.functions.items():
             panel.functions[head][:] = self.grid.interpolate(values, panel.times)
         if self.rows is not None:
@@ -301,7 +298,7 @@ class March:
         self._functions: dict[str, list[Array]] = {equation.name: [] for equation in compiled.functions}
         self._observed: dict[str, Array] = {}  # on the newest panel
         self._observables: dict[str, list[Array]] = {equation.name: [] for equation in compiled.observables}
-        self.panel = Panel.at_start(compiled, self.history, start)
+        self.panel = RowPanel.at_start(compiled, self.history, start)
         self._observe()
         self._keep()
 
@@ -314,7 +311,7 @@ class March:
         if self.merger is not None and self._unmerged:
             self.merger.merge(self.history)
         self._unmerged = False
-        self.panel = Panel.after(self.plan, self.history, step, self.m)
+        self.panel = RowPanel.after(self.plan, self.history, step, self.m)
         self._guess()
         self.panel.refresh()
         self.sweeps = solve_panel(self.panel, self.tolerance, self.checkpoint)

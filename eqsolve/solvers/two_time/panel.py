@@ -20,6 +20,7 @@ from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, Comp
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange, radau
 from eqsolve.numerics.secants import Secants
+from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError
 
 # --- The solved past of a march: its columns, the values on them, and the integration operators of the right factors.
 SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy is not looked at relatively
@@ -66,7 +67,7 @@ class History:
     def now(self) -> float:
         return self.row_edges[-1]
 
-    def extend(self, panel: Panel) -> None:
+    def extend(self, panel: RowPanel) -> None:
         """Make a solved panel part of the past; the first one is the start alone."""
         past, total = panel.past, panel.total
         matrix, weights = panel.matrix, panel.matrix[-1]
@@ -112,7 +113,7 @@ def padded(table: Array, width: int) -> Array:
 class Integrals:
     """The integrals of one panel. Factors are evaluated once per sweep, what the panel does not change once."""
 
-    def __init__(self, panel: Panel) -> None:
+    def __init__(self, panel: RowPanel) -> None:
         self.panel, self.history, self.plan = panel, panel.history, panel.plan
         self.past = panel.past
         self._factors: dict[int, Array] = {}
@@ -257,18 +258,6 @@ _FAR = 0.03  # change of the first sweep beyond which the slopes at the guess ar
 _FRESH_SLOPES = (1, 14)  # sweeps before which the slopes are taken again
 
 
-class NoConvergenceError(Exception):
-    """The iteration on a panel does not converge; a shorter panel may help."""
-
-
-class NotFiniteError(Exception):
-    """A right-hand side is not finite."""
-
-    def __init__(self, equation: CompiledEquation, time: float) -> None:
-        super().__init__(equation.name)
-        self.equation, self.time = equation, time
-
-
 class _Views(dict[Slot, Any]):
     """Values by slot, made on first use."""
 
@@ -281,7 +270,7 @@ class _Views(dict[Slot, Any]):
         return value
 
 
-class Panel:
+class RowPanel:
     """The rows of one panel while they are being solved.
 
     Parameters
@@ -314,7 +303,7 @@ class Panel:
         self._from_diagonal = matrix[None] - matrix[:, None, :]  # [j, i, l]: weights of ∫_{t_j}^{t_i}
 
     @classmethod
-    def at_start(cls, plan: CompiledPlan, history: History, start: float) -> Panel:
+    def at_start(cls, plan: CompiledPlan, history: History, start: float) -> RowPanel:
         """Return the start as a panel of one node: initial values, and definitions evaluated with empty integrals."""
         panel = cls(plan, history, np.array([start]), 0.0, np.zeros((1, 1)))
         differential = [eq for eq in (*plan.kernels, *plan.functions) if eq.differential]
@@ -343,7 +332,7 @@ class Panel:
         return panel
 
     @classmethod
-    def after(cls, plan: CompiledPlan, history: History, step: float, order: int) -> Panel:
+    def after(cls, plan: CompiledPlan, history: History, step: float, order: int) -> RowPanel:
         """Return the panel of the given length that follows the past."""
         rule = radau(order)
         return cls(plan, history, history.now + step * rule.nodes, step, step * rule.integrals)

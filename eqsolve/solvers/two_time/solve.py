@@ -33,9 +33,9 @@ from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import Pace, allowance, excess, nodes_per_panel
+from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace, Stop, allowance, excess, nodes_per_panel
 from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
-from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, NoConvergenceError, NotFiniteError
+from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
 #
@@ -69,7 +69,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class KernelSolution:
     """The march that is reported and its error estimates.
 
     ``worst`` is the largest estimate in units of the tolerance, ``least`` what rounding alone would make of it.
@@ -87,7 +87,7 @@ class Solution:
     panels: tuple[int, ...]
 
 
-def compare(fine: March, coarse: March, ratio: float, options: Options, panels: tuple[int, ...]) -> Solution:
+def compare(fine: March, coarse: March, ratio: float, options: Options, panels: tuple[int, ...]) -> KernelSolution:
     """Return the finer of two solutions with its error estimates."""
     ratio, m = max(ratio, 1.2), fine.m
     iteration = _ROUNDING + 3 * fine.iteration_error
@@ -119,10 +119,10 @@ def compare(fine: March, coarse: March, ratio: float, options: Options, panels: 
                 tables[name], table_errors[name] = _folded(tables[name]), _folded(table_errors[name])
         if options.kernels:
             worst = max([worst, *(excess(tables[n], table_errors[n], options, _KERNEL_FLOOR) for n in tables)])
-    return Solution(fine, store, times, tables, table_errors, curves, errors, worst, least, panels)
+    return KernelSolution(fine, store, times, tables, table_errors, curves, errors, worst, least, panels)
 
 
-def blame(solution: Solution, options: Options) -> tuple[str, str]:
+def blame(solution: KernelSolution, options: Options) -> tuple[str, str]:
     """Return the name of what is farthest from its tolerance, and the time where, in words."""
     times = solution.march.grid().nodes
     observed = [equation.name for equation in solution.march.plan.observables] or list(solution.curves)
@@ -181,14 +181,6 @@ _PATIENCE, _MOST_TRIES = 200, 100_000  # panels tried after which the pace is lo
 _LOOKS = (8, 40)  # panels after which the horizon is looked at
 _TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
 _MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Why a march ended early."""
-
-    time: float
-    message: str
 
 
 class TwoTimeSolver(Solver):
@@ -320,10 +312,10 @@ def _blow_up(march: March, reason: str) -> str:
     )
 
 
-def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy) -> tuple[Solution, Stop | None]:
+def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy) -> tuple[KernelSolution, Stop | None]:
     """Solve on denser panels until the difference to the previous solution meets the tolerance."""
     ratio, panels, stalled = _LEAST_RATIO, [coarse.panels], 0
-    best: Solution | None = None
+    best: KernelSolution | None = None
     for round_number in range(1, _REFINEMENTS + 1):
         accuracy = accuracy.finer(ratio ** (coarse.m + 1))
         edges = _denser(np.array(coarse.history.row_edges), ratio)
@@ -408,7 +400,7 @@ def _watch_memory(march: March, left: int) -> None:
         )
 
 
-def _not_met(compiled: CompiledPlan, solution: Solution, options: Options) -> str:
+def _not_met(compiled: CompiledPlan, solution: KernelSolution, options: Options) -> str:
     name, where = blame(solution, options)
     every = (*compiled.kernels, *compiled.functions, *compiled.observables)
     label = next(equation for equation in every if equation.name == name).label
@@ -421,7 +413,7 @@ def _not_met(compiled: CompiledPlan, solution: Solution, options: Options) -> st
 
 
 def _package(
-    name: str, values: Values, compiled: CompiledPlan, solution: Solution, options: Options, stop: Stop | None
+    name: str, values: Values, compiled: CompiledPlan, solution: KernelSolution, options: Options, stop: Stop | None
 ) -> Result:
     failure = None
     if stop is not None:
