@@ -84,10 +84,10 @@ class Bundle:
         self._randoms = sorted({s for expr in self.statics for s in expr.free_symbols if isinstance(s, Random)}, key=str)
         self.randoms = tuple(item.name for item in self._randoms)
         self.count = len(dynamic)
-        stand_ins = [Dummy(f"m{index}") for index in range(len(means))]
-        outer = [_replace(expr, dict(zip(means, stand_ins, strict=True))) for expr in expressions]
+        placeholders = [Dummy(f"m{index}") for index in range(len(means))]
+        outer = [_replace(expr, dict(zip(means, placeholders, strict=True))) for expr in expressions]
         self.inner = ([*points, *parameters, *names], dynamic)
-        self._outer = ([*points, *parameters, *stand_ins], outer)
+        self._outer = ([*points, *parameters, *placeholders], outer)
         self._made: dict[str, Any] = {}
 
     def _shield(self, expr: Expr, points: set[Basic]) -> Expr:

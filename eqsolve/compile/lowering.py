@@ -89,14 +89,14 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
     ``parameters`` those that occur become leading arguments.
     """
     used = [item for item in parameters if any(item in expr.free_symbols for expr in expressions)]
-    stand_ins = [_place(index) for index in range(len(arguments))]
-    mapping: dict[Basic, Basic] = dict(zip(arguments, stand_ins, strict=True))
+    placeholders = [_place(index) for index in range(len(arguments))]
+    mapping: dict[Basic, Basic] = dict(zip(arguments, placeholders, strict=True))
     bodies = [_replace(expr, mapping) for expr in expressions]
     for body in bodies:
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
             raise ModelError(f"`{left[0]}` cannot be computed pointwise")
-    made = as_function([*used, *stand_ins], bodies, names=[*used, *arguments])
+    made = as_function([*used, *placeholders], bodies, names=[*used, *arguments])
     return dataclasses.replace(made, parameters=tuple(item.name for item in used))
 
 
@@ -114,14 +114,14 @@ def as_function(
     All lowering ends here. ``real=False`` says that complex values may come; ``shared`` how common parts are found;
     ``names`` are what the arguments stand for, in messages.
     """
-    stand_ins = [_stand_in(index, item, real) for index, item in enumerate(arguments)]
-    mapping = dict(zip(arguments, stand_ins, strict=True))
+    placeholders = [_placeholder(index, item, real) for index, item in enumerate(arguments)]
+    mapping = dict(zip(arguments, placeholders, strict=True))
     written = [safe(_by_cases(expr.xreplace(mapping)), real=real) for expr in expressions]
-    said = dict(zip(stand_ins, names or arguments, strict=True))
+    said = dict(zip(placeholders, names or arguments, strict=True))
     bodies = with_evaluators(written, precise=module == "mpmath", names=said) if real else written
     printer = _ArrayPrinter(_SETTINGS) if module == "numpy" else MpmathPrinter(_SETTINGS)
     called = {node.func.__name__: node.func._imp_ for body in bodies for node in body.atoms(AppliedUndef)}
-    text = _text(stand_ins, bodies, printer, shared)
+    text = _text(placeholders, bodies, printer, shared)
     return Lowered(text, (), module, tuple(sorted(called.items(), key=lambda item: item[0])))
 
 
@@ -155,7 +155,7 @@ def _place(index: int) -> Dummy:
     return Dummy(f"x{index}", real=True)
 
 
-def _stand_in(index: int, item: Basic, real: bool) -> Symbol:
+def _placeholder(index: int, item: Basic, real: bool) -> Symbol:
     """Return a symbol that a parameter or argument is written as; it keeps what is known about its sign."""
     known = item.assumptions0 if isinstance(item, Symbol) and not isinstance(item, Dummy) and real else {}
     return Symbol(f"x{index}_", **(known or ({"real": True} if real else {})))

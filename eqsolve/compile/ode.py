@@ -175,14 +175,14 @@ def _sizes(
     """Lower the sizes of the functions' derivatives, of the functions defined and of the observables, in this order."""
     functions = [pair for pair in zip(states, rights, strict=True) if not isinstance(pair[0].head, Process)]
     known: dict[Expr, Expr] = {_head(eq)(builder.time): Dummy(eq.key, positive=True) for eq, _ in functions}
-    stand_ins = list(known.values())
+    placeholders = list(known.values())
     sizes = [term_sizes(right, known) for _, right in functions]
     for equation in definitions:
         if not isinstance(equation.head, Process):
             sizes.append(term_sizes(builder.timed(equation.rhs), known))
             known[_head(equation)(builder.time)] = sizes[-1]
     sizes += [term_sizes(expr, known) for expr in observables]
-    return builder.lower(sizes, stand_ins)
+    return builder.lower(sizes, placeholders)
 
 
 def term_sizes(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:

@@ -74,10 +74,10 @@ class RatePlan:
         if key not in self._made:
             expr = self._pieces[piece]
             means = sorted(expr.atoms(E), key=str)
-            stand_ins = [Dummy(f"m{index}") for index in range(len(means))]
-            outer = expr.xreplace(dict(zip(means, stand_ins, strict=True)))
-            back: dict[Basic, Basic] = dict(zip(stand_ins, means, strict=True))
-            changes = [outer.diff(item).xreplace(back) for item in (self._symbol(parameter), *stand_ins)]
+            placeholders = [Dummy(f"m{index}") for index in range(len(means))]
+            outer = expr.xreplace(dict(zip(means, placeholders, strict=True)))
+            back: dict[Basic, Basic] = dict(zip(placeholders, means, strict=True))
+            changes = [outer.diff(item).xreplace(back) for item in (self._symbol(parameter), *placeholders)]
             self._made[key] = (Bundle(changes, self.transform.symbols, self._parameters), tuple(means))
         made: tuple[Bundle, tuple[Any, ...]] = self._made[key]
         return made

@@ -37,7 +37,7 @@ class Task:
 
     ``declared`` is the model, or the case chosen; ``step`` is the model's own step in time, ``reason`` why this case,
     ``case`` its name. With ``companions``, derivatives along parameters, the plan is that of the system enlarged by them, and
-    ``base`` that of the system alone, with its values; ``switches`` is the system with arguments of bent functions as
+    ``base`` that of the system alone, with its values; ``switches`` is the system with arguments of non-smooth functions as
     observables, if there are any.
     """
 

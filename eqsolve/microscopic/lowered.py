@@ -262,7 +262,7 @@ def lower_flow(binding: Binding) -> LoweredFlow:
 def _apply_outside(expr: Expr, binding: Binding) -> Expr:
     """Put in the parameters outside expectations; the nodes themselves stay as declared, to be looked up."""
     nodes = {node: Time(f"node{place}") for place, node in enumerate(sorted(expr.atoms(E), key=str))}
-    back = {stand_in: node for node, stand_in in nodes.items()}
+    back = {placeholder: node for node, placeholder in nodes.items()}
     return binding.apply(expr.xreplace(nodes)).xreplace(back)
 
 

@@ -152,18 +152,18 @@ def _from_near(
     start: Array,
     enough: float,
 ) -> tuple[Array, Array]:
-    """Return roots by a few plain Newton steps, and the nodes at which these do not settle."""
+    """Return roots by a few plain Newton steps, and the nodes at which these do not converge."""
     y, nodes = start, np.arange(target.size)
     with np.errstate(all="ignore"):
         for _ in range(_PLAIN):
             value, slope = value_and_slope(y, nodes)
             step = (value - target) / slope
             y = y - step
-            settled = np.abs(step) <= enough * np.abs(y)
-            if settled.all():
+            converged = np.abs(step) <= enough * np.abs(y)
+            if converged.all():
                 break
-        settled &= (y > low) & (y < high)
-    return y, np.flatnonzero(~settled)
+        converged &= (y > low) & (y < high)
+    return y, np.flatnonzero(~converged)
 
 
 def _beyond(places: Array, value: Array, wanted: Array, y: Array, slope: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Functions of standard normal coordinates that stand in for others which are dear to evaluate.
+"""Functions of standard normal coordinates that replace expensive ones: surrogates.
 
 Two kinds, both fitted to values at given points: an interpolant of many coordinates, by a kernel of finite smoothness over a
 linear trend (kriging; Wendland, Scattered Data Approximation, 2005), and polynomials of the position along one direction,

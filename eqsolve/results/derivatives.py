@@ -38,7 +38,7 @@ def with_derivatives(result: Result, companions: Sequence[NamedDerivative]) -> R
 def refuse_kinks(switches: Result) -> None:
     """Raise where an observable sits on a kink, or crosses one: there it has no derivative.
 
-    ``switches`` are the arguments of the bent functions in the observables, named by these.
+    ``switches`` are the arguments of the non-smooth functions in the observables, named by these.
     """
     for name in switches._of_dims("t"):
         if " (" not in name:

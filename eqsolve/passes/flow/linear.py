@@ -106,7 +106,7 @@ def _draw(item: Value, law: Law) -> Random:
 def _mean(expr: Expr, parts: FlowParts, fresh: dict[Value, Random]) -> Expr:
     """Return the mean over fresh noise alone."""
     others = {item: Dummy(item.name, real=True) for item in expr.atoms(Random) if item not in fresh.values()}
-    back = {stand_in: item for item, stand_in in others.items()}
+    back = {placeholder: item for item, placeholder in others.items()}
     return mean_of(expr.xreplace(others), parts.flow).xreplace(back)
 
 

@@ -139,7 +139,7 @@ def derive_convolution_form(system: System) -> ConvolutionForm:
     return ConvolutionForm(
         tuple(equations),
         tuple(observables),
-        tuple((stand_in, place) for place, stand_in in builder.places.items()),
+        tuple((placeholder, place) for place, placeholder in builder.places.items()),
         tuple(builder.integrals.values()),
         tuple(builder.delays),
         tuple(builder.gauges),

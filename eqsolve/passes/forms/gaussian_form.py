@@ -138,7 +138,7 @@ class _Factors:
 
     def __init__(self, variables: Sequence[Basic]) -> None:
         self.plain: dict[Basic, Dummy] = {item: Dummy(f"x{place}", real=True) for place, item in enumerate(variables)}
-        self.back = {stand_in: item for item, stand_in in self.plain.items()}
+        self.back = {placeholder: item for item, placeholder in self.plain.items()}
         self.arguments: dict[tuple[tuple[Basic, Expr], ...], int] = {}
         self.symbols: list[Dummy] = []
         self.factors: list[Factor] = []
@@ -211,9 +211,9 @@ class _Factors:
 
 def _is_affine(expr: Expr, variables: Sequence[Basic]) -> bool:
     """Whether an expression is affine in variables, with coefficients that do not depend on them."""
-    stand_ins = {item: Dummy(f"x{place}", real=True) for place, item in enumerate(variables)}
-    plain = expr.xreplace(stand_ins)
-    symbols = plain.free_symbols & set(stand_ins.values())
+    placeholders = {item: Dummy(f"x{place}", real=True) for place, item in enumerate(variables)}
+    plain = expr.xreplace(placeholders)
+    symbols = plain.free_symbols & set(placeholders.values())
     return all(not expand(plain.diff(item)).free_symbols & symbols for item in symbols)
 
 

@@ -143,9 +143,9 @@ def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
     variables = [item for item in moving if expr.has(item)]
     if not variables:
         return None
-    stand_ins: dict[Basic, Symbol] = {}
-    plain = _plain(expr, stand_ins, frozenset(variables))
-    names = frozenset(stand_ins[item] for item in variables if item in stand_ins)
+    placeholders: dict[Basic, Symbol] = {}
+    plain = _plain(expr, placeholders, frozenset(variables))
+    names = frozenset(placeholders[item] for item in variables if item in placeholders)
     _, stages = take_apart([plain], names)
     signs: dict[Basic, Basic] = {}
     every = sorted(plain.free_symbols, key=str)
@@ -155,19 +155,19 @@ def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
             inside = stage.expression.xreplace(signs)
             signs[stage.symbol] = sign(inside)
             if _is_crossed(value, inside, every, names):
-                told: Expr = inside.xreplace({dummy: item for item, dummy in stand_ins.items()})
+                told: Expr = inside.xreplace({dummy: item for item, dummy in placeholders.items()})
                 return told
     return None
 
 
-def _plain(expr: Any, stand_ins: dict[Basic, Symbol], variables: frozenset[Basic]) -> Any:
+def _plain(expr: Any, placeholders: dict[Basic, Symbol], variables: frozenset[Basic]) -> Any:
     """Return an expression in real symbols: of the variables, of values, symbols, integrals and expectations."""
     if expr in variables or isinstance(expr, Int | E | Value) or (expr.is_Symbol and not isinstance(expr, Dummy)):
-        if expr not in stand_ins:
+        if expr not in placeholders:
             known = {word: True for word in ("positive", "integer") if getattr(expr, f"is_{word}")}
-            stand_ins[expr] = Symbol(f"jump_{len(stand_ins)}", real=True, **known)  # a plain name, which prints as it is
-        return stand_ins[expr]
-    return expr.func(*(_plain(arg, stand_ins, variables) for arg in expr.args)) if expr.args else expr
+            placeholders[expr] = Symbol(f"jump_{len(placeholders)}", real=True, **known)  # a plain name, which prints as it is
+        return placeholders[expr]
+    return expr.func(*(_plain(arg, placeholders, variables) for arg in expr.args)) if expr.args else expr
 
 
 def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset[Symbol]) -> bool:

@@ -70,9 +70,9 @@ def reduce_constraints(system: System) -> Reduction:
     now, residuals, invariants = _differentiate(system, flow)
     heads = tuple(system.constraints)
     values = [head(now) for head in heads]
-    stand_ins = dict(zip(values, (Dummy(head.name, real=True) for head in heads), strict=True))
-    back = {dummy: value for value, dummy in stand_ins.items()}
-    bare = ImmutableMatrix([residual.xreplace(stand_ins) for residual in residuals])
+    placeholders = dict(zip(values, (Dummy(head.name, real=True) for head in heads), strict=True))
+    back = {dummy: value for value, dummy in placeholders.items()}
+    bare = ImmutableMatrix([residual.xreplace(placeholders) for residual in residuals])
     slopes = bare.jacobian(list(back))
     determinant = slopes.det(method="berkowitz")
     if determinant == 0:
@@ -252,11 +252,11 @@ class _Flow:
 
         bare = hide(expr)
         total = bare.diff(now)
-        for node, stand_in in hidden.items():
+        for node, placeholder in hidden.items():
             if now in node.free_symbols:
                 rate = self._integral(node, now) if isinstance(node, Int) else self._value(node, now)
-                total += bare.diff(stand_in) * rate
-        return total.xreplace({stand_in: node for node, stand_in in hidden.items()})
+                total += bare.diff(placeholder) * rate
+        return total.xreplace({placeholder: node for node, placeholder in hidden.items()})
 
     def _value(self, value: Expr, now: Time) -> Expr:
         assert isinstance(value, Value)

@@ -33,7 +33,7 @@ def take_limit(expr: Any, parameter: Parameter, to: Any, where: str) -> Any:
     dummies: dict[Basic, Basic] = {}
     names: dict[Basic, Basic] = {}
 
-    def stand_in(node: Basic) -> Basic:
+    def placeholder(node: Basic) -> Basic:
         if node not in names:
             names[node] = Dummy(real=True, positive=True if isinstance(node, Parameter | Time) else None)
             dummies[names[node]] = node
@@ -41,19 +41,19 @@ def take_limit(expr: Any, parameter: Parameter, to: Any, where: str) -> Any:
 
     def replace(item: Any) -> Any:
         if isinstance(item, Value | Random | Time | Head):
-            return stand_in(item)
+            return placeholder(item)
         if isinstance(item, Resp):
             inner = take_limit(item.output, parameter, to, where)
-            return stand_in(Resp(inner, item.noise)) if inner.has(Value) else S.Zero
+            return placeholder(Resp(inner, item.noise)) if inner.has(Value) else S.Zero
         if isinstance(item, Parameter):
-            return item if item == parameter else stand_in(item)
+            return item if item == parameter else placeholder(item)
         if isinstance(item, E):
             inner = take_limit(item.argument, parameter, to, where)
-            return S.Zero if inner == 0 else (stand_in(E(inner)) if inner.has(Value, Random, Resp) else replace(inner))
+            return S.Zero if inner == 0 else (placeholder(E(inner)) if inner.has(Value, Random, Resp) else replace(inner))
         if isinstance(item, Int):
             inner = take_limit(item.integrand, parameter, to, where)
             low, high = (take_limit(end, parameter, to, where) for end in (item.low, item.high))
-            return S.Zero if inner == 0 else stand_in(Int(inner, (item.variable, low, high)))
+            return S.Zero if inner == 0 else placeholder(Int(inner, (item.variable, low, high)))
         return item if not item.args else item.func(*(replace(arg) for arg in item.args))
 
     plain = replace(expr)

@@ -171,7 +171,7 @@ class NamedDerivative:
 class Sensitivity:
     """A system with the companions of its unknowns and observables.
 
-    ``base`` is the same without them. ``switches`` is the base with the arguments of bent functions in its observables in
+    ``base`` is the same without them. ``switches`` is the base with arguments of non-smooth functions in its observables in
     place of these, by names of the observables: where one vanishes there is no derivative. None if there are none.
     """
 
@@ -207,8 +207,10 @@ def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = T
             companions.append(NamedDerivative(made, name, item.parameter.name))
     laws = _laws(system, derivatives)
     fields = {"equations": tuple(equations), "init": Table(init), "observables": Table(observables), "laws": laws}
-    bends = {f"{name} ({place})": kink for name, expr in system.observables.items() for place, kink in enumerate(_kinks(expr))}
-    switches = system._with(observables=Table(bends)) if bends else None
+    nonsmooth = {
+        f"{name} ({place})": kink for name, expr in system.observables.items() for place, kink in enumerate(_kinks(expr))
+    }
+    switches = system._with(observables=Table(nonsmooth)) if nonsmooth else None
     return Sensitivity(system, system._with(constraints=Table(constraints), **fields), tuple(companions), switches)
 
 
@@ -260,7 +262,7 @@ def _scale_whites(system: System, parameters: tuple[Parameter, ...]) -> System:
         answers = {node: Dummy("response") for node in equation.rhs.atoms(Resp) if node.noise.head in moving}
         rhs = equation.rhs.xreplace(answers)
         rhs = rhs.xreplace({value: sqrt(moving[value.head]) * value for value in rhs.atoms(Value) if value.head in moving})
-        kept = {stand_in: node / sqrt(moving[node.noise.head]) for node, stand_in in answers.items()}
+        kept = {placeholder: node / sqrt(moving[node.noise.head]) for node, placeholder in answers.items()}
         return Equation(equation.lhs, rhs.xreplace(kept), equation.location)
 
     return system._with(equations=tuple(map(scaled, system.equations)), laws=Table(laws))
@@ -350,17 +352,17 @@ class _Derivative:
                 moved = self._total(value, label)
                 return Derivative(moved, *expr.variables, evaluate=False) if moved != 0 else S.Zero
         nodes = _outermost(expr)
-        stand_ins = {node: Dummy(f"x{place}", real=True) for place, node in enumerate(nodes)}
-        body = expr.xreplace(stand_ins)
-        _refuse_jumps(body, {*stand_ins.values(), self.parameter}, {new: old for old, new in stand_ins.items()}, label)
+        placeholders = {node: Dummy(f"x{place}", real=True) for place, node in enumerate(nodes)}
+        body = expr.xreplace(placeholders)
+        _refuse_jumps(body, {*placeholders.values(), self.parameter}, {new: old for old, new in placeholders.items()}, label)
         total = body.diff(self.parameter)
-        for node, stand_in in stand_ins.items():
+        for node, placeholder in placeholders.items():
             moved = self._total(node, label)
             if moved != 0:
-                total += body.diff(stand_in) * moved
+                total += body.diff(placeholder) * moved
         if any(not isinstance(item.expr, Value) for item in total.atoms(Derivative)) or total.has(Subs):
             raise UsageError(f"{label} has no derivative along `{self.parameter.name}` that is a function")
-        return total.xreplace({new: old for old, new in stand_ins.items()})
+        return total.xreplace({new: old for old, new in placeholders.items()})
 
     def _constants(self, inner: Expr) -> list[Random]:
         """Return the random constants that an expectation is over: those written in it, and those behind its processes."""
@@ -425,7 +427,7 @@ def _at_the_edge(gap: Expr, relation: Relational, moving: set[Basic]) -> Expr | 
 
 
 def _kinks(expr: Expr) -> list[Expr]:
-    """Return the expressions at whose zeros an observable bends, outside expectations, where it has no derivative."""
+    """Return the expressions at whose zeros an observable is non-smooth, outside expectations, where it has no derivative."""
     found: dict[Expr, None] = {}
 
     def look(node: Basic) -> None:

@@ -225,15 +225,15 @@ def _derive(system: System, old: Process, expr: Expr) -> Substitution:
     now = equation.time
     assert isinstance(now, Time)
     new = _new_process(system, old, expr, now, label)
-    stand_in = Dummy(new.name, real=True)
-    mapped = expr.xreplace({new(now): stand_in})
-    slope = mapped.diff(stand_in)
+    placeholder = Dummy(new.name, real=True)
+    mapped = expr.xreplace({new(now): placeholder})
+    slope = mapped.diff(placeholder)
     if _vanishes(slope):
         raise ModelError(f"{label} does not depend on `{new(now)}`: its derivative in it is zero")
-    right = _present(equation.rhs, {old(now): mapped, new(now): stand_in})
-    derived = cancel_exponentials((right - mapped.diff(now)) / slope).xreplace({stand_in: new(now)})
+    right = _present(equation.rhs, {old(now): mapped, new(now): placeholder})
+    derived = cancel_exponentials((right - mapped.diff(now)) / slope).xreplace({placeholder: new(now)})
     _compare(system, new, now, derived, {old(now): expr}, label)
-    initial = _initial(system, old, new, mapped, stand_in, now, label)
+    initial = _initial(system, old, new, mapped, placeholder, now, label)
     made = Equation(Derivative(new(now), now, evaluate=False), derived, equation.location)
     return Substitution(old, new, expr, made, initial)
 
@@ -295,7 +295,7 @@ def _compare(system: System, new: Process, now: Time, derived: Expr, mapping: di
 
 
 # --- the start ----------------------------------------------------------------------------------------------
-def _initial(system: System, old: Process, new: Process, mapped: Expr, stand_in: Symbol, now: Time, label: str) -> Expr:
+def _initial(system: System, old: Process, new: Process, mapped: Expr, placeholder: Symbol, now: Time, label: str) -> Expr:
     """Return θ(t₀) with φ(θ(t₀), t₀) = w(t₀), and ∂φ/∂θ not zero there."""
     begin = system.init.get(old)
     if begin is None:
@@ -307,10 +307,10 @@ def _initial(system: System, old: Process, new: Process, mapped: Expr, stand_in:
         )
     at_start = mapped.subs(now, system.start)
     given = system.init.get(new)
-    for value in _candidates(at_start, stand_in, begin) if given is None else [given]:
-        if not _vanishes(at_start.subs(stand_in, value) - begin):
+    for value in _candidates(at_start, placeholder, begin) if given is None else [given]:
+        if not _vanishes(at_start.subs(placeholder, value) - begin):
             continue
-        if at_start.diff(stand_in).subs(stand_in, value) == 0:
+        if at_start.diff(placeholder).subs(placeholder, value) == 0:
             raise ModelError(
                 f"{label} cannot be used: its derivative in `{new.name}` vanishes at the start, `{new.name}` = {value}"
             )
@@ -318,7 +318,7 @@ def _initial(system: System, old: Process, new: Process, mapped: Expr, stand_in:
     if given is not None:
         raise ModelError(
             f"{label} does not fit its start: with `{new.name}` = {given} it gives "
-            f"{at_start.subs(stand_in, given)}, expected the initial value {begin} of `{old.name}`"
+            f"{at_start.subs(placeholder, given)}, expected the initial value {begin} of `{old.name}`"
         )
     raise ModelError(
         f"{label} does not reach the initial value {begin} of `{old.name}`: no real "
@@ -327,24 +327,24 @@ def _initial(system: System, old: Process, new: Process, mapped: Expr, stand_in:
     )
 
 
-def _candidates(at_start: Expr, stand_in: Symbol, begin: Expr) -> Iterator[Expr]:
+def _candidates(at_start: Expr, placeholder: Symbol, begin: Expr) -> Iterator[Expr]:
     """Yield values that may solve φ = w(t₀): zero, the inverse read off the map, and what sympy finds."""
     yield S.Zero
-    peeled = _peel(at_start, stand_in, begin)
+    peeled = _peel(at_start, placeholder, begin)
     if peeled is not None:
         yield peeled
     if at_start.count_ops() <= _SOLVABLE:
         try:
-            found = [item for item in solve(at_start - begin, stand_in) if item.is_real]
+            found = [item for item in solve(at_start - begin, placeholder) if item.is_real]
             yield from sorted(found, key=lambda item: bool(item.is_negative))
         except (NotImplementedError, TypeError, ValueError, RecursionError):
             return
 
 
-def _peel(expr: Expr, stand_in: Symbol, value: Expr) -> Expr | None:
+def _peel(expr: Expr, placeholder: Symbol, value: Expr) -> Expr | None:
     """Solve expr = value where the unknown stands once, under functions that sympy can invert."""
-    while expr != stand_in:
-        holding = [arg for arg in expr.args if arg.has(stand_in)]
+    while expr != placeholder:
+        holding = [arg for arg in expr.args if arg.has(placeholder)]
         if len(holding) != 1:
             return None
         (inner,) = holding

@@ -154,14 +154,14 @@ def _compare(
     curves, rough = fine.curves(), coarse.at(inside, other)
     errors, worst, blamed = {}, 0.0, ""
     share = max(rule.share, error_share(1 / WIDTHS.finer, fine.m + 1))
-    watched = fine.program.observables or tuple(curves)
+    controlled = fine.program.observables or tuple(curves)
     for name, values in curves.items():
         change = np.abs(values - rough[name])
         change[1:].reshape(-1, fine.m)[fine.bridges] = 0.0  # the jump stands at the same place in both
         change = _beside(over_panels(change, fine.m), fine.m)
         largest = np.abs(values).max()
         errors[name] = share * change + rule.rounding * largest
-        if name in watched:
+        if name in controlled:
             ratio = excess(values, errors[name], options, 1.0)
             if ratio > worst:
                 place = int(np.argmax(errors[name] / allowance(values, options, 1.0)))

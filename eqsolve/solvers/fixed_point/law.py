@@ -168,7 +168,7 @@ class SolutionSource:
 # --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative probabilities, expectations.
 _FAR, _SEGMENTS = 12.0, 320
 _JOINT = 16  # nodes across the direction of a variable in its joint law with the random constants
-_ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expectations settle
+_ACROSS = (6, 10, 20, 40, 80, 160, 320)  # tried one after the other until expectations converge
 logger = logging.getLogger("eqsolve")
 
 
@@ -266,12 +266,12 @@ class FixedPointLaw(Distribution):
         lines, names = _FunctionLines(self, function), self.used(function)
         rows = self.rows(names)
         if not rows.exact or (len(names) > 1 and rows.turned):
-            found = self._settled(lines, names)
+            found = self._converged(lines, names)
         else:
             found = expectations(lines, adapt(lines, rows))[:, 0]
         return float(found[0]) if len(found) == 1 else found
 
-    def _settled(self, lines: Lines, names: Sequence[str]) -> Array:
+    def _converged(self, lines: Lines, names: Sequence[str]) -> Array:
         """Return means over several Gaussians, with more nodes across until they no longer change."""
         last, gap = np.array([np.inf]), np.inf
         for outer in _ACROSS:

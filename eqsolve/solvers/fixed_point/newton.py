@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _OUTER = 96
 _FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
-_IDLE = 2  # steps of ordinary length in which the residuals need not halve
+_STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
 _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
 
 
@@ -143,12 +143,12 @@ def newton(
     """Newton's method with limited steps; on ``mesh`` if given, else on rough ones, made anew when it no longer gets on.
 
     A search that leaves ``box`` is given up, and one whose first step would be ``leash`` times the longest one; so is one
-    whose residuals no longer shrink: the mesh is then too coarse to settle on.
+    whose residuals no longer shrink: the mesh is then too coarse to converge on.
     """
     point, last = problem.points(list(start)), np.inf
     values, best = np.array(start, dtype=float), None
     step, halvings = np.zeros_like(point), 0
-    least, idle, first = np.inf, 0, np.inf
+    least, stagnant, first = np.inf, 0, np.inf
     here, left = mesh, list(_ROUGHLY if mesh is None else ())
     for count in range(1, rounds + 1):
         if here is None:
@@ -157,7 +157,7 @@ def newton(
         size = float(np.max(np.abs(linear.residual), initial=0.0))
         sound = np.isfinite(size) and np.isfinite(linear.jacobian).all()
         if (not sound or (size > 1.5 * last and size > 1e-6)) and halvings < 6 and np.isfinite(last):
-            halvings, idle = halvings + 1, idle + 1  # the last step led astray: half of it
+            halvings, stagnant = halvings + 1, stagnant + 1  # the last step led astray: half of it
             step = step / 2
             point = point - step
             values = problem.values(point[:, None])[:, 0]
@@ -173,15 +173,15 @@ def newton(
             break
         longest = float(np.max(np.abs(step) / _reach(problem, point), initial=0.0))
         first = longest if count == 1 else first
-        quiet = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
-        if quiet < stop or (quiet < 1e-9 and size >= last * 0.5):  # the error after this step is that of its square
+        step_norm = float(np.max(np.abs(step) / (1 + np.abs(point)), initial=0.0))
+        if step_norm < stop or (step_norm < 1e-9 and size >= last * 0.5):  # the error after this step is that of its square
             values = problem.values((point + step)[:, None])[:, 0] if len(point) else values
             return Iterate(values, here, linear, count, True)
         last = size
-        least, idle = (size, 0) if size < 0.5 * least else (least, idle + (longest <= 1))
-        if idle > _IDLE and left:  # the mesh does not suit the place the search has come to
-            here, last, least, idle = None, np.inf, np.inf, 0
-        if idle > _IDLE or (count == 1 and longest > leash):
+        least, stagnant = (size, 0) if size < 0.5 * least else (least, stagnant + (longest <= 1))
+        if stagnant > _STAGNANT and left:  # the mesh does not suit the place the search has come to
+            here, last, least, stagnant = None, np.inf, np.inf, 0
+        if stagnant > _STAGNANT or (count == 1 and longest > leash):
             break
         if longest > 1:
             step = step / longest

@@ -79,7 +79,7 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
     spacing = ends[1] - ends[0]
     found: list[Near] = []
     tried: list[Array] = []
-    unsettled: list[Iterate] = []
+    unconverged: list[Iterate] = []
     doubts: list[_Doubt] = []
     lost = 0
     for count, (far, start) in enumerate(_candidates(problem, axes, last=_is_last(level))):
@@ -99,13 +99,13 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
             if not any(_same(problem, point.values, other.values, _BESIDE) for other in found):
                 found.append(Near(point.values, point.mesh))
         elif _nearly(problem, start, point):
-            unsettled.append(point)
+            unconverged.append(point)
         elif point.first > _LEASH:
             lost += 1
             doubts.append(_Doubt(point.first, tuple(start.tolist()), box))
-    if not found:  # few nodes do not settle though residuals are small
-        settled = (_on_many_nodes(problem, point) for point in unsettled)
-        found = list(islice((near for near in settled if near is not None), 1))
+    if not found:  # few nodes do not converge though residuals are small
+        converged = (_on_many_nodes(problem, point) for point in unconverged)
+        found = list(islice((near for near in converged if near is not None), 1))
     return found, doubts
 
 

@@ -352,11 +352,11 @@ def grow(
     system: OdeSystem, levels: Levels, curves: Mapping[str, Array], scales: Mapping[str, float], options: Options
 ) -> Levels:
     """Return larger rules for the laws whose quadrature error is too large; the same if none is, or none can grow."""
-    watched = system.program.observables or curves
+    controlled = system.program.observables or curves
     larger = dict(levels)
     for place, (item, level) in enumerate(levels.items()):
         worst = max(
-            (excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in watched),
+            (excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in controlled),
             default=0.0,
         )
         logger.info("%s: %d nodes, quadrature error %.2g of rtol", item, _ORDERS[level], worst)

@@ -147,7 +147,7 @@ class OdeSolution:
     run: OdeRun
     grid: PanelGrid
     options: Options
-    watched: tuple[str, ...]
+    controlled: tuple[str, ...]
     curves: dict[str, Array]
     by_rule: dict[str, Array]
     each: dict[str, Array]
@@ -160,7 +160,7 @@ class OdeSolution:
     def excess(self, errors: dict[str, Array]) -> float:
         """Return the largest error in units of the tolerance."""
         return max(
-            (excess(self.curves[name], errors[name], self.options, scale=self.scales[name]) for name in self.watched),
+            (excess(self.curves[name], errors[name], self.options, scale=self.scales[name]) for name in self.controlled),
             default=0.0,
         )
 
@@ -182,8 +182,8 @@ def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, options: Options) 
         name: _over_panels(np.abs(table - rough_each[name])) + _on_nodes(missed[name]) + _rounding(table)
         for name, table in each.items()
     }
-    watched = tuple(system.program.observables) or tuple(best)
-    return OdeSolution(fine, grid, options, watched, best, curves, each, scales, step, rule, rest, each_errors)
+    controlled = tuple(system.program.observables) or tuple(best)
+    return OdeSolution(fine, grid, options, controlled, best, curves, each, scales, step, rule, rest, each_errors)
 
 
 def _panels(

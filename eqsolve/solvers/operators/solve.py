@@ -1,7 +1,7 @@
 """Closed linear-composition systems on geometric panels: kernels as operators, nodes that grow like log t.
 
 Method. Responses are kept as integration operators and correlations as tables of values on panels that grow with time; an
-unknown that enters its own equation linearly is one triangular solve; the unknowns are swept in turn until they settle.
+unknown that enters its own equation linearly is one triangular solve; the unknowns are swept in turn until they converge.
 The fast variation of kernels near the diagonal is never resolved: the operators act correctly on the slow functions that
 observables are made of, as stiffly accurate methods do (collocation on graded panels: Brunner, Collocation Methods for
 Volterra Integral and Related Functional Differential Equations, 2004, doi:10.1017/CBO9780511543234). Two solutions on grids
@@ -66,7 +66,7 @@ class _Sweeps:
                 return state
             if not math.isfinite(change):
                 break
-        what = f"do not settle (last change {change:.2g})" if math.isfinite(change) else "grow beyond all numbers"
+        what = f"do not converge (last change {change:.2g})" if math.isfinite(change) else "grow beyond all numbers"
         raise SolverError(f"the unknowns {what}; they may blow up{_else(grid.panels is None)}")
 
     def curves(self, state: Kernels) -> dict[str, Array]:
@@ -156,8 +156,8 @@ def _continuous(sweeps: _Sweeps, begin: float, options: Options, name: str, valu
         if old is not None and panels is not None:
             ratio = max(new.panels / panels.panels, 1.2)
             errors = {n: _error(v, panels.interpolate(old[n], new.nodes), ratio, order, tolerance) for n, v in curves.items()}
-            watched = [key for key, _ in sweeps.program.observables] or list(curves)
-            worst = max(excess(curves[key], errors[key], options) for key in watched)
+            controlled = [key for key, _ in sweeps.program.observables] or list(curves)
+            worst = max(excess(curves[key], errors[key], options) for key in controlled)
             options.report(options.t_max, f"{new.size} nodes")
             if worst <= 1.0:
                 break
