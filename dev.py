@@ -2,6 +2,7 @@
 
   demo    solve a model, run it at finite size, and draw both (out/demo.png, out/demo.nc)
   test    the default tests; further arguments go to pytest, e.g. `python3 dev.py test -k laws`
+  quick   the tests of everything that solves nothing, within a minute: for a change of words
   slow    the tests marked slow; further arguments go to pytest
   docs    the pages of docs/ as html (into out/docs), no warning allowed; their code blocks and notebooks
   lint    ruff: rules and format
@@ -116,6 +117,10 @@ def slow(*arguments):
     return test("-m", "slow", *arguments)
 
 
+def quick(*arguments):
+    return test("-m", "quick", *arguments)
+
+
 def cover(*arguments):
     return test("--cov=eqsolve", "--cov-report=term-missing:skip-covered", *arguments)
 
@@ -192,7 +197,7 @@ def attempt(step, *arguments):
         return 1
 
 
-VERBS = {step.__name__: step for step in (demo, test, slow, docs, lint, types, wheel, ci, house, cover)}
+VERBS = {step.__name__: step for step in (demo, test, quick, slow, docs, lint, types, wheel, ci, house, cover)}
 
 
 def main(arguments):
@@ -203,7 +208,7 @@ def main(arguments):
     if name not in VERBS:
         print(f"dev.py: no verb {name!r}; there are {', '.join(VERBS)}", file=sys.stderr)
         return 2
-    if rest and name not in ("test", "slow", "cover"):
+    if rest and name not in ("test", "quick", "slow", "cover"):
         print(f"dev.py {name} takes no arguments, got {shlex.join(rest)}", file=sys.stderr)
         return 2
     return attempt(VERBS[name], *rest)

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from pathlib import Path
 
 os.environ["MPLBACKEND"] = "Agg"
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EQSOLVE_THREADS"):
@@ -13,6 +14,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what ru
 
 import numpy as np  # noqa: E402  (the thread limits are read when numpy loads)
 import pytest  # noqa: E402
+
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture
@@ -27,8 +30,14 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+QUICK = ("test_", "language", "compile", "passes/check", "passes/forms", "passes/rewrite", "files", "numerics", "tools")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a graphics card where there is none, and say why."""
+    """Mark the quick tests; skip what needs a graphics card where there is none, and say why."""
+    for item in items:
+        if item.path.relative_to(TESTS).as_posix().startswith(QUICK) and not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.quick)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked:
         from eqsolve.numerics.backend import card_problem
