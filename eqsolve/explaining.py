@@ -69,7 +69,8 @@ def foresee(model: Model, kernels: bool | None = None, step: Any = None, solver:
         choice = choose_solver(plan, Wanted(kernels, discrete), solver)
     except ModelError as error:
         count = len(error.problems)
-        return ChosenSolver("", f"solve refuses this: {error}" if count == 1 else f"solve refuses this: it has {count} problems")
+        why = f"{error}" if count == 1 else f"it has {count} problems"
+        return ChosenSolver("", f"solve refuses this: {why}")
     except EqsolveError as error:
         return ChosenSolver("", f"solve refuses this: {error}")
     derived = "the mean-field equations derived from the flow: " if isinstance(model, Flow) else ""
