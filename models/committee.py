@@ -13,12 +13,12 @@ from eqsolve.laws import Normal
 
 UNITS = range(2)
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-m_0 = param("m_0")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+m_0 = param("m_0", about="overlap of a unit with its teacher's at the start")
 w = [state(f"w_{k}") for k in UNITS]
-w_0 = [random(f"start_{k}", Normal(0, 0.25), latex=f"w_{k}(0)") for k in UNITS]
-w_star = [random(f"w_star_{k}", Normal(0, 1), latex=f"w^*_{k}") for k in UNITS]
+w_0 = [random(f"start_{k}", Normal(0, 0.25), latex=f"w_{k}(0)", about="a weight of the unit at the start") for k in UNITS]
+w_star = [random(f"w_star_{k}", Normal(0, 1), latex=f"w^*_{k}", about="a weight of the teacher's unit") for k in UNITS]
 f = [field(f"f_{k}") for k in UNITS]
 f_star = [field(f"f_star_{k}") for k in UNITS]
 g = [gradient(f"g_{k}") for k in UNITS]

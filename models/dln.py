@@ -11,10 +11,11 @@ from eqsolve import GP, E, Eq, Int, Resp, System, correlation, param, process, r
 from eqsolve.laws import Bernoulli
 
 t, tp, s = times("t t' s")
-alpha, delta = param("alpha delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
+alpha = param("alpha", positive=True, about="size of the weights at the start")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
+w_star = random("w_star", Bernoulli(0.1), latex="w^*", about="a weight of the teacher")
 w, g, z, theta = process("w g z theta")
 C_w, C_f = correlation("C_w C_f")
 R_w, R_f = response("R_w R_f")

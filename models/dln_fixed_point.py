@@ -7,9 +7,10 @@ for δ < 1. At δ = 1 and λ = 0 there is none: the error diverges there. `solve
 
 from eqsolve import Cases, param
 
-alpha, delta = param("alpha delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
+alpha = param("alpha", positive=True, about="size of the weights at the start")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
 
 model = Cases(
     "dln_fixed_point",

@@ -13,12 +13,13 @@ from sympy import Piecewise, atanh, exp, tanh
 from eqsolve import E, Eq, FixedPoint, Inverse, Minimiser, normal, param, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
-alpha, delta = param("alpha delta", positive=True)
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-L = param("L", integer=True, domain=(2, None))
+alpha = param("alpha", positive=True, about="size of the weights at the start")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
+L = param("L", integer=True, domain=(2, None), about="number of layers")
 C_w, R_w = unknown("C_w R_w", positive=True)
 Cf_tilde = unknown("Cf_tilde", latex=r"\tilde C_f", positive=True)
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
+w_star = random("w_star", Bernoulli(0.1), latex="w^*", about="a weight of the teacher")
 z = normal("z", variance=delta * Cf_tilde, latex=r"\tilde z")
 y = symbol("y")
 

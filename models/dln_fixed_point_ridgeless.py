@@ -9,10 +9,10 @@ from sympy import Abs, Piecewise
 from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
-delta = param("delta", positive=True)
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
 C_w, chi_w, C_f = unknown("C_w chi_w C_f", nonnegative=True)
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
+w_star = random("w_star", Bernoulli(0.1), latex="w^*", about="a weight of the teacher")
 z = normal("z", variance=delta * C_f)
 y = symbol("y")
 

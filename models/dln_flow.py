@@ -11,13 +11,14 @@ from sympy import Piecewise, exp, oo
 from eqsolve import E, Flow, field, gradient, param, random, state, symbol
 from eqsolve.laws import Bernoulli, Normal
 
-alpha, delta = param("alpha delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-L = param("L", integer=True, positive=True, domain=(2, None))
-M = param("M", domain=(0, oo))
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
-xi = random("xi", Normal(0, sigma2))
+alpha = param("alpha", positive=True, about="size of the weights at the start")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
+L = param("L", integer=True, positive=True, domain=(2, None), about="number of layers")
+M = param("M", domain=(0, oo), about="where the weights are cut off; inf: nowhere")
+w_star = random("w_star", Bernoulli(0.1), latex="w^*", about="a weight of the teacher")
+xi = random("xi", Normal(0, sigma2), about="label noise")
 u, v = state("u v")
 f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")

@@ -7,8 +7,8 @@ constants u_0 and v_0; a fixed unequal start is u_0 ~ Point(a), v_0 ~ Point(b).
 from eqsolve import load, param, random, state
 from eqsolve.laws import Uniform
 
-alpha = param("alpha", positive=True)
+alpha = param("alpha", positive=True, about="mean of the weights at the start")
 u, v = state("u v")
-u_0, v_0 = random("u_0 v_0", Uniform(alpha / 2, 3 * alpha / 2))
+u_0, v_0 = random("u_0 v_0", Uniform(alpha / 2, 3 * alpha / 2), about="the two layers at the start")
 
 model = load("dln_flow").replace("dln_flow_random_start", state={u: u_0, v: v_0})

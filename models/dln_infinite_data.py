@@ -11,10 +11,10 @@ from eqsolve import E, Eq, System, param, process, random, times
 from eqsolve.laws import Bernoulli
 
 t = times("t")
-alpha = param("alpha", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
+alpha = param("alpha", positive=True, about="size of the weights at the start")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
+w_star = random("w_star", Bernoulli(0.1), latex="w^*", about="a weight of the teacher")
 w, theta = process("w theta")
 
 model = System(

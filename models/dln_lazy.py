@@ -12,12 +12,12 @@ from eqsolve import E, Eq, Int, System, correlation, param, random, response, ti
 from eqsolve.laws import MarchenkoPastur
 
 t, tp, s = times("t t' s")
-delta = param("delta", positive=True)
-rho2 = param("rho2", nonnegative=True, latex=r"\rho^2")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+rho2 = param("rho2", nonnegative=True, latex=r"\rho^2", about="variance of the teacher's weights")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
 C_w, C_f = correlation("C_w C_f")
 R_w, R_f = response("R_w R_f")
-x = random("x", MarchenkoPastur(delta))  # eigenvalues of XᵀX/δ, for the closed forms
+x = random("x", MarchenkoPastur(delta), about="an eigenvalue of XᵀX/δ")  # eigenvalues of XᵀX/δ, for the closed forms
 
 model = System(
     "dln_lazy",

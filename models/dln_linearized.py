@@ -13,8 +13,9 @@ from eqsolve import GP, E, Eq, Int, Resp, System, correlation, param, process, r
 from eqsolve.laws import Bernoulli
 
 t, tp, s = times("t t' s")
-alpha, delta = param("alpha delta", positive=True)
-w = random("w", Bernoulli(0.1))
+alpha = param("alpha", positive=True, about="size of the weights at the start")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+w = random("w", Bernoulli(0.1), about="a weight in the limit of long times")
 dw = process("dw", latex=r"\Delta w")
 dg = process("dg", latex=r"\Delta g")
 dz = process("dz", latex=r"\Delta z")

@@ -9,10 +9,10 @@ from sympy import Abs
 
 from eqsolve import E, Eq, Singularity, param, random, unknown
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
 p, R = unknown("p R")
-w = random("w")  # its law comes from the fixed point
+w = random("w", about="a weight in the limit of long times")  # its law comes from the fixed point
 x = Abs(w)
 
 model = Singularity(

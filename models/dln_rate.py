@@ -10,10 +10,11 @@ from sympy import Piecewise, sqrt
 
 from eqsolve import E, Eq, Inverse, Singularity, param, random, symbol, unknown
 
-alpha, delta = param("alpha delta", positive=True)
-L = param("L", integer=True, domain=(2, None))
+alpha = param("alpha", positive=True, about="size of the weights at the start")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+L = param("L", integer=True, domain=(2, None), about="number of layers")
 p, R = unknown("p R")
-w = random("w")  # its law comes from the fixed point
+w = random("w", about="a weight in the limit of long times")  # its law comes from the fixed point
 y = symbol("y")
 
 

@@ -10,8 +10,8 @@ from sympy import exp, sinh, sqrt
 
 from eqsolve import Eq, load, param
 
-lam = param("lam", positive=True, latex=r"\lambda")
-tau0 = param("tau0", negative=True)
+lam = param("lam", positive=True, latex=r"\lambda", about="weight decay")
+tau0 = param("tau0", negative=True, about="time of the start, counted from 2 log(α)/λ")
 dln = load("dln").subs(lam=lam)
 t, alpha, w, g, theta = dln.symbols("t alpha w g theta")
 

@@ -11,9 +11,9 @@ from eqsolve import E, Eq, System, param, process, random, times
 from eqsolve.laws import Discrete
 
 t = times("t")
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-w0 = param("w0", positive=True)
-w_star = random("w_star", Discrete([-1, 0.2, 1], [0.25, 0.5, 0.25]), latex="w^*")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+w0 = param("w0", positive=True, about="size of a weight at the start")
+w_star = random("w_star", Discrete([-1, 0.2, 1], [0.25, 0.5, 0.25]), latex="w^*", about="a weight of the teacher")
 w = process("w")
 Delta = Abs(w_star) - lam
 

@@ -11,11 +11,11 @@ from eqsolve import E, Eq, System, param, process, random, times
 from eqsolve.laws import Bernoulli, Normal
 
 t = times("t")
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
-z0 = random("z0", Normal(0, delta * (E(w_star**2) + sigma2)), latex="z(0)")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
+w_star = random("w_star", Bernoulli(0.1), latex="w^*", about="a weight of the teacher")
+z0 = random("z0", Normal(0, delta * (E(w_star**2) + sigma2)), latex="z(0)", about="Gaussian noise of a coordinate")
 W, theta = process("W theta")
 
 model = System(

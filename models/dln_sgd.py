@@ -6,6 +6,6 @@ exact at a finite step: `eqsolve solve dln_sgd --step 0.2`.
 
 from eqsolve import load, param
 
-batch = param("batch", positive=True, domain=(0, 1))
+batch = param("batch", positive=True, domain=(0, 1), about="probability that a sample is in a batch")
 
 model = load("dln_flow").sgd(batch=batch).replace("dln_sgd", defaults={batch: 0.2})

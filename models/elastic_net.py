@@ -10,7 +10,7 @@ from eqsolve import load, param, proximal, symbol
 
 lasso = load("lasso")
 lam, b = lasso.symbols("lam b")
-kappa = param("kappa", positive=True)
+kappa = param("kappa", positive=True, about="strength of the quadratic penalty, beside |w|")
 y = symbol("y")
 
 J = Abs(y) + kappa * y**2 / 2

@@ -10,7 +10,7 @@ from eqsolve import E, Eq, load, normal, param
 
 logistic = load("logistic_fixed_point")
 delta, lam, flip, m, sigma2, V, rho2 = logistic.symbols("delta lam flip m sigma2 V rho2")
-kappa = param("kappa", positive=True)
+kappa = param("kappa", positive=True, about="margin: larger ones cost nothing")
 G = normal("G")
 
 q = sigma2 + m**2 / rho2

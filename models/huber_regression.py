@@ -9,12 +9,13 @@ from sympy import Abs, Max, Min, Piecewise
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Discrete, Normal
 
-delta, k = param("delta k", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-outliers = param("outliers", domain=(0, 1))
-w_star = random("w_star", Normal(0, 1), latex="w^*")
-xi = random("xi", Normal(0, 1))
-size = random("size", Discrete([0.2, 3], [1 - outliers, outliers]))
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+k = param("k", positive=True, about="error from which on the loss is linear")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+outliers = param("outliers", domain=(0, 1), about="probability of an outlier")
+w_star = random("w_star", Normal(0, 1), latex="w^*", about="a weight of the teacher")
+xi = random("xi", Normal(0, 1), about="label noise, of unit size")
+size = random("size", Discrete([0.2, 3], [1 - outliers, outliers]), about="size of the label noise")
 w = state("w")
 f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")

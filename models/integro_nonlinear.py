@@ -7,7 +7,7 @@ solution.
 from eqsolve import Eq, Int, System, function, param, times
 
 t, s = times("t s")
-a = param("a", positive=True)
+a = param("a", positive=True, about="value at the start")
 y = function("y")
 
 model = System(

@@ -10,12 +10,12 @@ from sympy import Abs, Piecewise, sqrt
 from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, proximal, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="strength of the penalty")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
 C_w, tau2 = unknown("C_w tau2", positive=True)
 b = unknown("b", domain=(0, 1))
-w_star = random("w_star", Bernoulli(0.1), latex="w^*")
+w_star = random("w_star", Bernoulli(0.1), latex="w^*", about="a weight of the teacher")
 G = normal("G")
 y = symbol("y")
 

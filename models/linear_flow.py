@@ -6,12 +6,12 @@ w' = −g − λw from 0 on labels Xw* + ξ, g = Xᵀ(Xw − Xw* − ξ)/δ.
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Normal
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-rho2 = param("rho2", nonnegative=True, latex=r"\rho^2")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
-w_star = random("w_star", Normal(0, rho2), latex="w^*")
-xi = random("xi", Normal(0, sigma2))
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+rho2 = param("rho2", nonnegative=True, latex=r"\rho^2", about="variance of the teacher's weights")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
+w_star = random("w_star", Normal(0, rho2), latex="w^*", about="a weight of the teacher")
+xi = random("xi", Normal(0, sigma2), about="label noise")
 w = state("w")
 f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")

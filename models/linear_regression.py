@@ -13,14 +13,14 @@ from eqsolve import E, Eq, Int, System, correlation, function, param, random, re
 from eqsolve.laws import MarchenkoPastur
 
 t, tp, s = times("t t' s")
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-rho2 = param("rho2", nonnegative=True, latex=r"\rho^2")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+rho2 = param("rho2", nonnegative=True, latex=r"\rho^2", about="variance of the teacher's weights")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
 m = function("m")
 C_w, C_f = correlation("C_w C_f")
 R_w, R_f = response("R_w R_f")
-x = random("x", MarchenkoPastur(delta))  # eigenvalues of XᵀX/δ, for the closed forms
+x = random("x", MarchenkoPastur(delta), about="an eigenvalue of XᵀX/δ")  # eigenvalues of XᵀX/δ, for the closed forms
 
 
 def phi(time):

@@ -7,8 +7,8 @@ p = −λ − (1 − δ^{−1/2})²: the same equation as for a diagonal network
 
 from eqsolve import Eq, Singularity, param, unknown
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
 p, R = unknown("p R")
 u = p + lam + R
 

@@ -15,14 +15,14 @@ from sympy import acos, erf, exp, log, pi, sqrt
 from eqsolve import E, Eq, FixedPoint, normal, param, proximal, random, symbol, unknown
 from eqsolve.laws import Normal
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-flip = param("flip", domain=(0, 1))
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="strength of the penalty")
+flip = param("flip", domain=(0, 1), about="probability that a label is flipped")
 m = unknown("m")
 sigma2 = unknown("sigma2", positive=True, latex=r"\sigma^2")
 V = unknown("V", positive=True)
 rho2 = unknown("rho2", positive=True, latex=r"\rho^2")
-w_star = random("w_star", Normal(0, 1), latex="w^*")
+w_star = random("w_star", Normal(0, 1), latex="w^*", about="a weight of the teacher")
 G = normal("G")
 y = symbol("y")
 

@@ -10,11 +10,11 @@ from sympy import acos, exp, log, pi, sign, sqrt
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Discrete, Normal
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-flip = param("flip", domain=(0, 1))
-w_star = random("w_star", Normal(0, 1), latex="w^*")
-zeta = random("zeta", Discrete([1, -1], [1 - flip, flip]))
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+flip = param("flip", domain=(0, 1), about="probability that a label is flipped")
+w_star = random("w_star", Normal(0, 1), latex="w^*", about="a weight of the teacher")
+zeta = random("zeta", Discrete([1, -1], [1 - flip, flip]), about="-1 where the label is flipped")
 w = state("w")
 f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")

@@ -10,14 +10,14 @@ from eqsolve import GP, E, Eq, Int, Resp, System, correlation, function, param, 
 from eqsolve.laws import Uniform
 
 t, tp, s = times("t t' s")
-mu = param("mu", latex=r"\mu")
-sigma = param("sigma", nonnegative=True)
-gamma = param("gamma", domain=(-1, 1))
+mu = param("mu", latex=r"\mu", about="mean interaction, times the number of species")
+sigma = param("sigma", nonnegative=True, about="standard deviation of the interactions, times the root of that number")
+gamma = param("gamma", domain=(-1, 1), about="correlation of a_ij and a_ji: -1 predator and prey, 1 symmetric")
 N, x, z = process("N x z")
 m = function("m")
 C = correlation("C")
 R = response("R")
-N0 = random("N0", Uniform(0.5, 1.5), latex="N_0")
+N0 = random("N0", Uniform(0.5, 1.5), latex="N_0", about="abundance of a species at the start")
 
 model = System(
     "lotka_volterra",

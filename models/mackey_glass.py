@@ -7,7 +7,11 @@ solutions that differ by ε part at t of some hundreds.
 from eqsolve import Eq, System, function, param, times
 
 t = times("t")
-beta, gamma, n, tau, y0 = param("beta gamma n tau y0", positive=True)
+beta = param("beta", positive=True, about="rate of production")
+gamma = param("gamma", positive=True, about="rate of loss")
+n = param("n", positive=True, about="steepness of the feedback")
+tau = param("tau", positive=True, about="delay")
+y0 = param("y0", positive=True, about="value up to the start")
 y = function("y")
 
 model = System(

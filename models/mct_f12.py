@@ -7,7 +7,8 @@ A density correlator φ(t) with the memory kernel m = v1 φ + v2 φ². In the gl
 from eqsolve import Eq, Int, System, function, param, times
 
 t, s = times("t s")
-v1, v2 = param("v1 v2", nonnegative=True)
+v1 = param("v1", nonnegative=True, about="linear coupling in the memory kernel")
+v2 = param("v2", nonnegative=True, about="quadratic coupling in the memory kernel")
 phi = function("phi")
 
 model = System(

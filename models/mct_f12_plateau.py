@@ -8,7 +8,8 @@ from sympy import Max, Min, sqrt
 
 from eqsolve import Eq, FixedPoint, param, unknown
 
-v1, v2 = param("v1 v2", nonnegative=True)
+v1 = param("v1", nonnegative=True, about="linear coupling in the memory kernel")
+v2 = param("v2", nonnegative=True, about="quadratic coupling in the memory kernel")
 f = unknown("f", domain=(0, 1))
 D = unknown("D", positive=True)
 

@@ -7,9 +7,12 @@ through the velocities u_i = φ_i'. Short times oscillate, long ones relax throu
 from eqsolve import Eq, Int, System, function, param, times
 
 t, s = times("t s")
-nu = param("nu", nonnegative=True)
-Omega_1, Omega_2 = param("Omega_1 Omega_2", positive=True)
-V_111, V_112, V_122, V_211, V_212, V_222 = param("V_111 V_112 V_122 V_211 V_212 V_222", nonnegative=True)
+nu = param("nu", nonnegative=True, about="friction")
+Omega_1 = param("Omega_1", positive=True, about="frequency of the first correlator")
+Omega_2 = param("Omega_2", positive=True, about="frequency of the second correlator")
+V_111, V_112, V_122, V_211, V_212, V_222 = param(
+    "V_111 V_112 V_122 V_211 V_212 V_222", nonnegative=True, about="coupling V_ijk of φ_j φ_k in the kernel of φ_i"
+)
 phi_1, phi_2, u_1, u_2, m_1, m_2 = function("phi_1 phi_2 u_1 u_2 m_1 m_2")
 
 model = System(

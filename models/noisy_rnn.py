@@ -10,11 +10,11 @@ from eqsolve import GP, E, Eq, System, White, correlation, param, process, rando
 from eqsolve.laws import Normal
 
 t, tp = times("t t'")
-gain = param("gain", nonnegative=True, latex="g")
-D = param("D", nonnegative=True)
+gain = param("gain", nonnegative=True, latex="g", about="gain: standard deviation of the couplings, times √N")
+D = param("D", nonnegative=True, about="strength of the white noise, of variance 2D")
 x, eta, xi = process("x eta xi")
 C = correlation("C")
-x0 = random("x0", Normal(0, 1), latex="x_0")
+x0 = random("x0", Normal(0, 1), latex="x_0", about="a neuron at the start")
 
 model = System(
     "noisy_rnn",

@@ -10,9 +10,10 @@ from sympy import Max, acos, pi, sign, sqrt
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Normal
 
-delta, kappa = param("delta kappa", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-w_star = random("w_star", Normal(0, 1), latex="w^*")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+kappa = param("kappa", positive=True, about="margin: larger ones cost nothing")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+w_star = random("w_star", Normal(0, 1), latex="w^*", about="a weight of the teacher")
 w = state("w")
 f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")

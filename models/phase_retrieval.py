@@ -7,11 +7,11 @@ law, with an overlap ``m_0`` with w*, without which it would not move towards ei
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Normal
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-m_0 = param("m_0")
-w_star = random("w_star", Normal(0, 1), latex="w^*")
-w_0 = random("w_0", Normal(0, 0.25))
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+m_0 = param("m_0", about="overlap with the teacher at the start")
+w_star = random("w_star", Normal(0, 1), latex="w^*", about="a weight of the teacher")
+w_0 = random("w_0", Normal(0, 0.25), about="a weight at the start")
 w = state("w")
 f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")

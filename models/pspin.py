@@ -7,8 +7,8 @@ p!/(2N^{p−1}), as N → ∞. The multiplier μ keeps C(t, t) = 1; the energy i
 from eqsolve import Eq, Int, System, correlation, function, param, response, times
 
 t, tp, s = times("t t' s")
-p = param("p", integer=True, domain=(2, None))
-T = param("T", nonnegative=True)
+p = param("p", integer=True, domain=(2, None), about="number of spins in a coupling")
+T = param("T", nonnegative=True, about="temperature")
 mu = function("mu")
 C = correlation("C")
 R = response("R")

@@ -7,8 +7,8 @@ the time difference, and response and correlation are bound by the fluctuationâ€
 from eqsolve import Eq, Int, System, function, param, times
 
 t, s = times("t s")
-p = param("p", integer=True, domain=(2, None))
-T = param("T", positive=True)
+p = param("p", integer=True, domain=(2, None), about="number of spins in a coupling")
+T = param("T", positive=True, about="temperature")
 phi = function("phi")
 
 model = System(

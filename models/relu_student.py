@@ -9,10 +9,10 @@ from sympy import Max
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Normal
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-w_star = random("w_star", Normal(0, 1), latex="w^*")
-w_0 = random("w_0", Normal(0, 0.25))
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
+w_star = random("w_star", Normal(0, 1), latex="w^*", about="a weight of the teacher")
+w_0 = random("w_0", Normal(0, 0.25), about="a weight at the start")
 w = state("w")
 f, f_star = field("f f_star")
 g, g_star = gradient("g g_star")

@@ -10,10 +10,10 @@ from eqsolve import GP, E, Eq, System, correlation, param, process, random, time
 from eqsolve.laws import Normal
 
 t, tp = times("t t'")
-gain = param("gain", nonnegative=True, latex="g")
+gain = param("gain", nonnegative=True, latex="g", about="gain: standard deviation of the couplings, times √N")
 x, eta = process("x eta")
 C = correlation("C")
-x0 = random("x0", Normal(0, 1), latex="x_0")
+x0 = random("x0", Normal(0, 1), latex="x_0", about="a neuron at the start")
 
 model = System(
     "rnn",

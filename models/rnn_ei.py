@@ -11,13 +11,14 @@ from eqsolve import GP, E, Eq, System, correlation, function, param, process, ra
 from eqsolve.laws import Normal
 
 t, tp = times("t t'")
-g_ee, g_ei, g_ie, g_ii = (param(f"g_{name}", nonnegative=True) for name in ("ee", "ei", "ie", "ii"))
-J_ee, J_ei, J_ie, J_ii = (param(f"J_{name}", nonnegative=True) for name in ("ee", "ei", "ie", "ii"))
-h_e, h_i = param("h_e"), param("h_i")
+g_ee, g_ei, g_ie, g_ii = param("g_ee g_ei g_ie g_ii", nonnegative=True, about="spread of the couplings g_ab to a from b")
+J_ee, J_ei, J_ie, J_ii = param("J_ee J_ei J_ie J_ii", nonnegative=True, about="size of the mean coupling J_ab to a from b")
+h_e, h_i = param("h_e", about="input to excitatory neurons"), param("h_i", about="input to inhibitory neurons")
 x_e, x_i, eta_e, eta_i = process("x_e x_i eta_e eta_i")
 r_e, r_i = function("r_e r_i")
 C_e, C_i, F_e, F_i = correlation("C_e C_i F_e F_i")
-x0_e, x0_i = random("x0_e", Normal(0, 1)), random("x0_i", Normal(0, 1))
+x0_e = random("x0_e", Normal(0, 1), about="an excitatory neuron at the start")
+x0_i = random("x0_i", Normal(0, 1), about="an inhibitory neuron at the start")
 
 model = System(
     "rnn_ei",

@@ -10,9 +10,10 @@ from sympy import exp, gamma
 from eqsolve import Eq, Int, System, function, param, times
 
 t, s = times("t s")
-beta, T_g = param("beta T_g", positive=True)
-shape = param("shape", domain=(1, None))
-epsilon = param("epsilon", domain=(0, 1))
+beta = param("beta", positive=True, about="persons infected by one, at the start")
+T_g = param("T_g", positive=True, about="mean time from an infection to the next")
+shape = param("shape", domain=(1, None), about="shape of the law of that time")
+epsilon = param("epsilon", domain=(0, 1), about="fraction infected at the start")
 S, I_new = function("S I_new")
 
 

@@ -9,14 +9,14 @@ from eqsolve import GP, E, Eq, Int, Resp, System, White, correlation, param, pro
 from eqsolve.laws import Normal
 
 t, tp, s = times("t t' s")
-u = param("u", nonnegative=True)
-T = param("T", nonnegative=True)
-J = param("J", nonnegative=True)
-kappa = param("kappa", real=True)
+u = param("u", nonnegative=True, about="strength of the quartic potential")
+T = param("T", nonnegative=True, about="temperature")
+J = param("J", nonnegative=True, about="standard deviation of the couplings, times √N")
+kappa = param("kappa", real=True, about="correlation of J_ij and J_ji")
 x, eta, xi = process("x eta xi")
 C = correlation("C")
 R = response("R")
-x0 = random("x0", Normal(0, 1), latex="x_0")
+x0 = random("x0", Normal(0, 1), latex="x_0", about="a spin at the start")
 
 model = System(
     "soft_spin",

@@ -12,10 +12,11 @@ from eqsolve.laws import Normal
 
 CLASSES = range(3)
 
-delta, beta = param("delta beta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+beta = param("beta", positive=True, about="sharpness of the teacher's softmax")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="weight decay")
 w = [state(f"w_{k}") for k in CLASSES]
-w_star = [random(f"w_star_{k}", Normal(0, 1), latex=f"w^*_{k}") for k in CLASSES]
+w_star = [random(f"w_star_{k}", Normal(0, 1), latex=f"w^*_{k}", about="a weight of the teacher's class") for k in CLASSES]
 f = [field(f"f_{k}") for k in CLASSES]
 f_star = [field(f"f_star_{k}") for k in CLASSES]
 g = [gradient(f"g_{k}") for k in CLASSES]

@@ -10,13 +10,13 @@ from sympy import Abs, sqrt
 from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, proximal, random, symbol, unknown
 from eqsolve.laws import Bernoulli
 
-delta = param("delta", positive=True)
-lam = param("lam", nonnegative=True, latex=r"\lambda")
-sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2")
+delta = param("delta", positive=True, about="samples per dimension, n/d")
+lam = param("lam", nonnegative=True, latex=r"\lambda", about="strength of the penalty")
+sigma2 = param("sigma2", nonnegative=True, latex=r"\sigma^2", about="variance of the label noise")
 b_star = unknown("b_star", domain=(0, 1))
 t_star = unknown("t_star", positive=True)
 sigma2_star = unknown("sigma2_star", latex=r"\sigma_*^2", positive=True)
-w_star = random("w_star", Bernoulli(0.1), latex="W^*")
+w_star = random("w_star", Bernoulli(0.1), latex="W^*", about="a weight of the teacher")
 G = normal("G")
 y = symbol("y")
 

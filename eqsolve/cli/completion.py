@@ -17,10 +17,22 @@ SHELLS = ("bash", "zsh", "fish")
 _BASH = """\
 # eqsolve: completions for bash. To use them: eval "$(eqsolve completion bash)"
 _eqsolve() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" each
+    local word="${{COMP_WORDS[COMP_CWORD]}}" verb="" model="" option="" each
     for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-        case "$each" in -*) ;; *) verb="$each"; break ;; esac
+        case "$each" in
+            -*) option="$each" ;;
+            *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
+        esac
     done
+    if [[ "$word" != -* && "$word" != *=* && -n "$model" ]]; then
+        case "$option" in
+            --set|--grid)
+                compopt -o nospace 2>/dev/null
+                COMPREPLY=($(compgen -S = -W "$(eqsolve list "$model" --names 2>/dev/null)" -- "$word")); return ;;
+            --free|--derivatives)
+                COMPREPLY=($(compgen -W "$(eqsolve list "$model" --names 2>/dev/null)" -- "$word")); return ;;
+        esac
+    fi
     case "$verb" in
         "") COMPREPLY=($(compgen -W "{verbs} --help --version" -- "$word")) ;;
 {cases}
@@ -37,11 +49,19 @@ _ZSH = """\
 #compdef eqsolve
 # eqsolve: completions for zsh. To use them: eval "$(eqsolve completion zsh)"
 _eqsolve() {{
-    local verb=""
-    local each
+    local verb="" model="" option="" each
     for each in "${{words[@]:1:$((CURRENT-2))}}"; do
-        case "$each" in -*) ;; *) verb="$each"; break ;; esac
+        case "$each" in
+            -*) option="$each" ;;
+            *) if [[ -z "$verb" ]]; then verb="$each"; elif [[ -z "$model" && -z "$option" ]]; then model="$each"; fi ;;
+        esac
     done
+    if [[ "$PREFIX" != -* && "$PREFIX" != *=* && -n "$model" ]]; then
+        case "$option" in
+            --set|--grid) compadd -S = -- $(eqsolve list "$model" --names 2>/dev/null); return ;;
+            --free|--derivatives) compadd -- $(eqsolve list "$model" --names 2>/dev/null); return ;;
+        esac
+    fi
     case "$verb" in
         "") compadd -- {verbs} --help --version ;;
 {cases}
@@ -84,7 +104,11 @@ def _fish(shell: str, parsers: dict[str, ArgumentParser]) -> str:
         here = f"__fish_seen_subcommand_from {verb}"
         if _takes_model(parser):
             lines.append(f"complete -c eqsolve -n '{here}' -a '(eqsolve list --names 2>/dev/null)'")
-        lines += [f"complete -c eqsolve -n '{here}' -l {option[2:]}" for option in _options(parser)]
+        names = "(eqsolve list (commandline -opc)[3] --names 2>/dev/null)"
+        for option in _options(parser):
+            end = {"--set": "=", "--grid": "=", "--free": "", "--derivatives": ""}.get(option)
+            more = "" if end is None else f" -x -a '{names}{end}'"
+            lines.append(f"complete -c eqsolve -n '{here}' -l {option[2:]}{more}")
     return "\n".join(lines)
 
 
@@ -103,7 +127,7 @@ def _arguments(parser: ArgumentParser) -> None:
 COMPLETION = Verb(
     summary="print completions for a shell",
     description=(
-        "Print what a shell needs to complete commands, options and the names of models.\n"
+        "Print what a shell needs to complete commands, options, the names of models and of their parameters.\n"
         'For bash put this line into ~/.bashrc: eval "$(eqsolve completion bash)"'
     ),
     example="completion bash",

@@ -21,8 +21,11 @@ _ANSI = re.compile(r"\033\[[0-9;]*m")
 
 
 def run_list(options: Namespace) -> int:
-    """Print every model that can be named; no model file is run."""
+    """Print every model that can be named, without running its file; of one model, what can be set."""
     from eqsolve.language.loading import folders, list_models
+
+    if options.model is not None:
+        return _list_settings(options)
 
     models = list_models()
     if options.names:
@@ -41,6 +44,24 @@ def run_list(options: Namespace) -> int:
     for folder in dict.fromkeys(item.path.parent for item in models):
         count = sum(item.path.parent == folder for item in models)
         write(paint(f"{count} in {folder}", "faint"))
+    return 0
+
+
+def _list_settings(options: Namespace) -> int:
+    from eqsolve.language.loading import load
+    from eqsolve.passes.explain.explain import describe_settings
+    from eqsolve.passes.routing import settable
+
+    model = load(options.model)
+    if options.names:
+        write("\n".join(sorted(settable(model))))
+        return 0
+    found = describe_settings(model)
+    if options.json:
+        write_json({"model": model.name, "settings": [vars(item) for item in found]})
+        return 0
+    rows = [(item.name, item.default or "must be set", item.domain, item.about) for item in found]
+    write(lay_out([("NAME", "DEFAULT", "TAKES", "MEANING"), *rows], styles=("bold cyan", "", "faint", ""), cut=room()))
     return 0
 
 
@@ -116,6 +137,7 @@ def _plural(word: str, count: int) -> str:
 
 
 def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", metavar="M", help="a model: what can be set in it, and what that means")
     parser.add_argument("--names", action="store_true", help="print only the names, one per line")
     add_json(parser)
 

@@ -13,7 +13,7 @@ from eqsolve.explorer.mathml import to_mathml
 from eqsolve.language.laws import Law, law_names
 from eqsolve.language.model import Model
 from eqsolve.language.printing import decimal_text, expression_text
-from eqsolve.language.symbols import Parameter, Random
+from eqsolve.language.symbols import Parameter, Random, meanings
 from eqsolve.passes.routing import is_found, models_behind
 
 __all__ = ["Control", "list_controls"]
@@ -44,6 +44,7 @@ class Control:
     scale: str = "lin"  # of the slider: "lin" or "log"
     whole: bool = False
     domain: str = ""
+    about: str = ""
 
 
 def list_controls(model: Model) -> list[Control]:
@@ -56,7 +57,7 @@ def list_controls(model: Model) -> list[Control]:
         for item in part.randoms:
             law = getattr(part, "laws", {}).get(item, part.defaults.get(item, item.law))
             if item.name not in found and isinstance(law, Law) and not is_found(part, item) and law.dimension == 1:
-                found[item.name] = _law(item, law)
+                found[item.name] = _law(part, item, law)
     return sorted(found.values(), key=lambda control: (control.kind == "law", control.name))
 
 
@@ -74,7 +75,7 @@ def _number(model: Model, item: Parameter) -> Control:
         default = 1.0 if low <= 1.0 <= high else (low + high) / 2
     return Control(
         item.name, to_mathml(item.latex_name), "number", _text(given, default), low, high, scale, bool(item.is_integer),
-        ", ".join(_domain(item)),
+        ", ".join(_domain(item)), meanings(model.file).get(item, ""),
     )  # fmt: skip
 
 
@@ -86,8 +87,8 @@ def _text(given: Any, default: float | None) -> str:
     return f"{default:.12g}"
 
 
-def _law(item: Random, law: Law) -> Control:
-    return Control(item.name, to_mathml(item.latex_name), "law", decimal_text(law))
+def _law(model: Model, item: Random, law: Law) -> Control:
+    return Control(item.name, to_mathml(item.latex_name), "law", decimal_text(law), about=meanings(model.file).get(item, ""))
 
 
 def slider_range(item: Parameter, default: float | None) -> tuple[float | None, float | None, str]:

@@ -21,7 +21,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.nodes import E
 from eqsolve.language.printing import decimal_text
 from eqsolve.language.source import user_location
-from eqsolve.language.symbols import Parameter, Random
+from eqsolve.language.symbols import Parameter, Random, meanings
 
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
@@ -126,7 +126,7 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
         if given is None:
             raise ParameterError(
                 f"parameter `{item.name}` of model `{model.name}` has no value and no default; "
-                f"give it one: {item.name}=... (--set {item.name}=...)"
+                f"give it one: {item.name}=... (--set {item.name}=...){_meant(model, item)}"
             )
     refuse_several(model, item.name, given)
     value = read_value(given, what=f"parameter `{item.name}`")
@@ -134,8 +134,15 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
         raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
     problem = _outside_domain(item, value)
     if problem:
-        raise ParameterError(f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}")
+        raise ParameterError(
+            f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}{_meant(model, item)}"
+        )
     return value
+
+
+def _meant(model: Model, item: Parameter) -> str:
+    text = meanings(model.file).get(item, "")
+    return f" ({item.name}: {text})" if text else ""
 
 
 def refuse_several(model: Model, name: str, given: Any) -> None:

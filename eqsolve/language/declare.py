@@ -21,10 +21,11 @@ from eqsolve.language.symbols import (
     Time,
     Unknown,
     as_expression,
+    tell_meanings,
 )
 
 
-def _declare(cls: Any, names: str, latex: str | None, **kwargs: Any) -> Any:
+def _declare(cls: Any, names: str, latex: str | None, about: str | None = None, **kwargs: Any) -> Any:
     if not isinstance(names, str):
         raise ModelError(f"{here()}a {cls.kind_name} is declared by its name, a text such as 'x'; got {names!r}")
     parts = names.replace(",", " ").split()
@@ -35,6 +36,10 @@ def _declare(cls: Any, names: str, latex: str | None, **kwargs: Any) -> Any:
     if latex is not None and len(parts) > 1:
         raise ModelError(f"{here()}latex= goes with one name, got {len(parts)}: {names!r}")
     made = tuple(cls(part, latex, **kwargs) for part in parts)
+    if about is not None and not isinstance(about, str):
+        raise ModelError(f"{here()}about= takes a text such as 'samples per dimension', got {about!r}")
+    if about:
+        tell_meanings(dict.fromkeys(made, about))
     return made[0] if len(made) == 1 else made
 
 
@@ -43,7 +48,15 @@ def times(names: str) -> Any:
     return _declare(Time, names, None)
 
 
-def param(names: str, *, latex: str | None = None, domain: Any = None, default: Any = None, **assumptions: bool) -> Any:
+def param(
+    names: str,
+    *,
+    latex: str | None = None,
+    domain: Any = None,
+    default: Any = None,
+    about: str | None = None,
+    **assumptions: bool,
+) -> Any:
     """Declare parameters with their domain.
 
     Parameters
@@ -56,6 +69,8 @@ def param(names: str, *, latex: str | None = None, domain: Any = None, default: 
         Closed interval ``(lowest, highest)``; ``None`` on a side for no bound.
     default
         Value used when the user gives none.
+    about
+        What it means, in a few words: ``"samples per dimension, n/d"``. Shown wherever values are asked for.
     **assumptions
         sympy assumptions such as ``positive=True``, ``nonnegative=True``, ``integer=True``.
     """
@@ -64,11 +79,12 @@ def param(names: str, *, latex: str | None = None, domain: Any = None, default: 
     low, high = domain if domain is not None else (None, None)
     bounds = (low, high, default)
     extra = tuple(None if value is None else as_expression(value, f"the domain of `{names}`") for value in bounds)
-    return _declare(Parameter, names, latex, extra=extra if any(v is not None for v in extra) else (), **assumptions)
+    given = extra if any(value is not None for value in extra) else ()
+    return _declare(Parameter, names, latex, about, extra=given, **assumptions)
 
 
-def random(names: str, law: Any = None, *, latex: str | None = None) -> Any:
-    """Declare random constants: ``w_star = random("w_star", Bernoulli(0.1))``.
+def random(names: str, law: Any = None, *, latex: str | None = None, about: str | None = None) -> Any:
+    """Declare random constants: ``w_star = random("w_star", Bernoulli(0.1))``; ``about`` says in words what they are.
 
     Several names with a joint law (``Product``, or an ``Empirical`` sample with several columns) are drawn together;
     several names with a scalar law are independent copies.
@@ -86,7 +102,7 @@ def random(names: str, law: Any = None, *, latex: str | None = None) -> Any:
         if len(parts) != law.dimension:
             raise ModelError(f"{here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}")
         return tuple(Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))
-    return _declare(Random, names, latex, extra=() if law is None else (law,))
+    return _declare(Random, names, latex, about, extra=() if law is None else (law,))
 
 
 def normal(names: str, *, variance: Any = 1, mean: Any = 0, latex: str | None = None) -> Any:
@@ -120,7 +136,7 @@ def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assum
     ``domain`` is a closed interval ``(lowest, highest)`` of two numbers in which a solution is looked for, ends included.
     """
     if domain is None:
-        return _declare(Unknown, names, latex, **assumptions)
+        return _declare(Unknown, names, latex, None, **assumptions)
     if not (isinstance(domain, tuple | list) and len(domain) == 2):
         raise ModelError(f"{here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
     ends = tuple(as_expression(end, f"the domain of `{names}`") for end in domain)
@@ -128,12 +144,12 @@ def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assum
         raise ModelError(f"{here()}domain= of `{names}` takes two increasing numbers, got {domain!r}")
     if ends[0] >= 0:
         assumptions.setdefault("positive" if ends[0] > 0 else "nonnegative", True)
-    return _declare(Unknown, names, latex, extra=ends, **assumptions)
+    return _declare(Unknown, names, latex, None, extra=ends, **assumptions)
 
 
 def symbol(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
     """Declare bound variables, such as the ``y`` of ``Inverse(f(y), y)``."""
-    return _declare(Plain, names, latex, **assumptions)
+    return _declare(Plain, names, latex, None, **assumptions)
 
 
 def state(names: str, *, latex: str | None = None) -> Any:

@@ -106,6 +106,9 @@ def load(name: str | os.PathLike[str]) -> Model:
             _LOADED[key] = _run(path)
         finally:
             _LOADING.pop()
+    from eqsolve.language.symbols import meanings, tell_meanings
+
+    tell_meanings(meanings(str(path)), inherited=True)  # a file that goes on from this model has its symbols
     return _LOADED[key]
 
 

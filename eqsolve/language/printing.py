@@ -18,7 +18,7 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.language.source import Order
-from eqsolve.language.symbols import Head, Named, Plain, Time, default_latex
+from eqsolve.language.symbols import Head, Named, Plain, Time, default_latex, meanings
 from eqsolve.language.system import System
 
 # --- What is made once for a model and kept, by identity: comparing models is symbolic work.
@@ -317,9 +317,13 @@ class Shown:
         sections = self.sections()
         width = max((len(left) for _, lines in sections for left, _, _ in lines), default=0)
         out = []
+        said = {item.name: meanings(self.model.file).get(item, "") for item in (*self.model.parameters, *self.model.randoms)}
         for title, lines in sections:
             out.append(title)
-            out.extend(f"  {left:>{width}} {relation} {right}" for left, relation, right in lines)
+            notes = [said.get(left, "") if title in ("defaults", "where") else "" for left, _, _ in lines]
+            room = max((len(right) for (_, _, right), note in zip(lines, notes, strict=True) if note), default=0)
+            for (left, relation, right), note in zip(lines, notes, strict=True):
+                out.append(f"  {left:>{width}} {relation} " + (f"{right:<{room}}  ({note})" if note else right))
         return "\n".join(out)
 
     def latex(self) -> str:

@@ -6,7 +6,7 @@ Every symbol is equal by kind, name, assumptions and printed form, never by obje
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any, ClassVar
 
 from sympy import Atom, Basic, Expr, Symbol, SympifyError, sympify
@@ -15,7 +15,7 @@ from sympy.core.facts import InconsistentAssumptions
 from sympy.core.function import Derivative
 
 from eqsolve.errors import ModelError, did_you_mean
-from eqsolve.language.source import here
+from eqsolve.language.source import here, user_location
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*'*\Z")
 GREEK = [
@@ -108,6 +108,22 @@ class Named(Symbol):
 
     def _latex(self, printer: Any) -> str:
         return self.latex_name
+
+
+# What symbols mean, by their file: no part of what they are, so that equal symbols may mean something else elsewhere.
+_MEANINGS: dict[str, dict[Named, str]] = {}
+
+
+def tell_meanings(told: Mapping[Named, str], *, inherited: bool = False) -> None:
+    """Keep what symbols mean in the user's file that is running; what it says itself goes before what it inherits."""
+    if told and (place := user_location()) is not None:
+        known = _MEANINGS.get(place.file, {})
+        _MEANINGS[place.file] = {**told, **known} if inherited else {**known, **told}
+
+
+def meanings(file: str | None) -> Mapping[Named, str]:
+    """Return what the symbols of a model's file mean, in words."""
+    return _MEANINGS.get(file or "", {})
 
 
 class Time(Named):

@@ -25,7 +25,10 @@ def test_every_command_and_its_options(shell, folder, capsys):
 def test_bash_completes(folder, capsys):
     assert main(["completion", "bash"]) == 0
     (folder / "script").write_text(capsys.readouterr().out)
-    for words, found in [("so", "solve"), ("solve qua", "quadratic"), ("solve decay --at", "--at --at2 --atol")]:
+    for words, found in [
+        ("so", "solve"), ("solve qua", "quadratic"), ("solve decay --at", "--at --at2 --atol"), ("solve decay --set k", "k="),
+        ("fit decay --free k", "k"),
+    ]:  # fmt: skip
         count = len(words.split())
         code = (
             f'eqsolve() {{ "{sys.executable}" -m eqsolve "$@"; }}; source ./script;'

@@ -20,7 +20,7 @@ def test_json(folder, capsys):
     assert made["model"] == "decay"
     assert made["blocks"] == [["y"]]
     assert made["solver"]["name"] == "ode"
-    assert made["settings"] == [{"name": "k", "domain": "number > 0", "default": "1"}]
+    assert made["settings"] == [{"name": "k", "domain": "number > 0", "default": "1", "about": ""}]
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from eqsolve.cli import main
-from eqsolve.language.loading import list_models
+from eqsolve.language.loading import list_models, load
+from eqsolve.language.symbols import meanings
 
 
 def output_of(capsys, *arguments, code=0) -> str:
@@ -106,3 +107,23 @@ def test_check_without_a_name_checks_all(folder, capsys):
     report = json.loads(output_of(capsys, "check", "--json", code=2))
     assert {item["model"] for item in report["models"]} == {item.name for item in list_models()}
     assert [item["model"] for item in report["models"] if not item["ok"]] == ["unsound"]
+
+
+def test_what_parameters_mean(folder, capsys):
+    text = (folder / "models" / "decay.py").read_text().replace('"decay"', '"told"')
+    (folder / "told.py").write_text(
+        text.replace('param("k", positive=True', 'param("k", positive=True, about="rate of decay"')
+    )
+    assert "k = 1  (rate of decay)" in output_of(capsys, "show", "told.py")
+    assert "number > 0, default 1: rate of decay" in output_of(capsys, "explain", "told.py")
+    assert output_of(capsys, "list", "told.py").splitlines()[1].split(maxsplit=2)[::2] == ["k", "number > 0  rate of decay"]
+    assert json.loads(output_of(capsys, "list", "told.py", "--json"))["settings"][0]["about"] == "rate of decay"
+    assert output_of(capsys, "list", "told.py", "--names") == "k\n"
+    assert main(["solve", "told.py", "--set", "k=-1"]) == 2
+    assert "must be positive, got -1 (k: rate of decay)" in capsys.readouterr().err
+
+
+def test_every_shipped_parameter_says_what_it_means():
+    for item in list_models():
+        model = load(item.name)
+        assert all(parameter in meanings(model.file) for parameter in model.parameters), item.name

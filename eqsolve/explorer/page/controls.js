@@ -1,5 +1,6 @@
 // One control for every parameter: a slider and a box that takes any text, or a choice of law.
 const STEPS = 1000;
+const meaning = (spec) => (spec.about ? make('small', { class: 'about' }, spec.about) : null);
 
 class NumberControl {
   constructor(spec, onMove, onType) {
@@ -7,7 +8,7 @@ class NumberControl {
     this.name = spec.name;
     this.box = make('input', { type: 'text', id: `set-${spec.name}`, 'data-name': spec.name, spellcheck: 'false' });
     const label = make('label', { for: `set-${spec.name}` }, math(spec.label), spec.domain ? make('small', {}, spec.domain) : null);
-    this.element = make('div', { class: 'control', 'data-control': spec.name }, make('div', { class: 'row' }, label, this.box));
+    this.element = make('div', { class: 'control', 'data-control': spec.name }, make('div', { class: 'row' }, label, this.box), meaning(spec));
     this.slider = null;
     if (spec.low !== null && spec.high !== null && spec.high > spec.low) {
       const count = spec.whole ? spec.high - spec.low : STEPS;
@@ -50,7 +51,7 @@ class ChoiceControl {
     this.spec = spec;
     this.name = spec.name;
     this.box = make('select', { id: `set-${spec.name}`, 'data-name': spec.name }, ...spec.labels.map((label) => make('option', { value: label }, label)));
-    this.element = make('div', { class: 'control', 'data-control': spec.name }, make('div', { class: 'row' }, make('label', { for: `set-${spec.name}` }, math(spec.label)), this.box));
+    this.element = make('div', { class: 'control', 'data-control': spec.name }, make('div', { class: 'row' }, make('label', { for: `set-${spec.name}` }, math(spec.label)), this.box), meaning(spec));
     this.box.addEventListener('change', () => onMove(this));
     this.text = spec.value;
   }
@@ -73,7 +74,7 @@ class LawControl {
     this.box = make('input', { type: 'text', id: `set-${spec.name}`, 'data-name': spec.name, spellcheck: 'false', placeholder: spec.value });
     this.usage = make('small', { class: 'note' });
     const label = make('label', { for: `set-${spec.name}` }, math(spec.label), ' ~');
-    this.element = make('div', { class: 'control law', 'data-control': spec.name }, make('div', { class: 'row' }, label, this.choice), this.box, this.usage);
+    this.element = make('div', { class: 'control law', 'data-control': spec.name }, make('div', { class: 'row' }, label, this.choice), meaning(spec), this.box, this.usage);
     this.choice.addEventListener('change', () => { this.text = this.choice.value ? laws[this.choice.value].text : ''; onMove(this); });
     this.box.addEventListener('input', () => { this.follow(); onType(this); });
     this.text = '';

@@ -127,7 +127,7 @@ function exported(spec) {
 function fixedLines() {
   const free = new Set(page.controls.map((item) => item.name));
   const others = page.model.controls.filter((spec) => !free.has(spec.name));
-  return others.map((spec) => make('p', { class: 'note' }, math(spec.label), spec.kind === 'law' ? ' ~ ' : ' = ', config.begin.settings?.[spec.name] ?? spec.value));
+  return others.map((spec) => make('p', { class: 'note' }, math(spec.label), spec.kind === 'law' ? ' ~ ' : ' = ', config.begin.settings?.[spec.name] ?? spec.value, meaning(spec)));
 }
 
 function buildOptions() {

@@ -18,7 +18,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.printing import equation_text, expression_text
-from eqsolve.language.symbols import Parameter, Process, Time
+from eqsolve.language.symbols import Parameter, Process, Time, meanings
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
@@ -31,6 +31,7 @@ from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
 from eqsolve.passes.forms.structure import sign as signature_of
 from eqsolve.passes.forms.tangents import Tangent, TangentEquation
 from eqsolve.passes.rewrite.constraints import Reduction
+from eqsolve.passes.routing import models_behind
 from eqsolve.verbs import later
 
 
@@ -239,6 +240,7 @@ class Setting:
     name: str
     domain: str
     default: str | None
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -470,14 +472,25 @@ def _substitutions(derivation: Derivation) -> tuple[Changed, ...]:
     return tuple(made)
 
 
+def describe_settings(model: Model) -> tuple[Setting, ...]:
+    """Return everything that can be set in a model, what belongs to the models behind it included."""
+    found: dict[str, Setting] = {}
+    for part in (model, *models_behind(model)):
+        laws = {left: law for _, lines in part.show().sections() for left, how, law in lines if how == "~"}
+        found = {**{item.name: item for item in _settings(part, laws)}, **found}
+    return tuple(sorted(found.values(), key=lambda item: (item.domain == "a law", item.name)))
+
+
 def _settings(model: Model, laws: Mapping[str, str]) -> tuple[Setting, ...]:
-    made = []
+    made, said = [], meanings(model.file)
     for item in model.parameters:
         default = model.defaults.get(item, item.default)
-        made.append(Setting(item.name, describe_domain(item), None if default is None else f"{float(default):g}"))
+        text = None if default is None else f"{float(default):g}"
+        made.append(Setting(item.name, describe_domain(item), text, said.get(item, "")))
     for random in model.randoms:
         given = isinstance(model, Singularity) and random.law is None and bool(model.law_of)
-        made.append(Setting(random.name, "a law", "as solved for" if given else laws.get(random.name)))
+        law = "as solved for" if given else laws.get(random.name)
+        made.append(Setting(random.name, "a law", law, said.get(random, "")))
     return tuple(made)
 
 
@@ -535,4 +548,5 @@ def _changed(item: Changed) -> list[str]:
 
 
 def _setting(item: Setting) -> str:
-    return f"{item.domain}, {f'default {item.default}' if item.default is not None else 'must be set'}"
+    value = f"default {item.default}" if item.default is not None else "must be set"
+    return f"{item.domain}, {value}{f': {item.about}' if item.about else ''}"
