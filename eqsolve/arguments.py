@@ -15,26 +15,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from eqsolve.errors import UsageError
 
-__all__ = [
-    "callback",
-    "checked",
-    "flag",
-    "got",
-    "list_of",
-    "named_or",
-    "names",
-    "number",
-    "numbers",
-    "offers",
-    "one_of",
-    "pair",
-    "pairs",
-    "path",
-    "table",
-    "text",
-    "whole",
-]
-
 Reader = Callable[[Any, str], Any]
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -9,8 +9,6 @@ from typing import Any
 from eqsolve.arguments import number
 from eqsolve.errors import UsageError
 
-__all__ = ["Uncertain", "is_uncertain", "uncertain"]
-
 
 @dataclass(frozen=True)
 class Uncertain:

@@ -20,8 +20,6 @@ from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.solvers.contract import Solver, Wanted
 from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
 
-__all__ = ["explain", "foresee"]
-
 
 @checked(model=read_model, kernels=flag, step=number, solver=text)
 def explain(

@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["Bar", "clock", "part_of", "watching"]
-
 Report = Callable[[float, float, str], None]
 _PATIENCE = 1.0  # seconds before a bar appears
 _PAUSE = 0.2  # seconds between two drawings

@@ -10,8 +10,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["later"]
-
 _HOMES = {
     "show": "eqsolve.language.printing:Shown",
     "equation_latex": "eqsolve.language.printing:equation_latex",

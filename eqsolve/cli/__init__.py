@@ -16,8 +16,6 @@ from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
 from eqsolve.cli.parser import parse
 from eqsolve.errors import EqsolveError
 
-__all__ = ["main"]
-
 INTERNAL_ERROR, INTERRUPTED, READER_GONE = 70, 130, 141
 
 

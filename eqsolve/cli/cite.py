@@ -8,8 +8,6 @@ from eqsolve.cli.options import add_json, add_model
 from eqsolve.cli.output import say, write, write_json
 from eqsolve.cli.verb import Verb
 
-__all__ = ["CITE"]
-
 
 def run_cite(options: Namespace) -> int:
     """Print the BibTeX entries of the paper behind a model and of eqsolve."""

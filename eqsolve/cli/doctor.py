@@ -9,8 +9,6 @@ from eqsolve.cli.options import add_json
 from eqsolve.cli.output import lay_out, paint, write, write_json
 from eqsolve.cli.verb import Verb
 
-__all__ = ["DOCTOR"]
-
 
 def run_doctor(options: Namespace) -> int:
     """Print what the installation consists of and run the self-test; exit code 1 if that fails."""

@@ -9,8 +9,6 @@ from eqsolve.cli.output import say, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import ModelError
 
-__all__ = ["EXPLAIN"]
-
 
 def run_explain(options: Namespace) -> int:
     """Print what each stage made of a model, and what `solve` will do."""

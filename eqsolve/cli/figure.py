@@ -12,8 +12,6 @@ from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
 
-__all__ = ["FIGURE"]
-
 
 def run_figure(options: Namespace) -> int:
     """Make the named figures; exit code 1 says that some failed, all others are there."""

@@ -19,8 +19,6 @@ from eqsolve.cli.output import say, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 
-__all__ = ["FIT"]
-
 
 def run_fit(options: Namespace) -> int:
     """Fit parameters to data; exit code 2 says that they cannot be told."""

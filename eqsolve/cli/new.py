@@ -8,8 +8,6 @@ from argparse import ArgumentParser, Namespace
 from eqsolve.cli.output import write
 from eqsolve.cli.verb import Verb
 
-__all__ = ["NEW"]
-
 
 def run_new(options: Namespace) -> int:
     """Write models/NAME.py, a variant of a model, and tests/test_NAME.py; nothing is ever overwritten."""

@@ -14,21 +14,6 @@ from typing import Any
 from eqsolve.errors import UsageError
 from eqsolve.results.words import jsonable
 
-__all__ = [
-    "OutputClosed",
-    "close_output",
-    "complain",
-    "flush",
-    "lay_out",
-    "number_with_error",
-    "paint",
-    "room",
-    "say",
-    "shows_colours",
-    "write",
-    "write_json",
-]
-
 
 class OutputClosed(Exception):  # (not an error of the user's: `eqsolve list | head` is fine)
     """Whoever read our output has gone away."""

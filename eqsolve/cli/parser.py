@@ -29,8 +29,6 @@ from eqsolve.cli import (
 from eqsolve.cli.output import paint
 from eqsolve.errors import UsageError, did_you_mean
 
-__all__ = ["parse"]
-
 VERBS = {
     "list": inspect.LIST,
     "show": inspect.SHOW,

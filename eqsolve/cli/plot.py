@@ -9,8 +9,6 @@ from eqsolve.cli.options import FIGURES, add_json, check_destination
 from eqsolve.cli.output import say, write_json
 from eqsolve.cli.verb import Verb
 
-__all__ = ["PLOT"]
-
 
 def run_plot(options: Namespace) -> int:
     """Draw what a file holds: a solve, a sweep, a validation, a simulation or a fit; several files over each other."""

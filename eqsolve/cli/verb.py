@@ -6,8 +6,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Verb"]
-
 
 @dataclass(frozen=True)
 class Verb:

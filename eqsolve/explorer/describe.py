@@ -15,8 +15,6 @@ from eqsolve.language.fixed_point import Cases
 from eqsolve.language.model import Model
 from eqsolve.passes.routing import models_behind
 
-__all__ = ["TIMED", "describe", "observable_names", "stamp"]
-
 TIMED = ("System", "Flow")
 
 

@@ -21,8 +21,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.results.result import Result
 from eqsolve.sweeping.run import sweep
 
-__all__ = ["default_grid", "export_page", "interpolation_errors", "page_times"]
-
 AXES, VALUES = 2, 9  # of the grid that is taken when none is given
 TIMES = 60
 WIDE = 0.1  # of the height of a curve: bands above this are worth a word

@@ -9,8 +9,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["render"]
-
 PARTS = Path(__file__).resolve().parent / "page"
 SCRIPTS = ("words.js", "chart.js", "interpolate.js", "controls.js", "files.js", "explorer.js")  # in this order, in one scope
 

@@ -26,8 +26,6 @@ from eqsolve.results.result import Result
 from eqsolve.solving import solve
 from eqsolve.sweeping.run import sweep
 
-__all__ = ["VERBS", "Desk", "sample_times"]
-
 Progress = Callable[[float, float, str], None]
 Answer = dict[str, Any]
 

@@ -8,8 +8,6 @@ from eqsolve.errors import MissingExtraError
 from eqsolve.language.model import Model
 from eqsolve.language.printing import Shown
 
-__all__ = ["demand_extra", "equations", "to_mathml"]
-
 
 def demand_extra() -> None:
     """Raise unless what the page needs is installed."""

@@ -14,8 +14,6 @@ from eqsolve.language.loading import list_models, load
 from eqsolve.language.model import Model
 from eqsolve.passes.routing import models_behind, settable
 
-__all__ = ["find_related", "flow_names", "unknown_settings"]
-
 KINDS = ("FixedPoint", "Cases", "Singularity", "variant")  # as files are listed, without running them
 
 

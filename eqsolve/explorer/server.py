@@ -19,8 +19,6 @@ from eqsolve.errors import UsageError
 from eqsolve.explorer.html import render
 from eqsolve.explorer.sessions import Session, Sessions
 
-__all__ = ["Explorer"]
-
 ADDRESS = "127.0.0.1"
 KEYS = ("settings", "t_max", "rtol", "over", "d", "seeds")
 STREAMED = ("describe", "neighbours", "solve", "related", "finite")

@@ -17,8 +17,6 @@ from typing import Any
 
 from eqsolve.sweeping.workers import THREAD_LIMITS
 
-__all__ = ["Session", "Sessions"]
-
 GRACE = 2.0  # seconds that a cancelled job has to end by itself, before its process is ended
 POLL = 0.05  # seconds after which a waiting job looks whether it is still wanted
 BEAT = 0.5  # seconds after which a waiting page hears that its job is still under way

@@ -19,8 +19,6 @@ from typing import IO, Any
 
 from eqsolve.errors import EqsolveError, ModelError
 
-__all__ = ["CancelledError", "serve"]
-
 PAUSE = 0.1  # seconds between two lines of progress at least
 
 

@@ -37,8 +37,6 @@ from eqsolve.figures.captions import latex_caption
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Agreement", "Analysis", "Made", "Run", "Unavailable", "find_analysis", "list_analyses", "made_before", "make"]
-
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIMIT = 4.0  # standard errors beyond which an explanation is due
 _OUTSIDE = ("cli", "plotting", "_models", "_analyses")  # parts of the package that no number depends on

@@ -10,8 +10,6 @@ from pathlib import Path
 from eqsolve.figures.make import Made, list_analyses, made_before
 from eqsolve.files.atomic import atomic_path
 
-__all__ = ["write_page"]
-
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
 figure { margin: 2.5rem 0; } figure img { max-width: 100%; height: auto; display: block; margin: 0 auto; }

@@ -14,8 +14,6 @@ from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Data", "read_data"]
-
 _ERROR = "_error"
 _DRAWS = ("seed", "draw", "run")
 

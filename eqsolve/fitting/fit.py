@@ -31,8 +31,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.results.result import Result
 from eqsolve.verbs import later
 
-__all__ = ["Fit", "fit"]
-
 _SMALL = 1e-12  # of a parameter's size: the least value of one that must be positive
 _ROUNDS = 50
 _DRAWN, _FIRST = 100, 1e-3  # points of a line that is drawn; where it begins on a logarithmic axis, of its end

@@ -25,8 +25,6 @@ from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["Optimum", "optimise"]
-
 _SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get _MANY points in all
 _MANY = 64
 _WIDE = 100.0  # ratio of the ends of a positive range from which on it is scanned in the logarithm

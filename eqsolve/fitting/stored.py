@@ -13,8 +13,6 @@ from eqsolve.results.archive import write_dataset
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["read_fit", "save_fit"]
-
 _FIELDS = ("model", "parameters", "errors", "intervals", "correlations", "chi2", "freedom", "assumes", "solves", "latex")
 _PARTS = ("data", "bar", "fit", "sigma", "line")  # of an observable: what was measured, its bars, the model, what was used
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_integers", "common_divisor", "discriminant_times_leading", "quotient", "roots", "square_free"]
-
 Polynomial = list[int]
 _PRIME = 2**61 - 1
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from eqsolve.results.result import Result
 
-__all__ = ["animate_law"]
-
 _BINS = 60
 
 

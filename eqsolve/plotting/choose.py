@@ -13,8 +13,6 @@ from eqsolve.plotting.times import set_scales
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["plot_result", "plot_together", "read_ways"]
-
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
 _WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process", (): "a number"}
 

@@ -14,8 +14,6 @@ from eqsolve.plotting.times import set_scales, spread_times, time_axis
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["draw_line", "plot_curves"]
-
 
 def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     """Draw functions of time as lines with error bands; on axes that hold something, the next colours go on."""

@@ -11,8 +11,6 @@ from eqsolve.errors import UsageError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["figure_of", "save_figure"]
-
 
 def figure_of(drawn: Any) -> Figure:
     """Return the figure of what a drawing returned: axes, several of them, or the figure itself."""

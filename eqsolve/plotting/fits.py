@@ -15,8 +15,6 @@ from eqsolve.plotting.times import set_scales, time_axis
 if TYPE_CHECKING:
     from eqsolve.fitting.fit import Fit
 
-__all__ = ["plot_fit"]
-
 
 def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | None = None, logy: bool | None = None) -> Any:
     """Draw data with error bars and the fit above, residuals below; ``ax`` are two, if given."""

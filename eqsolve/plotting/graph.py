@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_dependencies"]
-
 # The palette of Okabe and Ito, told apart by colour-blind readers too.
 COLOURS = {
     "process": "#56B4E9",

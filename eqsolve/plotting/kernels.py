@@ -13,8 +13,6 @@ from eqsolve.plotting.times import time_axis
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["plot_kernel"]
-
 _SIZE = 160
 
 

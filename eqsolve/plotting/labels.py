@@ -9,8 +9,6 @@ from typing import Any
 
 from eqsolve.language.symbols import default_latex
 
-__all__ = ["TITLE_SIZE", "differences", "setting", "settings_title", "tell_apart", "written"]
-
 TITLE_SIZE = 8
 
 

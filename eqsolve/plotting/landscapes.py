@@ -11,8 +11,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.labels import written
 from eqsolve.plotting.style import COLOURS, LINE, SEQUENTIAL, new_axes
 
-__all__ = ["plot_landscape"]
-
 
 def plot_landscape(
     names: Sequence[str], scan: tuple[Array, Array], best: tuple[Sequence[float], float, Sequence[float]],

@@ -13,8 +13,6 @@ from eqsolve.plotting.style import COLOURS, LINE, new_axes
 if TYPE_CHECKING:
     from eqsolve.results.distribution import Distribution
 
-__all__ = ["plot_law"]
-
 
 def plot_law(
     law: Distribution, name: str | None, *, ax: Any, bins: Any, label: str | None, logy: bool = False, **style: Any

@@ -11,8 +11,6 @@ from eqsolve.plotting.times import set_scales
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["plot_numbers"]
-
 
 def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     """Draw numbers as points with error bars, one row each."""

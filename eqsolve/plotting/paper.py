@@ -9,8 +9,6 @@ import numpy as np
 
 from eqsolve.plotting.style import BAND, COLOURS
 
-__all__ = ["RC", "colours", "curve", "label_panels", "panels", "points", "spread"]
-
 COLUMN = 3.4  # inches
 RC: dict[Any, Any] = {
     "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8.5, "legend.fontsize": 7, "xtick.labelsize": 7.5,

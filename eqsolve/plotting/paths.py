@@ -14,8 +14,6 @@ from eqsolve.plotting.times import set_scales, spread_times, time_axis
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["is_process", "plot_paths", "quantiles", "weights_of"]
-
 _BANDS = ((0.025, 0.975, 0.2, "95 %"), (0.25, 0.75, 0.45, "50 %"))  # levels, opacity
 _FEW = 12  # paths that are drawn one by one, since quantiles of a few atoms jump
 

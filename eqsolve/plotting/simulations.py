@@ -15,8 +15,6 @@ from eqsolve.plotting.times import set_scales, time_axis
 if TYPE_CHECKING:
     from eqsolve.microscopic.simulation import Simulation
 
-__all__ = ["POINTS", "plot_simulation"]
-
 POINTS = {"fmt": "o", "ms": 4, "mfc": "white", "mew": 1.1, "elinewidth": 1.1, "capsize": 2, "zorder": 4}
 
 

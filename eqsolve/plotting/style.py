@@ -13,8 +13,6 @@ from eqsolve.plotting.labels import TITLE_SIZE, settings_title
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-__all__ = ["COLOURS", "Ways", "edges_between", "new_axes", "plain", "shades"]
-
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe & Ito
 SEQUENTIAL, DIVERGING = "viridis", "PuOr"
 LINE, BAND = 1.6, 0.25  # width of a line, opacity of its error band

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from eqsolve.results.result import Result
 
-__all__ = ["make_panels", "plot_sweep"]
-
 _FEW = 7  # values of a second axis that are drawn as lines
 _ACROSS = 3  # panels in a row
 _FINE = 300  # points of a curve between those of a sweep

@@ -14,8 +14,6 @@ from eqsolve.numerics.arrays import Array
 if TYPE_CHECKING:
     from eqsolve.numerics.grids import PanelGrid
 
-__all__ = ["TimeAxis", "set_scales", "spread_times", "time_axis"]
-
 _QUARTER, _HALF = 0.25, 0.5
 _SEEN = 0.003  # the share of all change at which a logarithmic axis begins: less than a line is wide
 _DECADES = 1e-6  # of the last time, where the earliest sample lies

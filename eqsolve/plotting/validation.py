@@ -21,8 +21,6 @@ from eqsolve.results.words import percent
 if TYPE_CHECKING:
     from eqsolve.validation.comparison import Validation
 
-__all__ = ["plot_validation"]
-
 _ACROSS = 3
 
 

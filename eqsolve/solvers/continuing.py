@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from eqsolve.numerics.arrays import Array
 
-__all__ = ["continue_means"]
-
 
 def continue_means(means: Mapping[str, Array], node: int, responses: frozenset[str]) -> None:
     """Continue the means to a new node along lines; responses are causal."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
     from eqsolve.solvers.options import Options
 
-__all__ = ["HandOver", "Solver", "Wanted", "why_not_a", "why_not_closed"]
-
 
 @dataclass(frozen=True)
 class Wanted:

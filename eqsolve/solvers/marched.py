@@ -19,8 +19,6 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
-__all__ = ["Curves", "excesses", "over_neighbours", "package", "read_curves"]
-
 _FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 
 

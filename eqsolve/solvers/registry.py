@@ -19,8 +19,6 @@ from eqsolve.compile.plan import Facts, Plan
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.solvers.contract import Solver, Wanted
 
-__all__ = ["Choice", "choose_solver", "find_solver", "register", "solver_names"]
-
 logger = logging.getLogger("eqsolve")
 
 _HERE = (

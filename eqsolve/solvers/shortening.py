@@ -8,8 +8,6 @@ from collections.abc import Callable
 from eqsolve.errors import SolverError
 from eqsolve.results.result import Result
 
-__all__ = ["stop_early"]
-
 _SHORTER, _QUARTERS, _HALVINGS = 0.25, 8, 5
 
 

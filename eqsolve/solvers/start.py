@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from eqsolve.compile.plan import Plan
     from eqsolve.solvers.contract import Solver
 
-__all__ = ["read_start", "take_start"]
-
 logger = logging.getLogger("eqsolve")
 
 

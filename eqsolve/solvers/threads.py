@@ -11,8 +11,6 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-__all__ = ["LIMIT", "in_order", "usable_threads"]
-
 LIMIT = "EQSOLVE_THREADS"
 """The variable of the environment that says how many threads a process may use; one in the workers of a sweep."""
 

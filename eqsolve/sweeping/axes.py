@@ -15,8 +15,6 @@ from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
 from eqsolve.passes.routing import check_routed
 
-__all__ = ["Axis", "check_settings", "is_axis", "read_axes"]
-
 _MOST_POINTS = 100_000
 _CHECKED = 1000  # values of an axis checked one by one; of more, the ends
 _EXAMPLE = "values such as 0.3,0.5,2 or a range FIRST:LAST:COUNT, with :log for a logarithmic one"

@@ -9,8 +9,6 @@ from concurrent.futures import Executor
 
 from eqsolve.errors import UsageError
 
-__all__ = ["connect"]
-
 
 @contextlib.contextmanager
 def connect(address: str, *, timeout: float = 10) -> Iterator[Executor]:

@@ -17,8 +17,6 @@ from eqsolve.errors import UsageError
 from eqsolve.files.atomic import cannot_write, lock
 from eqsolve.sweeping.points import Record
 
-__all__ = ["Journal", "fingerprint"]
-
 
 def fingerprint(described: dict[str, Any]) -> str:
     """Return a hash of everything that decides a sweep's numbers."""

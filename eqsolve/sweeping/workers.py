@@ -22,8 +22,6 @@ from typing import IO, Any
 
 from eqsolve.solvers.threads import LIMIT
 
-__all__ = ["THREAD_LIMITS", "WorkerLostError", "Workers"]
-
 THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _ROOT = str(Path(__file__).resolve().parents[2])
 

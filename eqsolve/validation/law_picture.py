@@ -8,8 +8,6 @@ import numpy as np
 
 from eqsolve.results.distribution import Distribution
 
-__all__ = ["picture_laws"]
-
 _BINS, _POINTS, _ATOMS = 60, 1201, 3
 
 

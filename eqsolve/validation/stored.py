@@ -13,8 +13,6 @@ from eqsolve.validation.comparison import Comparison, Validation
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["read_validation", "save_validation"]
-
 _ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
 _FIELDS = ("kind", "verdict", "d", "n", "seeds", "data", "wasserstein", "notes", "stats", "law_picture")
 _MARK = "finite_size_"

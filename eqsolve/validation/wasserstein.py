@@ -13,8 +13,6 @@ from eqsolve.results.result import Result
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.law import FixedPointLaw
 
-__all__ = ["distance", "distances", "distances_at_rest"]
-
 _ATOMS = 16
 _LEVELS = 4000
 

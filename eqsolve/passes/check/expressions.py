@@ -31,8 +31,6 @@ from eqsolve.language.system import System
 from eqsolve.passes.check.shifted import derivative_problem, shift_problem
 from eqsolve.passes.rewrite.starts import start_of
 
-__all__ = ["ExpressionCheck", "Scope"]
-
 
 @dataclass(frozen=True)
 class Scope:

@@ -15,8 +15,6 @@ from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.flow.substitution import change_states, new_states
 from eqsolve.passes.forms.kinks import jumps
 
-__all__ = ["flow_problems"]
-
 _REASONS = {
     ("weight", Field): "a field is made of the weights, f = X w(θ), so a weight depends on the state only",
     ("weight", Gradient): "a gradient is made of the weights' fields, so a weight depends on the state only",

@@ -11,8 +11,6 @@ from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.symbols import Parameter, Random, Unknown
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 
-__all__ = ["cases_problems", "fixed_point_problems", "singularity_problems"]
-
 
 def fixed_point_problems(model: FixedPoint) -> list[str]:
     """Return everything that is wrong with a fixed point, equations first."""

@@ -12,8 +12,6 @@ from eqsolve.language.symbols import Function, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import delay_of, is_lag
 
-__all__ = ["derivative_problem", "shift_problem"]
-
 
 def shift_problem(value: Value, model: Model, times: Iterable[Expr], integrals: tuple[Int, ...]) -> str | None:
     """Return what is wrong with a function at a shifted time; nothing if it is right, None if it is no such function.

@@ -9,8 +9,6 @@ from sympy import Expr, Float, Integer, Symbol
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Correlation, Process, Random, Value
 
-__all__ = ["is_asymmetric"]
-
 _SAMPLES = 3
 _DIGITS = 30
 

@@ -28,8 +28,6 @@ from eqsolve.passes.forms.two_times import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
-__all__ = ["system_problems"]
-
 
 def system_problems(system: System) -> list[str]:
     """Return everything that is wrong with a system, equations first."""

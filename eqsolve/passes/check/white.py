@@ -17,8 +17,6 @@ from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial
 from eqsolve.passes.forms.reads import free_times, reads
 
-__all__ = ["white_problems"]
-
 
 def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""

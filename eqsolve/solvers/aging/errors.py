@@ -17,8 +17,6 @@ from eqsolve.solvers.aging.march import Long
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import allowance, excess
 
-__all__ = ["Compared", "compare"]
-
 _SHARE = 0.5  # of the difference that is taken for the error: a level errs about twenty times less than the one before
 _KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
 _INSIDE = (0.07, 0.31, 0.5, 0.69, 0.93)  # places between two output times at which solutions are compared

@@ -18,8 +18,6 @@ from eqsolve.solvers.aging.points import Past, Unknowns
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.two_time.march import March
 
-__all__ = ["LEVELS", "Growth", "Level", "Long", "Stalled", "go_on"]
-
 
 @dataclass(frozen=True)
 class Level:

@@ -18,8 +18,6 @@ from eqsolve.numerics.aging_rows import differentiation
 from eqsolve.numerics.arrays import Array
 from eqsolve.solvers.aging.points import Past, Points, Span, Unknowns
 
-__all__ = ["NewtonError", "Panel"]
-
 _MOST_STEPS = 12
 _SLOW = 0.1  # contraction of a step above which the matrix is made again
 _WORSE = 30.0  # growth of the change after which Newton's method is given up

@@ -21,8 +21,6 @@ from eqsolve.numerics.grids import PanelGrid
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["Past", "Points", "Span", "Unknowns"]
-
 
 @dataclass(frozen=True, eq=False)
 class Past:

@@ -18,8 +18,6 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.gaussian.law import Law
 from eqsolve.solvers.stochastic.modes import Group
 
-__all__ = ["Averages"]
-
 _FIRST = 32  # terms of a series to begin with
 _CHUNK = 2_000_000  # numbers held at once
 _LEAST = 1e-14  # of E f²: no series is asked to be better

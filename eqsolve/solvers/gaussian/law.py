@@ -23,8 +23,6 @@ from eqsolve.numerics.laws import Normal
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.stochastic.modes import Group
 
-__all__ = ["Condition", "Law", "conditions"]
-
 
 @dataclass(frozen=True, eq=False)
 class Condition:

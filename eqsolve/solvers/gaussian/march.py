@@ -28,9 +28,6 @@ from eqsolve.solvers.stochastic.modes import Group, groups_of
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 from eqsolve.solvers.stochastic.transfer import extend
 
-__all__ = ["Marched", "Sizes", "Steps", "UnsettledError", "march"]
-
-
 _CANCELS = 1e-3  # of the size of what is averaged: a mean that is smaller is known to the tolerance of this
 
 

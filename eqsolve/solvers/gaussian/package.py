@@ -24,8 +24,6 @@ from eqsolve.solvers.stochastic.judge import Curves, Errors
 from eqsolve.solvers.stochastic.modes import Group, groups_of
 from eqsolve.solvers.stochastic.sweep import Engine
 
-__all__ = ["package"]
-
 
 def package(
     engine: Engine, solved: Marched, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float],

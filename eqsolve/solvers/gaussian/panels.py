@@ -15,8 +15,6 @@ from eqsolve.solvers.gaussian.march import Marched
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.modes import Group, groups_of
 
-__all__ = ["denser", "first_panels", "halved", "other_panels", "rate"]
-
 
 def rate(begun: Marched) -> float:
     """Return how fast the unknowns move or react at the start, from a solution on its first node."""

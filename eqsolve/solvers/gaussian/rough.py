@@ -22,9 +22,6 @@ from eqsolve.numerics.rows import Record, RowStore
 from eqsolve.solvers.gaussian.panels import denser
 from eqsolve.solvers.stochastic.judge import Curves, Errors
 
-__all__ = ["Cuts", "Extrapolated", "cut_rows", "denser_between", "even_panels", "extrapolated", "subdivided"]
-
-
 _SQUARE = 3.4  # changes that fall by less as steps halve do not go with their squares: 2**1.5 is 2.8
 _LEAST = 1.4  # ratio of changes with which a limit is still taken
 _ROUNDING = 1e-11  # of a curve: changes below say nothing

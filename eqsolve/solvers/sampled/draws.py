@@ -22,8 +22,6 @@ from eqsolve.numerics.growing import grow_factor
 from eqsolve.numerics.laws import Component, Law, Normal
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
-__all__ = ["Draw", "Starts", "coarsen", "draw", "start_moments"]
-
 _FINE = 1 << 16  # values of constants that share a law, to know the moments of what paths start from
 _ORDER = 24  # points of a rule for the same of other constants
 

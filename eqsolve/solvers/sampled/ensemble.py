@@ -29,8 +29,6 @@ from eqsolve.solvers.sampled.draws import Draw, Starts
 from eqsolve.solvers.sampled.state import Group, Now, Step, at_node
 from eqsolve.solvers.sampled.tangents import Tangents
 
-__all__ = ["Ensemble"]
-
 _STEPS = 30  # of Newton's method in one step of the paths
 _SETTLED = 1e-5  # relative change of the last one: the next would be of the square of it
 _WIDE = 3  # unknowns of which products are taken to average functions of one time

@@ -24,8 +24,6 @@ from eqsolve.solvers.continuing import continue_means
 from eqsolve.solvers.sampled.draws import Draw, Starts
 from eqsolve.solvers.sampled.ensemble import Ensemble
 
-__all__ = ["Marched", "march"]
-
 
 @dataclass(frozen=True, eq=False)
 class Marched:

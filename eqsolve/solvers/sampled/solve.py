@@ -43,8 +43,6 @@ from eqsolve.solvers.sampled.draws import Draw, coarsen, draw, start_moments
 from eqsolve.solvers.sampled.march import Marched, march
 from eqsolve.solvers.threads import in_order, usable_threads
 
-__all__ = ["SampledSolver"]
-
 logger = logging.getLogger("eqsolve")
 
 _KEPT = 4096  # paths kept in the result

@@ -13,8 +13,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.growing import Factor
 from eqsolve.numerics.relations import Kernels, Pointwise
 
-__all__ = ["Group", "Now", "Step", "at_node"]
-
 
 @dataclass(eq=False)
 class Group:

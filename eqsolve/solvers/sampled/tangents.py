@@ -20,8 +20,6 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.sampled.state import at_node
 
-__all__ = ["Tangents"]
-
 _NUMBERS = 1e8  # held at most for what memory needs
 
 

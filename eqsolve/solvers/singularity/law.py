@@ -12,8 +12,6 @@ from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
 from eqsolve.solvers.fixed_point.solve import FixedPointSolution, solve_problem, to_result
 
-__all__ = ["law_source"]
-
 
 def law_source(
     program: SingularityProgram,

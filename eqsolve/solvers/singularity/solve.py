@@ -32,8 +32,6 @@ from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.singularity.law import law_source
 
-__all__ = ["SingularitySolution", "SingularitySolver", "find", "to_result"]
-
 
 @dataclass(frozen=True, eq=False)
 class SingularitySolution:

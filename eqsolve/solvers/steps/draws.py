@@ -24,8 +24,6 @@ from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.laws import Component, Law, Normal, Uniform
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
-__all__ = ["Chain", "Sample", "draw", "strata"]
-
 _PAST = 6  # last values of a telegraph signal by which its paths are told apart
 _STRATA = 16  # combinations of values of constants that have paths of their own, at most
 _ALIKE = 3  # first coordinates by which paths are told to be neighbours

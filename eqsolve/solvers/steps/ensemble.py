@@ -26,8 +26,6 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.steps.draws import Sample
 
-__all__ = ["Ensemble"]
-
 _STEPS = 50  # of Newton's method for unknowns that stand in their own definition at the same time
 _SETTLED = 1e-12
 _OUTCOMES = 8  # of all that is drawn afresh at a node, at most: more are not gone through

@@ -14,8 +14,6 @@ from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.steps.draws import Sample
 from eqsolve.solvers.steps.ensemble import Ensemble
 
-__all__ = ["Marched", "march"]
-
 _REST = 1e-13  # relative change of the means: nothing feeds anything any more
 
 

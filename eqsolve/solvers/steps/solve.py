@@ -43,8 +43,6 @@ from eqsolve.solvers.steps.ensemble import Ensemble
 from eqsolve.solvers.steps.march import Marched, march
 from eqsolve.solvers.threads import in_order, usable_threads
 
-__all__ = ["Control", "StepsSolver"]
-
 logger = logging.getLogger("eqsolve")
 
 _KEPT = 4096  # paths kept in the result

@@ -18,8 +18,6 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 from eqsolve.solvers.tolerance import allowance, excess
 
-__all__ = ["Curves", "Errors", "Judge", "Solution", "is_known"]
-
 Errors = dict[str, Array]
 
 _FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this

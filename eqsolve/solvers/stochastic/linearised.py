@@ -29,8 +29,6 @@ from eqsolve.solvers.stochastic.paths import Actions, Paths, act, follow, read_i
 from eqsolve.solvers.stochastic.responses import enter, follow_tangents, respond
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 
-__all__ = ["Linearised", "linearise"]
-
 _TOGETHER = 200_000  # numbers of one array of tangents, of the processor's cache
 _KEPT = 40_000_000  # numbers of resolvents and tangents that are kept; of more they are found again in every sweep
 

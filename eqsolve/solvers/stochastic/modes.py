@@ -30,8 +30,6 @@ from eqsolve.numerics.gaussian import (
 from eqsolve.numerics.laws import Atoms
 from eqsolve.numerics.relations import Kernels
 
-__all__ = ["Choice", "Drawn", "Group", "Rest", "choose", "draw", "groups_of"]
-
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
 _MANY = 3  # Gaussian constants that act together, beside noises: no direction leads, and a sample is the better grid
 _FEWEST = 64  # paths that bend, for every value of the constants that are no modes

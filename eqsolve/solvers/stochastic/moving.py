@@ -19,8 +19,6 @@ from eqsolve.solvers.stochastic.judge import Errors, Judge
 from eqsolve.solvers.stochastic.probing import corrected, other_points, probe
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, count_paths, sweep, variation
 
-__all__ = ["Moved", "Mover", "is_clear", "is_far", "predict"]
-
 logger = logging.getLogger("eqsolve")
 
 _WELL_ABOVE = 3.0  # tolerances: moves of single sets differ by less than that factor by chance

@@ -23,8 +23,6 @@ from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 if TYPE_CHECKING:
     from eqsolve.solvers.options import Options
 
-__all__ = ["BESIDE", "Begun", "Neighbour", "begin_beside", "hand_on"]
-
 BESIDE = Iteration(most=15, choose=(0.1,))
 """From a neighbour's solution: modes are chosen by the neighbour's first, and once more when they are roughly one's own.
 

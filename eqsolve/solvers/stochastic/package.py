@@ -16,8 +16,6 @@ from eqsolve.solvers.stochastic.iterate import Solved
 from eqsolve.solvers.stochastic.judge import Curves, Errors
 from eqsolve.solvers.stochastic.sweep import Engine, Sample
 
-__all__ = ["package"]
-
 
 def package(
     engine: Engine, solved: Solved, curves: Curves, errors: Errors, over: Mapping[str, float], paths: tuple[Sample, ...],

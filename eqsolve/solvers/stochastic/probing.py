@@ -11,8 +11,6 @@ from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.recording import recorded
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, report, sweep
 
-__all__ = ["corrected", "other_points", "probe"]
-
 
 @recorded()
 def other_points(engine: Engine, final: Solved, design: Design) -> Means:

@@ -20,8 +20,6 @@ from eqsolve.solvers.stochastic.paths import Actions, Paths
 if TYPE_CHECKING:
     from eqsolve.solvers.stochastic.sweep import Engine
 
-__all__ = ["recorded"]
-
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 _CLASSES = (

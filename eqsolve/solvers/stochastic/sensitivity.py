@@ -44,8 +44,6 @@ from eqsolve.solvers.stochastic.modes import Choice
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, Shapes, Work, collect, count_paths, sweep
 from eqsolve.solvers.stochastic.transfer import transfer
 
-__all__ = ["Effort", "add_derivatives"]
-
 logger = logging.getLogger("eqsolve")
 
 

@@ -10,8 +10,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.stochastic.sweep import Means, Shapes
 
-__all__ = ["extend", "move_shapes", "transfer"]
-
 
 def extend(means: Means, responses: frozenset[str], old: OperatorGrid, window: OperatorGrid) -> Means:
     """Continue means to a longer window: everything stays as it last was, responses as functions of the time passed."""
