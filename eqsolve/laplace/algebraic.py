@@ -45,8 +45,8 @@ class Critical:
 
     Attributes
     ----------
-    p, q
-        Where it is: in mpmath's numbers, and in the coordinate of the sheets.
+    p
+        Where it is, in mpmath's numbers.
     turns
         After how many turns R comes back: 1 at a pole, k at a branch point of k sheets.
     power, factor
@@ -56,7 +56,6 @@ class Critical:
     """
 
     p: Any
-    q: complex
     turns: int
     power: float
     factor: complex
@@ -102,7 +101,7 @@ class Values:
 class Sheets:
     """All sheets of P(p, R) = Σ rows[i](p) Rⁱ = 0, in the coordinate q = (p − centre)/scale of the critical points.
 
-    Raises ``ArithmeticError`` when P has a double factor, so that two sheets agree everywhere.
+    Raises ``ArithmeticError`` when P has a double factor, so that two sheets agree everywhere, or is too large.
     """
 
     def __init__(self, rows: Sequence[Sequence[Fraction]]) -> None:
@@ -115,6 +114,8 @@ class Sheets:
         for row in table:
             content = common_divisor(content, row) if content else row
         table = [quotient(row, content) if row else [] for row in table] if len(content) > 1 else table
+        if (2 * len(table) - 3) * max(map(len, table)) > CONTROLS.critical:
+            raise ArithmeticError("the polynomial has too many critical points")
         critical = discriminant_times_leading(table) if len(table) > 1 else []
         if not critical:
             raise ArithmeticError("the polynomial has a factor that does not contain the unknown, or one that is double")
@@ -255,24 +256,27 @@ class Sheets:
         if len(others) > 1 and others[0] < CONTROLS.pair * others[1]:
             mate = complex(self.q[np.argsort(np.abs(self.q - q))[1]])
             radius = min(CONTROLS.radius * others[1], math.sqrt(others[0] * others[1]))
-            if self._series(R, (q + mate) / 2, radius, height, k) is None:
-                return None
-        made = self._series(R, q, CONTROLS.radius * (others[0] if len(others) else 1.0), height, k)
+            if self._series(R, (q + mate) / 2, radius, height, True) is None:
+                raise Lost("from afar it is regular: one double point that rounding has split, or two branch points")
+        made = self._series(R, q, CONTROLS.radius * (others[0] if len(others) else 1.0), height, self.diverging[k])
         if made is None:
             return None
         turns, power, factor, value = made
-        return Critical(self.points[k], q, turns, power, factor / self.scale**power, value)
+        return Critical(self.points[k], turns, power, factor / self.scale**power, value)
 
     def _series(
-        self, R: complex, q: complex, radius: float, height: float, k: int
+        self, R: complex, q: complex, radius: float, height: float, diverging: bool
     ) -> tuple[int, float, complex, complex] | None:
-        """Return turns, power and factor of the leading singular term, and R at a point; None if R is analytic around it."""
+        """Return turns, power and factor of the leading singular term, and R at a point; None if R is analytic around it.
+
+        ``diverging`` says whether one of the sheets diverges there: a pole elsewhere would be rounding.
+        """
         from_ = self._clear_start(q, height, radius)
         angle = float(np.angle(from_ - q))
         arm = radius * np.exp(1j * angle)
         R = self.follow(self.follow(R, self.right, from_), from_, q + arm)
         values, turns = self.circle(R, q, arm)
-        if turns == 1 and not self.diverging[k]:
+        if turns == 1 and not diverging:
             return None
         size = float(np.abs(values).max())
         angles = angle + 2 * np.pi * np.arange(len(values)) / CONTROLS.circle
@@ -381,8 +385,8 @@ def _candidate(prepared: Prepared, rows: list[list[float]], item: Critical, box:
         f"continued from p = {box.high:.3g} along a ray to it and {times} around it, on the sheet that is bounded for p → ∞; "
         "at every critical point further right that sheet is regular"
     )
-    fold = item.turns == 2 and item.power == 0.5
-    if fold:
+    factor = item.factor
+    if item.turns == 2 and item.power == 0.5:  # a simple fold: c² = −2 h_p/h_RR to all digits
         for _ in range(3):
             d = prepared(R, p)
             step = d.h_R / d.h_RR
@@ -391,8 +395,6 @@ def _candidate(prepared: Prepared, rows: list[list[float]], item: Critical, box:
         root = complex(-2 * d.h_p / d.h_RR) ** 0.5
         near = root if abs(root - item.factor) < abs(root + item.factor) else -root
         factor = near if abs(near - item.factor) < 1e-6 * abs(near) else item.factor
-    else:
-        factor = item.factor
     amplitude = factor / math.gamma(-item.power)
     columns = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
     polynomial = columns[-1] if np.isinf(R) else R ** np.arange(len(rows)) @ columns

@@ -43,6 +43,7 @@ class Controls:
     hankel: int = 5  # size of Hankel matrices: up to four poles in one circle
     # sheets of algebraic transforms
     digits: int = 40  # of critical points: the distance between two of them takes fewer
+    critical: int = 150  # points at most: a few seconds
     sheet_step: float = 0.25  # of the continuation: Taylor series converge up to 1
     clear: float = 0.1  # a root is the predicted one when it is so much nearer than the second
     radius: float = 0.4  # of a circle around a critical point: 0.4^64 is far below rounding

@@ -158,9 +158,7 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
             share = 1 - parts[-1].bend * move / (2 * slope)
             far = np.abs(share)
             guess = current + move * slope / np.where((far > 0.2) & (far < 5), share, 1.0)
-        value, _, d = newton(
-            prepared, guess, new_p, rounds=CONTROLS.few, enough=CONTROLS.near
-        )  # derivatives one step before are enough
+        value, _, d = newton(prepared, guess, new_p, rounds=CONTROLS.few, enough=CONTROLS.near)
         if j:
             reach = _reach(parts[-1], d)
             steady[j] = (np.abs(value - guess) <= CONTROLS.leap * reach) & np.isfinite(value)

@@ -91,7 +91,7 @@ class Prepared:
         self._distances = transform.distances
         self._extremes: dict[str, list[Array]] = {}  # shared by copies
         self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
-        if not hasattr(source, "first_rule"):  # of a solved fixed point, it is dear, and looked for when it matters
+        if not hasattr(source, "first_rule"):  # of a solved fixed point it is expensive, and looked for when it matters
             self.look_for_extremes()
 
     def _outline(self, values: Mapping[str, Array]) -> Array:
@@ -238,7 +238,7 @@ class Prepared:
     _last: tuple[Any, Any] | None = None
     _merged: bool = False
 
-    @functools.lru_cache(maxsize=2)  # noqa: B019  (a rule of many digits is dear, and few are made)
+    @functools.lru_cache(maxsize=2)  # noqa: B019  (a rule of many digits is expensive, and few are made)
     def precise_rule(self, digits: int) -> Rule:
         """Return the rule in mpmath numbers, on the panels of the last one."""
         return self.source.rule(self._probe(*self._last) if self._last else None, digits)

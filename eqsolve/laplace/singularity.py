@@ -149,12 +149,12 @@ def find_singularity(
         if prepared.transform.is_linear and not prepared.has_density:
             return _find_explicit(prepared, region, start, precision, certify)
         form = prepared.transform.polynomial if not prepared.transform.is_linear else None
-        rows = None if form is None else form.rows(prepared.floats)
+        rows, certain = None if form is None else form.rows(prepared.floats), True
         if rows is not None:
             try:
                 return _find_algebraic(prepared, rows, region, start, precision, certify)
-            except ArithmeticError:  # two sheets agree, or can hardly be told apart: nothing found otherwise is certain
-                certify = False
+            except ArithmeticError:  # two sheets agree or can hardly be told apart, or there are too many
+                certain = False
         track = None if near is None or certify else nearby(prepared, near)
         if track is None:
             track = walk_real_axis(prepared, start, region)
@@ -180,7 +180,7 @@ def find_singularity(
             found, clean = search.found, search.clean
         real = [real_candidate(prepared, track)] if track.kind else []
         others += [complex_candidate(prepared, (R0, p0), item) for item in found]
-        return _answer(prepared, [*real, *others], box, track.scale, precision, certify, clean)
+        return _answer(prepared, [*real, *others], box, track.scale, precision, certify, clean and certain)
 
 
 def _find_algebraic(

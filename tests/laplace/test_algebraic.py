@@ -249,3 +249,8 @@ def test_command_line(tmp_path, capsys) -> None:
         assert made["status"] == "ok"
         assert made["stats"]["certified"]
         assert made["values"]["gamma"] == pytest.approx(float(shift) + 3 - math.sqrt(8), abs=1e-14)
+
+
+def test_a_polynomial_with_too_many_critical_points_is_searched_without_a_certificate() -> None:
+    found = find(R * (p + 2) - 1 - R**20 * (p + 3) ** 5 / 10**9)
+    assert not found.certified
