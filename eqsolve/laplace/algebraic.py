@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.laplace.candidates import Candidate
+from eqsolve.laplace.candidates import Candidate, Found
 from eqsolve.laplace.controls import CONTROLS, ROUNDING
 from eqsolve.laplace.half_plane import Region
 from eqsolve.laplace.implicit import Prepared
+from eqsolve.laplace.real_axis import no_bounded_solution
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.integer_polynomials import (
     as_integers,
@@ -341,36 +342,27 @@ def _binary(size: float) -> float:
 
 def search_algebraic(
     prepared: Prepared, rows: list[list[Fraction]], region: tuple[float, float] | None, start: float | None, certify: bool
-) -> AlgebraicAnswer:
+) -> Found:
     """Return the rightmost singularities of a transform that solves a polynomial equation.
 
     Several sheets may be meant, as with R² = 1/p; the answer is decided when they agree.
     """
     sheets = Sheets(rows)
     sides = sheets.bounded(start)
+    if not sides:
+        raise no_bounded_solution(prepared)
     low, height = (-np.inf, np.inf) if region is None else (float(region[0]), float(region[1]))
     if not certify:  # the real axis, with a strip around it that holds no other critical points
         height = 0.5 * min((abs(complex(at).imag) for at in sheets.points if complex(at).imag), default=np.inf)
     size = max(abs(sheets.centre), sheets.scale)
     answers = [sheets.rightmost(R, low, height, 1e-9 * size) for R in sides]
-    found, sure = answers[0] if answers else ([], False)
+    found, sure = answers[0]
     for others, known in answers[1:]:
         places, same = ({complex(item.p) for item in each} for each in (found, others))
         sure = sure and known and places == same
     box = Region(low, sheets.centre + sheets.scale * sheets.right, height)
     floats = [[float(value) for value in row] for row in rows]
-    return AlgebraicAnswer([_candidate(prepared, floats, item, box) for item in found], sure, box, size, bool(sides))
-
-
-@dataclass(frozen=True)
-class AlgebraicAnswer:
-    """What was found, whether all was decided, what was searched, the size of p, and whether any sheet is bounded."""
-
-    candidates: list[Candidate]
-    sure: bool
-    region: Region
-    scale: float
-    bounded: bool
+    return Found([_candidate(prepared, floats, item, box) for item in found], sure and certify, box, size)
 
 
 def _candidate(prepared: Prepared, rows: list[list[float]], item: Critical, box: Region) -> Candidate:

@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.laplace.controls import CONTROLS, TINY
-from eqsolve.laplace.half_plane import Complex
+from eqsolve.laplace.half_plane import Complex, Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.newton import fold_newton, track_to
 from eqsolve.laplace.real_axis import RealTrack
@@ -45,6 +45,16 @@ class Candidate:
     amplitude: Any
     error: float
     certificate: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found, whether nothing lies to the right of it for certain, where it looked, and the size of p there."""
+
+    candidates: list[Candidate]
+    clean: bool
+    region: Region
+    scale: float
 
 
 def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.laplace.candidates import Candidate
+from eqsolve.laplace.candidates import Candidate, Found
 from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.laplace.half_plane import Region
 from eqsolve.laplace.implicit import Prepared
@@ -254,14 +254,6 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     return power, complex(extrapolate(list(-math.gamma(1 + power) * jumps / (2j * np.pi * radii**power)))[0])
 
 
-@dataclass(frozen=True)
-class Found:
-    """Singularities in the upper half plane and on the axis, and whether everything to their right passed."""
-
-    candidates: tuple[Candidate, ...]
-    clean: bool
-
-
 def search_explicit(function: Explicit, region: Region, *, known: float | None = None, axis_only: bool = False) -> Found:
     """Search a region from the right.
 
@@ -303,7 +295,7 @@ class _Search:
             batch, cells = cells[order[: CONTROLS.batch]], cells[order[CONTROLS.batch :]]
             looked += len(batch)
             cells = np.concatenate([cells, self._look(batch)])
-        return Found(tuple(self._candidates()), clean)
+        return Found(self._candidates(), clean, region, self.scale)
 
     def _stop(self) -> float:
         """Return the real part up to which the search goes."""

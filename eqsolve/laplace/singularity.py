@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,13 @@ from eqsolve.compile.transforms import ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.equations import Equation
 from eqsolve.laplace.algebraic import search_algebraic
-from eqsolve.laplace.candidates import Candidate, complex_candidate, real_candidate, refine, residual_of, ties
+from eqsolve.laplace.candidates import Candidate, Found, complex_candidate, real_candidate, refine, residual_of, ties
 from eqsolve.laplace.expectation import as_source
 from eqsolve.laplace.explicit import Explicit, search_explicit
-from eqsolve.laplace.half_plane import Complex, Region, survey
+from eqsolve.laplace.half_plane import Region, survey
 from eqsolve.laplace.implicit import Prepared, refuse_divergent, refuse_unbounded
 from eqsolve.laplace.newton import fold_newton
-from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, no_bounded_solution, walk_real_axis
+from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, walk_real_axis
 
 
 @dataclass(frozen=True)
@@ -146,91 +145,74 @@ def find_singularity(
     """
     with np.errstate(all="ignore"):
         refuse_unbounded(prepared)
-        if prepared.transform.is_linear and not prepared.has_density:
-            return _find_explicit(prepared, region, start, precision, certify)
-        form = prepared.transform.polynomial if not prepared.transform.is_linear else None
-        rows, certain = None if form is None else form.rows(prepared.floats), True
-        if rows is not None:
-            try:
-                return _find_algebraic(prepared, rows, region, start, precision, certify)
-            except ArithmeticError:  # two sheets agree or can hardly be told apart, or there are too many
-                certain = False
-        track = None if near is None or certify else nearby(prepared, near)
-        if track is None:
-            track = walk_real_axis(prepared, start, region)
-        refuse_divergent(prepared, track.points)
-        R0, p0 = track.points[0]
-        if track.kind:
-            low, height = track.p, 3 * track.scale if region is None else float(region[1])
-            margin = max(1e-2 * abs(track.p), 1e-6 * track.scale if abs(track.p) > 1e-9 * track.scale else 1e-3 * track.scale)
-        else:
-            low, height = (track.p, 3 * track.scale) if region is None else (float(region[0]), float(region[1]))
-            margin = 1e-3 * track.scale
-        box = Region(low, p0, height)
-        found: tuple[Complex, ...] = ()
-        others: list[Candidate] = []
-        clean = False
-        if certify and prepared.transform.is_linear:
-            here = track.p if track.kind else None
-            box = Region(box.low - (margin if track.kind else 0.0), box.high, box.height)
-            seen = search_explicit(Explicit(_for_survey(prepared, track)), box, known=here)
-            others, clean = [item for item in seen.candidates if complex(item.p).imag != 0 or not track.kind], seen.clean
-        elif certify:
-            search = survey(_for_survey(prepared, track), (R0, p0), box, track.p if track.kind else None, margin)
-            found, clean = search.found, search.clean
-        real = [real_candidate(prepared, track)] if track.kind else []
-        others += [complex_candidate(prepared, (R0, p0), item) for item in found]
-        return _answer(prepared, [*real, *others], box, track.scale, precision, certify, clean and certain)
+        return _answer(prepared, _find(prepared, region, start, certify, near), precision, certify)
 
 
-def _find_algebraic(
-    prepared: Prepared,
-    rows: list[list[Fraction]],
-    region: tuple[float, float] | None,
-    start: float | None,
-    precision: int | None,
-    certify: bool,
-) -> SingularPoint:
-    """Look at the critical points of a polynomial equation on the physical sheet."""
-    seen = search_algebraic(prepared, rows, region, start, certify)
-    if not seen.bounded:
-        raise no_bounded_solution(prepared)
-    return _answer(prepared, seen.candidates, seen.region, seen.scale, precision, certify, seen.sure and certify)
+def _find(
+    prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool, near: SingularPoint | None
+) -> Found:
+    """Search in the way that fits: a transform that is given explicitly, by a polynomial equation, by another one."""
+    if prepared.transform.is_linear and not prepared.has_density:
+        return _find_explicit(prepared, region, start, certify)
+    form, certain = prepared.transform.polynomial if not prepared.transform.is_linear else None, True
+    rows = None if form is None else form.rows(prepared.floats)
+    if rows is not None:
+        try:
+            return search_algebraic(prepared, rows, region, start, certify)
+        except ArithmeticError:  # two sheets agree or can hardly be told apart, or there are too many
+            certain = False
+    track = None if near is None or certify else nearby(prepared, near)
+    found = _find_implicit(prepared, track or walk_real_axis(prepared, start, region), region, certify)
+    return replace(found, clean=found.clean and certain)
 
 
-def _find_explicit(
-    prepared: Prepared, region: tuple[float, float] | None, start: float | None, precision: int | None, certify: bool
-) -> SingularPoint:
+def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, float] | None, certify: bool) -> Found:
+    """Add to what was met on the real axis what a search of the half plane to its right shows."""
+    refuse_divergent(prepared, track.points)
+    anchor, scale, here = track.points[0], track.scale, track.p if track.kind else None
+    low, height = track.p, 3 * scale if region is None else float(region[1])
+    margin = 1e-3 * scale
+    if here is not None:
+        margin = max(1e-2 * abs(here), 1e-6 * scale if abs(here) > 1e-9 * scale else margin)
+    elif region is not None:
+        low = float(region[0])
+    box = Region(low, anchor[1], height)
+    found = [] if here is None else [real_candidate(prepared, track)]
+    if not certify:
+        return Found(found, False, box, scale)
+    if prepared.transform.is_linear:
+        box = Region(low - (0.0 if here is None else margin), anchor[1], height)
+        seen = search_explicit(Explicit(_for_survey(prepared, track)), box, known=here)
+        found += [item for item in seen.candidates if complex(item.p).imag != 0 or here is None]
+        return Found(found, seen.clean, box, scale)
+    mesh = survey(_for_survey(prepared, track), anchor, box, here, margin)
+    return Found([*found, *(complex_candidate(prepared, anchor, item) for item in mesh.found)], mesh.clean, box, scale)
+
+
+def _find_explicit(prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool) -> Found:
     """Search the plane for the singularities of a transform that is given explicitly."""
     function = Explicit(prepared)
     high = function.reach(far_right(prepared, start).p)
     low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))
-    box = Region(low, max(high, low + height), height)
-    found = search_explicit(function, box, axis_only=not certify)
-    return _answer(prepared, list(found.candidates), box, high, precision, certify, found.clean and certify)
+    found = search_explicit(function, Region(low, max(high, low + height), height), axis_only=not certify)
+    return replace(found, clean=found.clean and certify, scale=high)
 
 
-def _answer(
-    prepared: Prepared, found: list[Candidate], box: Region, scale: float, precision: int | None, certify: bool, clean: bool
-) -> SingularPoint:
+def _answer(prepared: Prepared, found: Found, precision: int | None, certify: bool) -> SingularPoint:
     """Return the rightmost of some candidates, with those of equal real part."""
-    if not found:
-        raise SolverError(_nothing(box, certify))
-    best_real = max(complex(item.p).real for item in found)
-    tolerance = 1e-9 * max(abs(best_real), 1e-3 * scale)
+    if not found.candidates:
+        raise SolverError(_nothing(found.region, certify))
+    best_real = max(complex(item.p).real for item in found.candidates)
+    tolerance = 1e-9 * max(abs(best_real), 1e-3 * found.scale)
     candidates = sorted(
-        found,
+        found.candidates,
         key=lambda item: (complex(item.p).real < best_real - tolerance, abs(complex(item.p).imag), -complex(item.p).real),
     )
-    best = candidates[0]
-    if precision is not None:
-        best = refine(prepared, best, precision)
-        candidates[0] = best
-    level = ties(candidates, tolerance)
+    best = candidates[0] = candidates[0] if precision is None else refine(prepared, candidates[0], precision)
     residual, R_error = residual_of(prepared, best, precision)
     return SingularPoint(
         best.p, best.R, best.kind, best.exponent, best.amplitude, best.error, R_error, residual,
-        tuple(candidates), level, clean, box,
+        tuple(candidates), ties(candidates, tolerance), found.clean, found.region,
     )  # fmt: skip
 
 
