@@ -1,6 +1,7 @@
 """One bar that says how far a long work is: what is done of the work predicted, and about how long the rest takes.
 
-It is shown only when somebody is looking, on a terminal or in a notebook, and only after a second; it leaves nothing behind.
+It is shown on a terminal or in a notebook, after a second, and leaves nothing behind. In the log of a command or of a batch
+job (SLURM) it is a line for every finished point of a sweep, fewer where they come quickly; of a solve, one every half minute.
 A bar inside another, such as that of a solve inside a sweep, keeps silent.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 Report = Callable[[float, float, str], None]
 _PATIENCE = 1.0  # seconds before a bar appears
 _PAUSE = 0.2  # seconds between two drawings
+_LOGGED = 30.0  # seconds between two lines in a log, at most
 _WIDTH = 24
 _TRUSTED = 0.02  # share of the work from which on the time left is told
 
@@ -26,14 +28,14 @@ _TRUSTED = 0.02  # share of the work from which on the time left is told
 class Bar:
     """A line that is written over itself: call it with (done, total, text), close it at the end.
 
-    The share shown never falls: when more work turns out to be needed than was predicted, the bar waits. With ``count``
-    done and total are numbers of things, and what was done before the first call is not counted as work of ours.
+    The share shown never falls: when more work turns out to be needed than was predicted, the bar waits. With ``count``, or
+    the word for one of them, done and total are numbers of things, and what was done before the first call is no work of ours.
     """
 
     _shown_by: Bar | None = None
     _lock = threading.Lock()
 
-    def __init__(self, quiet: bool = False, *, count: bool = False) -> None:
+    def __init__(self, quiet: bool = False, *, count: bool | str = False, log: bool = True) -> None:
         self.count, self.share, self.first = count, 0.0, None if count else 0.0
         self.started = self.last = time.monotonic()
         self.length = 0
@@ -42,7 +44,7 @@ class Bar:
             self.outermost = Bar._shown_by is None
             if self.outermost:
                 Bar._shown_by = self
-        self.where = "" if quiet or not self.outermost else _somebody_looks()
+        self.where = "" if quiet or not self.outermost else _somebody_looks() or ("log" if log else "")
 
     def __call__(self, done: float, total: float, text: str) -> None:
         share = min(max(done / total if total > 0 else 0.0, 0.0), 1.0)
@@ -50,11 +52,28 @@ class Bar:
             self.first = share
         self.share = max(self.share, share)
         now = time.monotonic()
-        if not self.where or now - self.started < _PATIENCE or now - self.last < _PAUSE:
+        if (
+            not self.where
+            or (self.where == "log" and not text)
+            or now - self.started < _PATIENCE
+            or now - self.last < self._pause(now)
+        ):
             return
         self.last = now
+        if self.where == "log":
+            unit = f"{self.count} " if isinstance(self.count, str) else ""
+            head = f"{unit}{done:.0f}/{total:.0f}" if self.count else f"{self.share:.0%} done"
+            sys.stderr.write(f"{head}: {text} ({clock(now - self.started)}, {self._left(now - self.started)})\n")
+            sys.stderr.flush()
+            return
         head = f"{done:.0f} of {total:.0f}, " if self.count else ""
         self._draw(self.line(now - self.started, f"{head}{text}" if text else head.rstrip(", ")))
+
+    def _pause(self, now: float) -> float:
+        """Return the seconds until the next drawing; in a log they grow with the time that has passed."""
+        if self.where != "log":
+            return _PAUSE
+        return min(_LOGGED, (now - self.started) / 20) if self.count else _LOGGED
 
     def line(self, seconds: float, text: str) -> str:
         """Return what the bar says after so many seconds."""
@@ -117,12 +136,12 @@ def _somebody_looks() -> str:
 
 
 @contextlib.contextmanager
-def watching(progress: Report | bool | None, *, count: bool = False) -> Iterator[Report | None]:
-    """Yield what is told of progress: the function given; nothing for False; a bar, if somebody looks, for None."""
+def watching(progress: Report | bool | None, *, count: bool | str = False) -> Iterator[Report | None]:
+    """Yield what is told of progress: the function given; nothing for False; a bar or a batch job's log for None."""
     if progress is False or callable(progress):
         yield progress or None
         return
-    with Bar(count=count) as bar:
+    with Bar(count=count, log="SLURM_JOB_ID" in os.environ) as bar:
         yield bar if bar.where else None
 
 

@@ -147,3 +147,34 @@ def test_every_work_goes_from_nothing_to_the_end(work: str) -> None:
 def test_a_command_that_is_refused_leaves_no_bar() -> None:
     assert main(["solve", "dln_infinite_data", "--set", "alpha=-1"]) == 2
     assert progress.Bar._shown_by is None
+
+
+def test_a_log_has_a_line_for_a_point_that_takes_long_and_few_for_quick_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("eqsolve.progress.time.monotonic", lambda: now[0])
+    with Bar(count="point") as bar:
+        bar(0, 3, "")
+        for done, seconds in ((1, 2.0), (2, 40.0), (3, 40.0)):
+            now[0] += seconds
+            bar(done, 3, f"k={done}, {seconds:g} s, ok")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("point 1/3: k=1, 2 s, ok (2 s, ")
+    assert len(lines) == 3
+    with Bar(count="point") as bar:
+        for done in range(1, 10001):
+            now[0] += 0.05
+            bar(done, 10000, "quick")
+    assert 20 < len(capsys.readouterr().err.splitlines()) < 120
+    with Bar() as bar:
+        for _ in range(100):
+            now[0] += 1
+            bar(0.3, 1, "two_time")
+    assert [line.split(" (")[0] for line in capsys.readouterr().err.splitlines()] == ["30% done: two_time"] * 3
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with watching(None) as report:
+        assert report is None
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with watching(None) as report:
+        assert report is not None

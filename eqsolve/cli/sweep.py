@@ -48,7 +48,7 @@ def run_sweep(options: Namespace) -> int:
     from eqsolve.sweeping.run import sweep
 
     model = load(options.model)
-    bar = Bar(options.quiet, count=True)
+    bar = Bar(options.quiet, count="point")
     try:
         with _executor(options.scheduler) as executor:
             result = sweep(model, axes, params=settings, progress=bar, out=data, executor=executor, **asked)

@@ -80,19 +80,25 @@ def _text(found: Validation) -> str:
             rows.append(["independent draws", *(f"{row[0]:.3g}" for row in law["independent_draws"])])
         lines += [lay_out([heads, *rows], right=True, indent="  "), ""]
     lines += [f"note: {note}" for note in found.notes]
-    powers = ", ".join(_power(found, name) for name in found.observables)
-    lines.append(f"smallest deviation that could have been seen: {powers}")
+    lines += [
+        "theory, finite size: value ± its error; bias: how far a finite d shifts the runs, from runs of half the size;",
+        "z: their difference in units of all errors together, a disagreement beyond about 3; could see: the smallest",
+        "deviation, in percent of the theory, that would have been called a disagreement nine times in ten",
+        "",
+        *(f"{name}: a deviation of {_power(found, name)} would have been detected" for name in found.observables),
+    ]
     lines.append(f"verdict: {found.verdict}{' (low power)' if found.low_power else ''}")
     return "\n".join(lines)
 
 
 def _power(found: Validation, name: str) -> str:
-    """Return an observable with the smallest deviation, in percent of it, that would have been called a disagreement."""
+    """Return the smallest deviations that would have been called a disagreement, at the best time and at the worst."""
     from eqsolve.results.words import percent
 
-    place = found.observables[name].keenest
-    seen = percent(float(found.observables[name].detectable[place]))
-    return f"{name} {seen}" + ("" if found.t is None else f" at t = {found.t[place]:g}")
+    item = found.observables[name]
+    places = [item.keenest] if found.t is None or len(item.detectable) == 1 else [item.keenest, item.dullest]
+    when = [""] * len(places) if found.t is None else [f" (t = {found.t[k]:g})" for k in places]
+    return " to ".join(percent(float(item.detectable[k])) + text for k, text in zip(places, when, strict=True))
 
 
 def _table(found: Validation, item: Comparison) -> str:

@@ -149,7 +149,7 @@ def sweep(
     journal = None if out is None else _journal(out, identity)
     finished = False
     try:
-        with watching(progress, count=True) as run.progress:
+        with watching(progress, count="point") as run.progress:
             run.go(points, journal, executor, workers)
         result = _package(run, settled, time.perf_counter() - began, identity)
         if out is not None:
@@ -308,6 +308,7 @@ class _Run:
                     point, tries = under_way.pop(future)
                     answer = _answer(future, tries)
                     if answer is None:
+                        logger.warning("%s: the process that solved it died; another one tries again", point.text)
                         submit(point, tries + 1)
                         continue
                     self._finish(point, *answer)
@@ -346,9 +347,9 @@ class _Run:
         if self.journal is not None:
             self.journal.write(point.index, record)
         if record["status"] != "ok":
-            logger.info("%s: %s: %s", point.text, record["status"], record["message"])
+            logger.warning("%s: %s: %s", point.text, record["status"], record["message"])
         if self.progress is not None:
-            self.progress(len(self.records), self.total, f"{point.text}: {record['status']}")
+            self.progress(len(self.records), self.total, f"{point.text}, {record['seconds']:.2g} s, {record['status']}")
 
 
 def _answer(future: Future[Answer], tries: int) -> Answer | None:

@@ -67,6 +67,11 @@ class Comparison:
         return int(np.argmin(np.nan_to_num(self.detectable, nan=np.inf)))
 
     @property
+    def dullest(self) -> int:
+        """The place in time at which a deviation had to be the largest to be seen."""
+        return int(np.argmax(np.nan_to_num(self.detectable, nan=-np.inf)))
+
+    @property
     def blind(self) -> Array:
         """Where the comparison would have missed a deviation by a tenth of the observable.
 

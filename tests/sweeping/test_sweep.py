@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -198,8 +199,8 @@ def test_a_sweep_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     journal.write_bytes(whole + b'0badc0de {"index": 2, "rec')  # a line cut short by a crash
     again: list[str] = []
     res = eqsolve.sweep(decay, axes, at=[1], out=out, progress=lambda *args: again.append(args[2]))
-    assert [text for text in again if text] == ["k=2: ok", "k=4: ok"]
-    assert [text for text in solved if text] == ["k=0.5: ok", "k=1: ok"]
+    assert [re.sub(r", \S+ s,", ":", text) for text in again if text] == ["k=2: ok", "k=4: ok"]
+    assert [re.sub(r", \S+ s,", ":", text) for text in solved if text] == ["k=0.5: ok", "k=1: ok"]
     assert not journal.exists()
     fresh = eqsolve.sweep(decay, axes, at=[1])
     assert np.array_equal(res["y"], fresh["y"])
