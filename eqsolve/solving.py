@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import callback, checked, flag, named_or, names, pairs, path, table
@@ -18,6 +18,7 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
 from eqsolve.numerics.backend import choose_backend
+from eqsolve.options import documented, refuse_idle
 from eqsolve.progress import watching
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("eqsolve")
 
 
+@documented
 @checked(
     model=read_model, at2=pairs, kernels=flag, solver=named_or("why_not", "a solver: its name, or an eqsolve.Solver"),
     observables=names, derivatives=names, progress=callback, resume=flag, params=table, start=read_start,
@@ -56,6 +58,7 @@ def solve(
     start: Result | Mapping[str, float] | None = None,
     region: tuple[float, float] | None = None,
     device: str = "cpu",
+    budget: float | str | None = None,
     progress: Any = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     resume: bool = False,
@@ -69,70 +72,23 @@ def solve(
     ----------
     model
         A model, its name, or the path of its file; of a flow, the mean-field equations are solved.
-    t_max
-        Last time; the largest time asked for by default.
-    rtol, atol
-        Tolerance on every observable (and on the kernels, if asked for).
-    at, at2
-        Times, and pairs of times, to be met exactly by the grid.
-    kernels
-        Whether the two-time functions themselves must meet the tolerance; true when ``at2`` is given. False says that
-        they are not wanted at all: where the structure allows it, the nodes then grow only like log t.
-    order
-        Nodes per panel; chosen from the tolerance by default.
-    step
-        Solve the discrete-time system with this step exactly (gradient descent instead of gradient flow), not the
-        continuous one; the model's own step by default.
-    seed
-        Seed of everything random.
-    solver
-        Name of a solver, to override the choice, or a solver of one's own (see ``eqsolve.Solver``).
-    precision
-        Decimal digits, for a fixed point beyond double precision; its values and laws then carry mpmath's numbers.
-    observables
-        Names of the observables to compute; these must meet the tolerance, or the status is "tolerance not met". All by
-        default.
-    derivatives
-        Names of parameters, those of laws among them: the derivatives of everything along them are solved for beside it,
-        to the same tolerance, and read by ``result.derivative(name, parameter)``.
-    start
-        A result of the same model at other parameters, to begin with: a stochastic system iterates from its means, on its
-        panels; a fixed point looks near its values first; other solvers have no use for it. The errors
-        are those of the new solution. Or values by name: of a fixed point's unknowns, near which to look first; of a
-        `Singularity`, the value of the transform far to the right, when several are bounded there.
-    region
-        (LOW, HEIGHT): where a `Singularity` is searched, ``Re p ≥ LOW`` and ``|Im p| ≤ HEIGHT``. By default as
-        far as the transform's own scale reaches.
-    device
-        ``"gpu"``: paths are followed on the graphics card, to the same numbers up to rounding; ``"auto"``: where there is a
-        card, the solver can use it, and the work is worth it. Needs the extra ``gpu``.
-    progress
-        Called with (done, total, text) while solving. By default a bar is shown if somebody is looking, on a terminal or in a
-        notebook, and the solve takes more than a second; False keeps silent.
-    checkpoint, resume
-        A file that keeps the finished steps, for runs that may be killed; ``resume`` goes on from what it holds, to the
-        same numbers as without the interruption. It is removed at the end. There must be no such file yet, unless
-        ``resume`` says that it is meant.
-    threads
-        How many to use for paths (solvers `stochastic`, `sampled` and `steps`): all cores where there is enough work by
-        default, or what EQSOLVE_THREADS says, one in the workers of a sweep. The numbers do not depend on it.
+    {options: t_max, rtol, atol, at, at2, kernels, order, step, seed, solver, precision, observables, derivatives, start}
+    {options: region, device, budget, progress, checkpoint, resume, threads}
     params, **parameters
         Values of parameters and laws of random constants, by name. A value with an error bar, ``uncertain(0.3, 0.01)`` or a
         number of the package ``uncertainties``, is carried to the errors of the result, to first order.
     """
-    asked = {
-        "t_max": t_max, "rtol": rtol, "atol": atol, "at": at, "at2": at2, "kernels": kernels, "order": order, "step": step,
-        "seed": seed, "solver": solver, "precision": precision, "observables": observables, "derivatives": derivatives,
-        "start": start, "region": region, "device": device, "checkpoint": checkpoint, "resume": resume, "threads": threads,
-    }  # fmt: skip
     assert isinstance(model, Model)
     given = {**(params or {}), **parameters}
     unsure = {name: value for name, value in given.items() if is_uncertain(value)}
-    if unsure:
-        asked["derivatives"] = [*dict.fromkeys([*(derivatives or ()), *unsure])]
     settings = {name: value.nominal_value if name in unsure else value for name, value in given.items()}
     with watching(progress) as report:
-        result = solve_as_asked(model, settings, asked | {"progress": report})
+        options = Options.make(
+            t_max=t_max, rtol=rtol, atol=atol, at=at, at2=at2, kernels=kernels, order=order, step=step, seed=seed,
+            solver=solver, precision=precision, observables=observables, derivatives=[*(derivatives or ()), *unsure],
+            region=region, device=device, budget=budget, threads=threads, progress=report,
+        )  # fmt: skip
+        result = solve_as_asked(model, settings, options, start=start, checkpoint=checkpoint, resume=resume)
     if not unsure:
         return result
     from eqsolve.results.derivatives import with_spread
@@ -141,9 +97,17 @@ def solve(
 
 
 def solve_as_asked(
-    model: Model, settings: Mapping[str, Any], asked: Mapping[str, Any], *, neighbour: Any = None, paths: bool = True
+    model: Model,
+    settings: Mapping[str, Any],
+    options: Options,
+    *,
+    start: Result | Mapping[str, float] | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    resume: bool = False,
+    neighbour: Any = None,
+    paths: bool = True,
 ) -> Result:
-    """Solve as ``solve`` does, its options by name.
+    """Solve as ``solve`` does, its options read.
 
     ``neighbour`` is what a result at other parameters handed on (its ``source``); without ``paths`` no sample of them is kept.
     """
@@ -164,50 +128,42 @@ def solve_as_asked(
     for word in settings if not own else ():
         if not model.knows(word) and word not in RESERVED and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
-    derivatives = tuple(dict.fromkeys(asked.get("derivatives") or ()))
+    options = options.begun()
+    derivatives = options.derivatives
     called: dict[str, str] = {}
     if any("." in name for name in derivatives):
         from eqsolve.passes.rewrite.law_parameters import name_law_numbers
 
         model, settings, called = name_law_numbers(model, settings, derivatives)
     along = {called.get(name, name): name for name in derivatives}
-    task = make_task(model, settings, asked.get("observables"), along, step=asked.get("step"))
+    task = make_task(model, settings, options.observables, along, step=options.step)
     plan = task.plan
     if derivatives and plan.facts.kind != "System":
         _refuse_laws((task.declared, *models_behind(task.declared)), along)
     if task.switches is not None:
-        kept = {name: asked.get(name) for name in ("t_max", "at", "step", "seed") if asked.get(name) is not None}
         known = {name: value for name, value in settings.items() if task.switches.knows(name)}
-        refuse_kinks(solve_as_asked(task.switches, known, kept, paths=False))
+        plain = replace(options, derivatives=(), observables=None, kernels=None, at2=(), solver=None, progress=None)
+        refuse_kinks(solve_as_asked(task.switches, known, plain, paths=False))
     if task.reason:
         logger.info("%s: %s", model.name, task.reason)
-    _refuse_idle(plan, {name: asked.get(name) for name in ("t_max", "at", "at2", "step", "precision", "region")})
-    step = task.step if asked.get("step") is None else asked["step"]
-    kernels, seed = asked.get("kernels"), asked.get("seed", 0)
-    wanted = Wanted(kernels, step is not None)
-    choice = choose_solver(plan, wanted, asked.get("solver"))
+    refuse_idle(plan.name, plan.facts.kind, sorted(options.given))
+    if options.step is None:
+        options = options.in_steps_of(task.step)
+    wanted = Wanted(options.kernels, options.step is not None)
+    choice = choose_solver(plan, wanted, options.solver)
     if task.base is not None and choice.solver.linearises:
-        beside = (plan, task.values)
+        options = replace(options, beside=(plan, task.values))
         task = replace(task, plan=task.base[0], values=task.base[1])
         plan = task.plan
-    else:
-        beside = None
-    start, near_by = take_start(asked.get("start"), plan, task.signature, choice.solver)
-    options = Options.make(
-        t_max=asked.get("t_max"), rtol=asked.get("rtol", 1e-3), atol=asked.get("atol"), at=asked.get("at"),
-        at2=asked.get("at2"), kernels=kernels, order=asked.get("order"), seed=seed, progress=asked.get("progress"), step=step,
-        precision=asked.get("precision"), start=start, region=asked.get("region"),
-        neighbour=near_by if neighbour is None else neighbour, paths=paths, device=asked.get("device", "cpu"),
-        threads=asked.get("threads"),
-    )  # fmt: skip
-    options = replace(options, beside=beside)
-    better = choice.solver.instead(plan, task.values, options) if asked.get("solver") is None else None
+    begin, near_by = take_start(start, plan, task.signature, choice.solver)
+    options = replace(options, start=begin, neighbour=near_by if neighbour is None else neighbour, paths=paths)
+    better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
     if better is not None and better.solver in solver_names():
         choice = choose_solver(plan, wanted, better.solver, better.reason)
     _demand_card(plan, choice.solver, options)
     covariances = plan.program(COVARIANCES) if plan.facts.noises else None
     if covariances is not None:
-        covariances.demand_declared(task.values.numbers, options.t_max, step)
+        covariances.demand_declared(task.values.numbers, options.t_max, options.step)
     logger.info("%s: solver %s (%s)", plan.name, choice.name, choice.reason)
 
     def run(options: Options) -> Result:
@@ -235,12 +191,12 @@ def solve_as_asked(
         elif task.companions:
             result = with_derivatives(result, [replace(item, parameter=along[item.parameter]) for item in task.companions])
         names = latex_names((task.declared, model, *models_behind(task.declared)))
-        result = result.with_provenance(stats, describe(task.declared, seed), names)
+        result = result.with_provenance(stats, describe(task.declared, options.seed), names)
         return result.renamed(model.name, task.reason, task.case) if task.case else result
 
     try:
         identity = _identity(choice.solver, task, options)
-        return finish(_run_kept(run, identity, options, asked.get("checkpoint"), asked.get("resume", False)))
+        return finish(_run_kept(run, identity, options, checkpoint, resume))
     except SolverError as error:
         if error.partial is not None:
             error.partial = finish(error.partial)
@@ -291,20 +247,6 @@ def _known(table: Mapping[str, tuple[float, float]], result: Result) -> dict[str
     return {name: entry for name, entry in table.items() if name in result.names}
 
 
-def _refuse_idle(plan: Plan, given: Mapping[str, Any]) -> None:
-    """Raise for an option that would do nothing."""
-    kind = plan.facts.kind
-    timeless = kind != "System"
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name == "region" and kind != "Singularity":
-            raise UsageError(f"region= is where a Singularity is searched, and model `{plan.name}` is a {kind}; leave it out")
-        if name != "region" and timeless == (name in ("t_max", "at", "at2", "step")):
-            why = "has no time" if timeless else f"takes no {name}, which is for fixed points and rates"
-            raise UsageError(f"{name}=: model `{plan.name}` is a {kind} and {why}; leave it out")
-
-
 def _run_kept(
     run: Callable[[Options], Result],
     identity: dict[str, Any],
@@ -344,9 +286,6 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
 
     from eqsolve._version import __version__
 
-    asked = {item.name: getattr(options, item.name) for item in fields(options)}
-    for name in ("progress", "checkpoint", "threads", "beside", "budget", "deadline"):
-        del asked[name]
     about = {"eqsolve version": __version__, "numpy version": numpy.__version__, "model": task.plan.name}
     settings = {
         "equations (signature)": task.signature,
@@ -354,4 +293,4 @@ def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:
         "observables": task.observables,
         "solver": solver.name,
     }
-    return {**about, **settings, **asked}
+    return {**about, **options.identity, **settings}

@@ -9,7 +9,15 @@ import pytest
 from tests.house import FILES, ROOT, circles, counts, imported, trees
 
 ORDER = [  # a room may import itself, its neighbours in the row, and earlier rows
-    ["errors", "_version", "verbs", "arguments", "progress", "deviations"],  # `verbs` names later stages: see its docstring
+    [
+        "errors",
+        "_version",
+        "verbs",
+        "arguments",
+        "options",
+        "progress",
+        "deviations",
+    ],  # `verbs` names later stages: see its docstring
     ["numerics", "spectra", "files"],
     ["language", "laws"],
     ["passes"],

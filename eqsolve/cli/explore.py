@@ -11,6 +11,7 @@ from eqsolve.cli.output import complain, say
 from eqsolve.cli.sweep import read_grid
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
+from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar, clock
 
 __all__ = ["EXPLORE"]
@@ -32,8 +33,7 @@ def run_explore(options: Namespace) -> int:
     model = load(options.model)
     check(model)
     check_routed(model, settings)
-    if "t_max" in asked and model.kind in ("FixedPoint", "Cases", "Singularity"):
-        raise UsageError(f"--t-max: model `{model.name}` is a {model.kind} and has no time")
+    refuse_idle(model.name, model.kind, asked, flag)
     if target is not None:
         return _export(options, model, settings, asked, target)
     return _serve(options, settings, asked)

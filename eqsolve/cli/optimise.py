@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from eqsolve.cli.options import (
     FIGURES,
-    OPTIONS,
     add_json,
     add_model,
     add_options,
     add_plot,
     add_set,
     check_destination,
+    read_number,
     read_options,
     read_settings,
 )  # fmt: skip
@@ -71,7 +71,7 @@ def read_ranges(words: Iterable[str]) -> dict[str, tuple[float | str, ...]]:
             raise UsageError(f"--over takes NAME=FIRST:LAST[:log] such as alpha=0.001:10:log, got {quote(word)}")
         if name.strip() in ranges:
             raise UsageError(f"--over gives `{name.strip()}` twice")
-        ends = [OPTIONS["atol"].read(part, f"--over {name}") for part in parts[:2]]
+        ends = [read_number(part, f"--over {name}") for part in parts[:2]]
         ranges[name.strip()] = (*ends, *parts[2:])
     if not ranges:
         raise UsageError("--over names at least one range, such as alpha=0.001:10:log")

@@ -6,11 +6,11 @@ import os
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import ParameterError, UsageError, did_you_mean, quote
+from eqsolve.options import OPTIONS, Option, flag
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -26,6 +26,7 @@ __all__ = [
     "add_set",
     "apply_settings",
     "check_destination",
+    "read_number",
     "read_options",
     "read_settings",
 ]
@@ -58,15 +59,15 @@ def add_plot(parser: ArgumentParser, what: str) -> None:
 
 
 def add_options(parser: ArgumentParser, helps: Mapping[str, str]) -> None:
-    """Add options of the table below, by their names, each with what it means to the command."""
+    """Add options by their names, each with what it means to the command; with no text, what it means to a solve."""
     for name, text in helps.items():
-        parser.add_argument(OPTIONS[name].flag, metavar=OPTIONS[name].metavar, help=text)
+        parser.add_argument(flag(name), metavar=_TABLE[name].metavar, help=text or _TABLE[name].help)
 
 
 def read_options(options: Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Return the values of those options of the table below that were given."""
     given = {name: getattr(options, name) for name in names}
-    return {name: OPTIONS[name].read(text, OPTIONS[name].flag) for name, text in given.items() if text is not None}
+    return {name: _READERS[_TABLE[name].takes](text, flag(name)) for name, text in given.items() if text is not None}
 
 
 def read_settings(words: Iterable[str]) -> dict[str, str]:
@@ -101,7 +102,7 @@ def apply_settings(model: Model, settings: dict[str, str]) -> Model:
     return model.subs(bind_some(model, own)) if own else model
 
 
-def _read_number(text: str, option: str, example: str) -> float:
+def read_number(text: str, option: str, example: str = "a number such as 20, 1/3 or 1e-4") -> float:
     """Return a finite number from text such as ``1/3``."""
     from eqsolve.language.binding import read_value
 
@@ -125,7 +126,7 @@ def _read_whole(text: str, option: str) -> int:
 
 def _read_times(text: str, option: str) -> list[float]:
     """Return times in the order given."""
-    return [_read_number(entry, option, "times separated by commas, such as 0.1,1/3,10") for entry in text.split(",")]
+    return [read_number(entry, option, "times separated by commas, such as 0.1,1/3,10") for entry in text.split(",")]
 
 
 def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
@@ -136,7 +137,7 @@ def _read_pairs(text: str, option: str) -> list[tuple[float, float]]:
         moments = entry.split(",")
         if len(moments) != 2:
             raise UsageError(f"{option}: cannot read {quote(entry.strip())} as a pair of times; expected {example}")
-        first, second = (_read_number(moment, option, example) for moment in moments)
+        first, second = (read_number(moment, option, example) for moment in moments)
         pairs.append((first, second))
     return pairs
 
@@ -147,7 +148,7 @@ def _read_region(text: str, option: str) -> tuple[float, float]:
     parts = text.split(",")
     if len(parts) != 2:
         raise UsageError(f"{option}: cannot read {quote(text.strip())}; expected {example}")
-    low, height = (_read_number(part, option, example) for part in parts)
+    low, height = (read_number(part, option, example) for part in parts)
     if height <= 0:
         raise UsageError(f"{option}: HEIGHT must be positive, got {height:g}; expected {example}")
     return low, height
@@ -161,42 +162,25 @@ def _as_it_is(text: str, option: str) -> str:
     return text
 
 
-def _number(example: str) -> Callable[[str, str], float]:
-    return lambda text, option: _read_number(text, option, example)
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option that several commands take: how it is written, and how its text is read."""
-
-    flag: str
-    metavar: str
-    read: Callable[[str, str], Any]
-
-
-OPTIONS = {
-    "t_max": Option("--t-max", "T", _number("a time such as 20 or 1e3")),
-    "at": Option("--at", "T,T,...", _read_times),
-    "at2": Option("--at2", "T,T';...", _read_pairs),
-    "rtol": Option("--rtol", "R", _number("a number such as 1e-4")),
-    "atol": Option("--atol", "A", _number("a number such as 1e-8")),
-    "step": Option("--step", "H", _number("a step such as 0.1")),
-    "order": Option("--order", "M", _read_whole),
-    "region": Option("--region", "LOW,HEIGHT", _read_region),
-    "seed": Option("--seed", "N", _read_whole),
-    "seeds": Option("--seeds", "N", _read_whole),
-    "d": Option("--d", "D", _read_whole),
-    "device": Option("--device", "WHERE", _as_it_is),
-    "workers": Option("--workers", "N", _read_whole),
-    "threads": Option("--threads", "N", _read_whole),
-    "solver": Option("--solver", "NAME", _as_it_is),
-    "data": Option("--data", "WHAT", _as_it_is),
-    "constants": Option("--constants", "HOW", _as_it_is),
-    "flow": Option("--flow", "F", _as_it_is),
-    "observables": Option("--observables", "A,B,...", _read_names),
-    "derivatives": Option("--derivatives", "P,Q,...", _read_names),
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    "number": read_number,
+    "whole": _read_whole,
+    "times": _read_times,
+    "pairs": _read_pairs,
+    "names": _read_names,
+    "region": _read_region,
+    "seconds": _as_it_is,
+    "text": _as_it_is,
 }
-"""Options by the names of the keyword arguments they give."""
+_TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
+    "seeds": Option("", "whole", "N"),
+    "d": Option("", "whole", "D"),
+    "workers": Option("", "whole", "N"),
+    "data": Option("", "text", "WHAT"),
+    "constants": Option("", "text", "HOW"),
+    "flow": Option("", "text", "F"),
+}
+"""Options by the names of the keyword arguments they give: those of a solve, and those of other commands."""
 
 
 def add_out(parser: ArgumentParser, what: str) -> None:

@@ -24,6 +24,7 @@ from eqsolve.cli.options import (
 from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
@@ -96,9 +97,8 @@ def _read(options: Namespace, model: Model) -> dict[str, Any]:
     """Return the keyword arguments of ``solve`` that were given."""
     given = read_options(options, _OPTIONS)
     at, at2, t_max = (given.get(name) for name in ("at", "at2", "t_max"))
-    timed = [flag for flag, value in {"--at": at, "--at2": at2, "--t-max": t_max}.items() if value is not None]
-    if timed and model.kind in ("FixedPoint", "Singularity"):
-        raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")
+    if model.kind != "Cases":  # the case decides
+        refuse_idle(model.name, model.kind, given, flag)
     if at2 is not None and not getattr(model, "kernels", ()):
         raise UsageError(f"--at2: model `{model.name}` has no function of two times")
     _check_times(model, at, at2, t_max)
@@ -214,22 +214,10 @@ def _tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[st
     return [lay_out(zip(*([name, *cells] for name, cells in table), strict=True), right=True) for table in tables]
 
 
-_OPTIONS = {
-    "t_max": "last time; the largest time asked for by default",
-    "at": "times to report, such as 0.1,1,10",
-    "at2": 'pairs of times to report, such as "1,0.5;2,2"',
-    "rtol": "relative tolerance on the observables; 1e-3 by default",
-    "atol": "absolute tolerance; by default relative to the largest value",
-    "seed": "seed of everything random; 0 by default",
-    "step": "solve the discrete-time system of this step (gradient descent) exactly",
-    "order": "nodes per panel; chosen from the tolerance by default",
-    "region": "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default",
-    "threads": "threads for paths; all cores where there is enough work by default",
-    "solver": "use this solver instead of the one chosen",
-    "observables": "compute these only, to the tolerance; all by default",
-    "device": "solve on the cpu (default), the gpu, or auto: the card where it is worth it",
-    "derivatives": "solve for the derivatives along these parameters too",
-}
+_OPTIONS = dict.fromkeys((
+    "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "region", "threads", "solver", "observables", "device",
+    "derivatives", "budget",
+), "")  # fmt: skip
 
 
 def _arguments(parser: ArgumentParser) -> None:

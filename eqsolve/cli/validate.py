@@ -20,7 +20,7 @@ from eqsolve.cli.options import (
 )
 from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
 from eqsolve.cli.verb import Verb
-from eqsolve.errors import UsageError
+from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ def run_validate(options: Namespace) -> int:
     from eqsolve.validation.validate import validate
 
     model = load(options.model)
-    timed = [name for name, key in (("--at", "at"), ("--step", "step")) if key in asked]
-    if timed and model.kind in ("FixedPoint", "Singularity"):
-        raise UsageError(f"{timed[0]}: model `{model.name}` is a {model.kind} and has no time")
+    if model.kind != "Cases":  # the case decides
+        refuse_idle(model.name, model.kind, [name for name in asked if name != "t_max"], flag)
     progress = Bar(options.quiet)
     try:
         found = validate(model, params=settings, progress=progress, **asked)

@@ -15,6 +15,7 @@ from eqsolve.language.symbols import Parameter
 from eqsolve.numerics.arrays import Array
 from eqsolve.results.derivatives import derivative_keys
 from eqsolve.results.result import Result
+from eqsolve.solvers.options import Options
 from eqsolve.solving import solve_as_asked
 
 __all__ = ["Evaluation", "Question", "find_parameters"]
@@ -49,15 +50,15 @@ class Question:
     def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
         """Solve at a point of the parameters."""
         settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
-        asked: dict[str, Any] = {"rtol": rtol or self.rtol, "seed": self.seed}
-        if slopes:
-            asked["derivatives"] = self.names
-        if self.times is not None:
-            asked |= {"at": tuple(self.times), "t_max": float(np.max(self.times))}
         declared = getattr(self.model, "observables", {})
-        if declared and all(name in declared for name in self.observables):
-            asked["observables"] = self.observables
-        return solve_as_asked(self.model, settings, asked, paths=False)
+        options = Options.make(
+            rtol=rtol or self.rtol,
+            seed=self.seed,
+            derivatives=self.names if slopes else (),
+            at=None if self.times is None else tuple(self.times),
+            observables=self.observables if declared and all(name in declared for name in self.observables) else None,
+        )
+        return solve_as_asked(self.model, settings, options, paths=False)
 
     def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Evaluation:
         """Return values, errors and derivatives at a point of the parameters."""

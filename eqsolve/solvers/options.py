@@ -6,8 +6,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import whole
 from eqsolve.errors import UsageError
@@ -16,18 +16,21 @@ from eqsolve.numerics.backend import read_device
 
 __all__ = ["Options", "read_region"]
 
+if TYPE_CHECKING:
+    from eqsolve.solvers.contract import Solver
+
 Progress = Callable[[float, float, str], None]
+_AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", "given")  # the numbers do not depend on these
 
 
 @dataclass(frozen=True)
 class Options:
-    """Times, tolerances and the rest; every solver reads them from here.
+    """Times, tolerances and the rest, as ``solve`` was given them; every solver reads them from here.
 
-    ``start`` are values of unknowns to begin with, ``neighbour`` what the solution at neighbouring parameters handed on;
-    without ``paths`` no sample of them is kept. ``device`` is where arrays live, see ``eqsolve.numerics.backend``; ``threads``
-    is how many may be used, all cores where that pays by default; ``beside`` is the plan of the system with its derivatives,
-    and its values. ``budget`` are the CPU seconds that a solve may take: a solver asks ``is_short_of_time()`` before it
-    refines again, or ``time_left()``, and returns the best so far with the status "tolerance not met".
+    What they mean stands in ``eqsolve.options``. ``start`` are values of unknowns to begin with, ``neighbour`` what the
+    solution at neighbouring parameters handed on; without ``paths`` no sample of them is kept. ``beside`` is the plan of the
+    system with its derivatives, and its values. ``given`` are the names of those that were not left out. A solver that refines
+    asks ``is_short_of_time()`` before another round, and then returns the best so far with the status "tolerance not met".
     """
 
     t_max: float
@@ -35,7 +38,7 @@ class Options:
     atol: float | None
     at: tuple[float, ...]
     at2: tuple[tuple[float, float], ...]
-    kernels: bool
+    kernels: bool | None
     order: int | None
     seed: int
     progress: Progress | None
@@ -51,32 +54,36 @@ class Options:
     beside: Any = None
     budget: float | None = None
     deadline: float = math.inf
+    solver: str | Solver | None = None
+    observables: tuple[str, ...] | None = None
+    derivatives: tuple[str, ...] = ()
+    given: frozenset[str] = frozenset()
 
     @classmethod
     def make(
         cls,
         *,
-        t_max: Any,
-        rtol: Any,
-        atol: Any,
-        at: Any,
-        at2: Iterable[Any] | None,
-        kernels: bool | None,
-        order: Any,
-        seed: Any,
-        progress: Progress | None,
+        t_max: Any = None,
+        rtol: Any = 1e-3,
+        atol: Any = None,
+        at: Any = None,
+        at2: Iterable[Any] | None = None,
+        kernels: bool | None = None,
+        order: Any = None,
+        seed: Any = 0,
+        progress: Progress | None = None,
         step: Any = None,
         precision: Any = None,
-        start: Mapping[str, float] | None = None,
-        checkpoint: Checkpoint | None = None,
         region: Any = None,
-        neighbour: Any = None,
-        paths: bool = True,
         device: Any = "cpu",
         threads: Any = None,
         budget: Any = None,
+        solver: str | Solver | None = None,
+        observables: Iterable[str] | None = None,
+        derivatives: Iterable[str] | None = None,
     ) -> Options:
         """Read and check the options; a clear error names the one that is wrong."""
+        optional = {"t_max": t_max, "at": at, "at2": at2, "step": step, "precision": precision, "region": region}
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
         times = tuple(_time(value, "at") for value in moments)
         pairs = tuple(_pair(value) for value in (at2 if at2 is not None else ()))
@@ -90,20 +97,34 @@ class Options:
         absolute = None if atol is None else _number(atol, "atol")
         if absolute is not None and absolute < 0:
             raise UsageError(f"atol must not be negative, got {absolute:g}")
-        order = None if order is None else whole(1, 12)(order, "order")
-        seed = whole(0)(seed, "seed")
-        wants = bool(pairs) if kernels is None else kernels
-        width = None if step is None else _number(step, "step")
-        if width is not None and not 0 < width <= last:
-            raise UsageError(f"step must lie between 0 and t_max = {last:g}, got {width:g}")
-        precision = None if precision is None else whole(16, 1000)(precision, "precision")
-        seconds = None if budget is None else read_seconds(budget, "budget")
-        return cls(
-            last, relative, absolute, times, pairs, wants, order, seed, progress, width, precision, start, checkpoint,
-            read_region(region), neighbour, paths, read_device(device),
-            None if threads is None else whole(1)(threads, "threads"),
-            budget=seconds, deadline=math.inf if seconds is None else time.process_time() + seconds,
+        made = cls(
+            last, relative, absolute, times, pairs, True if pairs and kernels is None else kernels,
+            None if order is None else whole(1, 12)(order, "order"), whole(0)(seed, "seed"), progress,
+            precision=None if precision is None else whole(16, 1000)(precision, "precision"), region=read_region(region),
+            device=read_device(device), threads=None if threads is None else whole(1)(threads, "threads"),
+            budget=None if budget is None else read_seconds(budget, "budget"), solver=solver,
+            observables=None if observables is None else tuple(observables),
+            derivatives=tuple(dict.fromkeys(derivatives or ())),
+            given=frozenset(name for name, value in optional.items() if value is not None),
         )  # fmt: skip
+        return made.in_steps_of(step)
+
+    def in_steps_of(self, step: Any) -> Options:
+        """Return the same in discrete time, with this length of a step; None: in continuous time."""
+        width = None if step is None else _number(step, "step")
+        if width is not None and not 0 < width <= self.t_max:
+            raise UsageError(f"step must lie between 0 and t_max = {self.t_max:g}, got {width:g}")
+        return replace(self, step=width)
+
+    def begun(self) -> Options:
+        """Return the same with the time of the budget running."""
+        return replace(self, deadline=math.inf if self.budget is None else time.process_time() + self.budget)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the numbers, by name."""
+        named = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _AROUND}
+        return named | {"solver": self.solver if isinstance(self.solver, str | None) else self.solver.name}
 
     def time_left(self) -> float:
         """Return the CPU seconds that are left of the budget; infinity without one, never less than zero."""

@@ -14,6 +14,7 @@ from eqsolve.errors import EqsolveError
 from eqsolve.language.model import Model
 from eqsolve.results.derivatives import derivative_keys, derivative_table
 from eqsolve.results.result import Result
+from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import Axis
 
 __all__ = ["Point", "Record", "chaining", "lay_out_points", "solve_point"]
@@ -69,7 +70,7 @@ def _neighbour(index: int, lengths: list[int], chained: str) -> int | None:
     return index - stride
 
 
-def chaining(model: Model, settings: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+def chaining(model: Model, settings: Mapping[str, Any], options: Options) -> str:
     """Return how points of a model start from neighbours: in "rows", in a "tree", or not at all."""
     from eqsolve.compile.tasks import make_task
     from eqsolve.solvers.contract import Wanted
@@ -79,14 +80,12 @@ def chaining(model: Model, settings: Mapping[str, Any], options: Mapping[str, An
         return "rows"
     if model.kind not in ("System", "Flow"):
         return ""
-    task = make_task(model, settings, options.get("observables"), step=options.get("step"))
-    discrete = options.get("step") is not None or task.step is not None
-    return "tree" if choose_solver(task.plan, Wanted(discrete=discrete), options.get("solver")).solver.starts else ""
+    task = make_task(model, settings, options.observables, step=options.step)
+    discrete = options.step is not None or task.step is not None
+    return "tree" if choose_solver(task.plan, Wanted(discrete=discrete), options.solver).solver.starts else ""
 
 
-def solve_point(
-    model: Model, settings: Mapping[str, Any], options: Mapping[str, Any], start: Any = None
-) -> tuple[Record, Any]:
+def solve_point(model: Model, settings: Mapping[str, Any], options: Options, start: Any = None) -> tuple[Record, Any]:
     """Solve one point, and return it with what a neighbour may start from; a failure is a record too, with its reason.
 
     ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
@@ -100,18 +99,17 @@ def solve_point(
     handed = None
     try:
         by_name = isinstance(start, Mapping)
-        asked = {**options, "start": start if by_name else None}
+        first, neighbour = (start, None) if by_name else (None, start)
         try:
-            neighbour = None if by_name else start
-            result: Result | None = solve_as_asked(model, settings, asked, neighbour=neighbour, paths=False)
+            result: Result | None = solve_as_asked(model, settings, options, start=first, neighbour=neighbour, paths=False)
             assert result is not None
             status, message = result.status, result.message
             handed = result.source if model.kind != "FixedPoint" else None
         except EqsolveError as error:
             result, status, message = getattr(error, "partial", None), "failed", str(error)
         if result is not None:
-            values, errors = _numbers(result, options.get("at"))
-            slopes = _slopes(result, options.get("at")) if options.get("derivatives") else {}
+            values, errors = _numbers(result, options.at)
+            slopes = _slopes(result, options.at) if options.derivatives else {}
     except Exception as error:  # a defect at one point must not cost the others
         status, message = "failed", f"unexpected {type(error).__name__}: {error}"
     seconds = time.perf_counter() - began

@@ -20,11 +20,13 @@ from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
+from eqsolve.options import documented, refuse_idle
 from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.progress import watching
 from eqsolve.results.derivatives import derivative_entries
 from eqsolve.results.result import Result
+from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
 from eqsolve.sweeping.points import Point, Record, chaining, lay_out_points, solve_point
@@ -40,6 +42,7 @@ _TRIES = 2  # of a point whose worker dies
 _IN_FLIGHT = 64  # points handed to an executor of unknown size at once
 
 
+@documented
 @checked(
     model=read_model, axes=table, executor=offers("submit", "a concurrent.futures executor"), out=path, t_max=number,
     at=numbers, progress=callback, params=table, solver=text, observables=names,
@@ -64,6 +67,7 @@ def sweep(
     derivatives: Iterable[str] | None = None,
     region: tuple[float, float] | None = None,
     device: str = "cpu",
+    budget: float | str | None = None,
     progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -86,8 +90,7 @@ def sweep(
         on after a crash without solving anything twice; when a netCDF file holds this very sweep already, it is returned.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
-    rtol, atol, order, step, seed, solver, observables, region, device
-        As in ``solve``, at every point.
+    {options: rtol, atol, order, step, seed, solver, observables, region, device, budget}
     derivatives
         Axes, along which derivatives are solved for too: ``res.between(alpha=0.37)`` then tells what lies between the points,
         with its error, and few points make a smooth map.
@@ -103,7 +106,6 @@ def sweep(
         each point whether it was solved. A point that fails is recorded and does not stop the others.
     """
     from eqsolve.passes.check.check import RESERVED, check
-    from eqsolve.solvers.options import Options
 
     began = time.perf_counter()
     assert isinstance(model, Model)
@@ -120,25 +122,18 @@ def sweep(
         raise UsageError(f"`{twice[0]}` is an axis twice: among the axes, and by a keyword")
     grid = read_axes(model, {**(axes or {}), **more})
     check_settings(model, grid, fixed)
-    options: dict[str, Any] = {
-        "rtol": rtol, "atol": atol, "order": order, "step": step, "seed": seed, "solver": solver, "region": region,
-        "device": device,
-    }  # fmt: skip
+    given = {"t_max": t_max, "at": at, "step": step}
+    refuse_idle(model.name, model.kind, [name for name, value in given.items() if value is not None])
     if region is not None and not any(isinstance(item, Singularity) for item in (model, *models_behind(model))):
-        kind = f"model `{model.name}` is a {model.kind}"
-        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
-    if model.kind in ("System", "Flow"):
-        options |= _times(model, t_max, at)
-    elif t_max is not None or at is not None:
-        raise UsageError(f"model `{model.name}` is a {model.kind} and has no time: leave t_max and at out")
-    plain = {name: value for name, value in options.items() if name != "solver"}
-    if observables is not None:
-        options["observables"] = list(observables)
-        if model.kind != "Cases":
-            select_observables(model, options["observables"])
-    Options.make(**{"t_max": None, "at": None, "at2": None, "kernels": None, "progress": None, **plain})
-    if derivatives is not None:
-        options["derivatives"] = _axes_along(grid, derivatives)
+        refuse_idle(model.name, model.kind, ["region"])
+    times, last = _times(model, t_max, at) if model.kind in ("System", "Flow") else (None, None)
+    if observables is not None and model.kind != "Cases":
+        select_observables(model, list(observables))
+    options = Options.make(
+        t_max=last, at=times, rtol=rtol, atol=atol, order=order, step=step, seed=seed, solver=solver, region=region,
+        device=device, budget=budget, observables=observables,
+        derivatives=None if derivatives is None else _axes_along(grid, derivatives),
+    )  # fmt: skip
     points = lay_out_points(grid)
     settled, first = _settings(model, fixed, points, grid)
     points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
@@ -174,7 +169,7 @@ def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]
     return list(dict.fromkeys(derivatives))
 
 
-def _times(model: Model, t_max: float | None, at: Any) -> dict[str, Any]:
+def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], float]:
     start = float(getattr(model, "start", 0))
     if at is None:
         last = 10.0 if t_max is None else float(t_max)
@@ -185,7 +180,7 @@ def _times(model: Model, t_max: float | None, at: Any) -> dict[str, Any]:
     times = [float(moment) for moment in (at if isinstance(at, Iterable) else [at])]
     if not times or min(times) < start:
         raise UsageError(f"at: times start at {start:g}, got {times}")
-    return {"at": times, "t_max": max(times) if t_max is None else t_max}
+    return times, max(times) if t_max is None else t_max
 
 
 def _settings(
@@ -212,11 +207,11 @@ def _identity(run: _Run) -> str:
     """Return a hash of everything that decides the numbers of a sweep."""
     from eqsolve.results.provenance import describe
 
-    known = describe(run.model, run.options["seed"])
+    known = describe(run.model, run.options.seed)
     described = {
         "signature": known["signature"],
         "version": known["version"],
-        "options": run.options,
+        "options": run.options.identity,
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
     }
@@ -253,7 +248,7 @@ class _Run:
     model: Model
     axes: tuple[Axis, ...]
     fixed: Mapping[str, Any]
-    options: Mapping[str, Any]
+    options: Options
     progress: Any
     records: dict[int, Record] = field(default_factory=dict)
     journal: Journal | None = None
@@ -374,7 +369,7 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
     dims = tuple(axis.name for axis in run.axes)
     shape = tuple(map(len, run.axes))
     records = [run.records[index] for index in range(run.total)]
-    times = run.options.get("at")
+    times = list(run.options.at) or None
     more: tuple[str, ...] = ("t",) if times is not None else ()
     length = () if times is None else (len(times),)
     data: dict[str, Any] = {}
@@ -395,7 +390,7 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
     status = "ok" if not bad else f"{len(bad)} of {run.total} points were not solved as asked"
     message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
     stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
-    provenance = describe(run.model, run.options["seed"]) | ({"sweep": identity} if identity else {})
+    provenance = describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {})
     return Result(
         xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep", status=status, message=message,
         params=settled, stats=stats, provenance=provenance,

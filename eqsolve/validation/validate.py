@@ -22,6 +22,7 @@ from eqsolve.language.system import System
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import read_device
 from eqsolve.numerics.draws import HOW
+from eqsolve.options import refuse_idle
 from eqsolve.passes.routing import bind_routed, check_routed, settable
 from eqsolve.progress import part_of, watching
 from eqsolve.results.distribution import Distribution
@@ -100,8 +101,7 @@ def validate(
     if seeds < 2:
         raise UsageError(f"seeds= takes at least 2 draws, so that there is a standard error; got {seeds}")
     if region is not None and not isinstance(model, Singularity):
-        kind = f"model `{model.name}` is a {model.kind}"
-        raise UsageError(f"region= is where a Singularity is searched, and {kind}; leave it out")
+        refuse_idle(model.name, model.kind, ["region"])
     wanted = None if observables is None else tuple(observables)
     estimator = (
         isinstance(model, FixedPoint)

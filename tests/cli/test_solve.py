@@ -275,4 +275,4 @@ def test_a_region_that_is_none(folder, capsys, words, said):
 
 def test_a_region_without_a_singularity(folder, capsys):
     assert main(["solve", "decay", "--region", "-3,20"]) == 2
-    assert "region= is where a Singularity is searched, and model `decay` is a System" in capsys.readouterr().err
+    assert "--region is where a Singularity is searched, and model `decay` is a System" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from eqsolve.solvers.fixed_point.solve import FixedPointSolver
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.singularity.solve import SingularitySolver
 
-OPTIONS = Options.make(t_max=None, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None)
+OPTIONS = Options.make(t_max=None, rtol=1e-3, atol=None)
 HOME = os.path.dirname(sympy.__file__)
 
 

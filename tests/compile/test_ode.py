@@ -67,9 +67,7 @@ class Calls:
 
 
 def options(t_max: float, rtol: float = 1e-2, kernels: bool | None = None) -> Options:
-    return Options.make(
-        t_max=t_max, rtol=rtol, atol=None, at=None, at2=None, kernels=kernels, order=None, seed=0, progress=None
-    )
+    return Options.make(t_max=t_max, rtol=rtol, kernels=kernels)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eqsolve
+from eqsolve.solvers.options import Options
 from eqsolve.sweeping.points import chaining
 from eqsolve.sweeping.workers import Workers
 
@@ -14,11 +15,11 @@ ASKED = {"at": [1, 2], "observables": ["E_test", "E_train"]}
 
 
 def test_who_starts_from_a_neighbour() -> None:
-    assert chaining(eqsolve.load("dln"), {}, {}) == "tree"
-    assert chaining(eqsolve.load("dln_flow"), {}, {}) == "tree"
-    assert chaining(eqsolve.load("ridge"), {}, {}) == "rows"
-    assert chaining(eqsolve.load("pspin"), {}, {}) == ""  # marched once, forward in time
-    assert chaining(eqsolve.load("dln_infinite_data"), {}, {}) == ""
+    assert chaining(eqsolve.load("dln"), {}, Options.make()) == "tree"
+    assert chaining(eqsolve.load("dln_flow"), {}, Options.make()) == "tree"
+    assert chaining(eqsolve.load("ridge"), {}, Options.make()) == "rows"
+    assert chaining(eqsolve.load("pspin"), {}, Options.make()) == ""  # marched once, forward in time
+    assert chaining(eqsolve.load("dln_infinite_data"), {}, Options.make()) == ""
 
 
 @pytest.mark.slow

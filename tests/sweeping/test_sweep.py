@@ -15,6 +15,7 @@ import pytest
 
 import eqsolve
 from eqsolve import Eq, FixedPoint, System, function, param, times, unknown
+from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import read_axes
 from eqsolve.sweeping.points import chaining, lay_out_points
 from eqsolve.sweeping.workers import WorkerLostError, Workers
@@ -127,7 +128,7 @@ def test_a_fixed_point_starts_from_its_neighbour() -> None:
     a = param("a", positive=True)
     x = unknown("x", positive=True)
     model = FixedPoint("root", eqs=[Eq(x**2, a)], defaults={a: 2})
-    assert chaining(model, {}, {}) == "rows"
+    assert chaining(model, {}, Options.make()) == "rows"
     res = eqsolve.sweep(model, {"a": "1:4:20"}, rtol=1e-6)
     assert res.status == "ok"
     assert (np.abs(res["x"] - np.sqrt(res["a"])) <= res.error["x"] + 1e-15).all()

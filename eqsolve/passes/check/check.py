@@ -17,6 +17,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
 from eqsolve.language.system import System
+from eqsolve.options import OPTIONS
 from eqsolve.passes.check.flow import flow_problems
 from eqsolve.passes.check.scalar import cases_problems, fixed_point_problems, singularity_problems
 from eqsolve.passes.check.system import system_problems
@@ -25,11 +26,7 @@ __all__ = ["RESERVED", "check"]
 
 logger = logging.getLogger("eqsolve")
 
-RESERVED = (
-    "model", "params", "t_max", "rtol", "atol", "at", "at2", "kernels", "order", "seed", "solver", "progress", "step",
-    "precision", "start", "checkpoint", "region", "observables", "threads", "derivatives",
-    "out", "plot", "json", "resume", "d", "seeds", "executor", "device",
-)  # fmt: skip
+RESERVED = ("model", "params", *OPTIONS, "out", "plot", "json", "d", "seeds", "executor")
 """Options of solve, validate and sweep: a parameter of the same name could not be set."""
 
 

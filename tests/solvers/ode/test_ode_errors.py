@@ -193,7 +193,7 @@ def test_estimates_of_other_kinds(model: System, t_max: float, exact: Exact, rto
 
 def test_stiffness_is_noticed_and_oscillation_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ode_march, "_CALLS", 2_000)
-    options = Options.make(t_max=200, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None)
+    options = Options.make(t_max=200, rtol=1e-3, atol=None)
     for model, method in ((stiff, "Radau"), (oscillator, "DOP853")):
         system = bind_system(compile_ode(model, ()), {}, {})
         run = ode_march.Integrator(system, options).run(make_paths({}, [{}]), 1e-6)
@@ -258,7 +258,7 @@ def test_a_model_without_observables_gives_its_paths() -> None:
 
 
 def test_the_tolerance_has_a_natural_scale() -> None:
-    options = Options.make(t_max=1, rtol=1e-3, atol=None, at=None, at2=None, kernels=None, order=None, seed=0, progress=None)
+    options = Options.make(t_max=1, rtol=1e-3, atol=None)
     residue, error = np.array([1e-17, -2e-17]), np.array([1e-16, 1e-16])
     assert excess(residue, error, options) > 1e3
     assert excess(residue, error, options, scale=0.2) < 1e-8
