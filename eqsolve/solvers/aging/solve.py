@@ -111,7 +111,7 @@ def _refine(compiled: CompiledPlan, begun: March, resolution: float, options: Op
             logger.info("level %d: %d row panels, error %.2g of the tolerance", place, long.panels, made.worst)
             if best is None or made.worst < best.worst:
                 best = made
-            if best.worst <= 1.0:
+            if best.worst <= 1.0 or options.is_short_of_time():
                 break
         before = long
     return best, reason

@@ -137,7 +137,7 @@ def _solve(
         logger.info("tails %.1g: %d panels, error %.2g of the tolerance", resolution, fine.panels, solution.worst)
         if best is None or solution.worst < best.worst:
             best = solution
-        if best.worst <= 1.0 or resolution <= rule.finest or later is not None:
+        if best.worst <= 1.0 or resolution <= rule.finest or later is not None or options.is_short_of_time():
             break
         coarse = fine
         resolution /= min(max(solution.worst / rule.ratio, 1.0), 1e3)

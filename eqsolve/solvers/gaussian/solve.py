@@ -245,7 +245,7 @@ class _Solve:
                 self.best = found
             stalled = stalled + 1 if worst > self.fineness.falls * last else 0
             last = min(worst, last)
-            if worst <= control.share or number == control.rounds or stalled == 2:
+            if worst <= control.share or number == control.rounds or stalled == 2 or self.options.is_short_of_time():
                 break
             if self._has_densities:
                 self.nodes = round(self.fineness.more * self.nodes)

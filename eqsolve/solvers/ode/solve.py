@@ -103,7 +103,7 @@ def _solve(system: OdeSystem, options: Options) -> OdeSolution:
     while True:
         solution, levels = _refine(integrator, levels)
         larger = grow(system, levels, solution.by_rule, solution.scales, options)
-        if larger == levels or solution.excess(solution.errors) <= 1.0:
+        if larger == levels or solution.excess(solution.errors) <= 1.0 or options.is_short_of_time():
             return solution
         levels = larger
 
@@ -122,7 +122,8 @@ def _refine(integrator: Integrator, levels: Levels) -> tuple[OdeSolution, Levels
         _check_finite(solution)
         missing = solution.excess(solution.step)
         logger.info("tolerance %.2g: %d steps, step error %.2g of rtol", tolerance, len(fine.ends) - 1, missing)
-        if missing <= 0.5 or rounds == _ROUNDS or (tolerance <= _FINEST and missing > 0.3 * before):
+        ended = missing <= 0.5 or rounds == _ROUNDS or (tolerance <= _FINEST and missing > 0.3 * before)
+        if ended or options.is_short_of_time():
             break
         before, coarse = missing, fine
         tolerance = max(tolerance * min(0.25 / missing, 1 / _RATIO), _FINEST)

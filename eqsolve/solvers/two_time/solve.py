@@ -329,7 +329,7 @@ def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: A
         stalled = stalled + 1 if best is not None and solution.worst > 0.7 * best.worst else 0
         if best is None or solution.worst < best.worst:
             best = solution
-        if best.worst <= max(1.0, 10 * best.least) or stalled == 2:
+        if best.worst <= max(1.0, 10 * best.least) or stalled == 2 or options.is_short_of_time():
             break
         ratio = float(np.clip((1.5 * solution.worst) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine

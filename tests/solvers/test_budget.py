@@ -1,0 +1,76 @@
+"""A budget: solvers stop refining in time, return the best so far, and its errors still hold."""
+
+import numpy as np
+import pytest
+
+import eqsolve
+from eqsolve import GP, E, Eq, Int, System, correlation, function, process, random, response, times
+from eqsolve.errors import UsageError
+from eqsolve.laws import Normal
+from eqsolve.options import OPTIONS
+from eqsolve.solvers.options import Options
+
+t, tp, s = times("t t' s")
+y = function("y")
+x, z = process("x z")
+a, b = random("a b", Normal(0, 1))
+R, C = response("R"), correlation("C")
+SHORT = 1e-6  # seconds: over before the first look
+
+# A model for each solver that refines, the quantity, and its closed form at t = 1.
+MODELS = {
+    "ode": (System("w", [Eq(x(t).diff(t), -(a + b) ** 2 * x(t))], init={x: 1}, observables={"q": E(x(t))}), 1 / np.sqrt(5)),
+    "two_time": (
+        System("memory", [Eq(y(t).diff(t), -Int(y(s), (s, 0, t)))], init={y: 1}, observables={"q": y(t)}), np.cos(1),
+    ),
+    "convolution": (
+        System("delayed", [Eq(y(t).diff(t), -Int(y(t - s), (s, 0, t)))], init={y: 1}, observables={"q": y(t)}), np.cos(1),
+    ),
+    "gaussian": (
+        System("d", [Eq(x(t).diff(t), -x(t) + z(t)), Eq(C(t, tp), E(x(t) * x(tp)))], laws={z: GP(1 + t * tp)}, init={x: 0},
+               observables={"q": C(t, t)}), (1 - np.exp(-1)) ** 2 + np.exp(-2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", MODELS)
+def test_the_best_so_far_has_honest_errors(solver):
+    model, truth = MODELS[solver]
+    plain = eqsolve.solve(model, t_max=1, rtol=1e-6)
+    short = eqsolve.solve(model, t_max=1, rtol=1e-13, budget=SHORT)
+    assert (plain.stats["solver"], short.stats["solver"]) == (solver, solver)
+    assert plain.status == "ok"
+    assert short.status in ("ok", "tolerance not met")
+    for result in (plain, short):
+        assert abs(float(result["q"][-1]) - truth) <= 3 * float(result.error["q"][-1]) + 1e-15
+
+
+def test_time_runs_from_the_start_of_the_solve():
+    options = Options.make(budget="1h")
+    assert options.budget == 3600
+    assert options.time_left() == np.inf
+    begun = options.begun()
+    assert 3500 < begun.time_left() <= 3600
+    assert not begun.is_short_of_time()
+    assert Options.make(budget=SHORT).begun().is_short_of_time()
+    assert not Options.make().begun().is_short_of_time()
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(30, 30), ("30", 30), ("30s", 30), ("1.5 min", 90), ("2h", 7200)])
+def test_how_a_budget_is_written(given, seconds):
+    assert Options.make(budget=given).budget == seconds
+
+
+@pytest.mark.parametrize("given", [0, -1, "soon", "3 days", float("nan")])
+def test_what_is_no_budget(given):
+    with pytest.raises(UsageError, match="budget"):
+        Options.make(budget=given)
+
+
+def test_every_option_of_solve_is_declared_and_documented():
+    import inspect
+
+    names = [name for name in inspect.signature(eqsolve.solve).parameters if name not in ("model", "params", "parameters")]
+    assert sorted(names) == sorted(OPTIONS)
+    for name in names:
+        assert f"    {name}\n        {OPTIONS[name].doc[:30]}" in eqsolve.solve.__doc__
