@@ -24,8 +24,6 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.start import read_start, take_start
 
-__all__ = ["solve", "solve_as_asked"]
-
 if TYPE_CHECKING:
     from eqsolve.compile.plan import Plan
     from eqsolve.compile.tasks import Task

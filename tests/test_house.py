@@ -14,6 +14,7 @@ ORDER = [  # a room may import itself, its neighbours in the row, and earlier ro
         "_version",
         "verbs",
         "arguments",
+        "graphs",
         "options",
         "progress",
         "deviations",

@@ -15,22 +15,6 @@ from eqsolve.options import OPTIONS, Option, flag
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
-__all__ = [
-    "DATA",
-    "FIGURES",
-    "add_json",
-    "add_model",
-    "add_options",
-    "add_out",
-    "add_plot",
-    "add_set",
-    "apply_settings",
-    "check_destination",
-    "read_number",
-    "read_options",
-    "read_settings",
-]
-
 FIGURES = (".png", ".svg", ".pdf")
 DATA = (".nc", ".csv", ".parquet", ".json")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import networkx as nx
 from sympy import Add, Basic, Expr, Mul, Symbol
 
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.errors import ModelError
+from eqsolve.graphs import blocks_in_order, make_graph
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
@@ -179,19 +179,15 @@ def _kind(head: object) -> str:
 
 def in_order(equations: Sequence[Equation]) -> list[Equation]:
     """Return equations in the order of their dependence; each may hold its own unknown, but no two each other."""
-    by_head = {equation.head: equation for equation in equations}
-    graph = nx.DiGraph()
-    graph.add_nodes_from(by_head)
-    for head, equation in by_head.items():
-        read = {value.head for value in outside_means(equation.rhs)}
-        graph.add_edges_from((other, head) for other in read & set(by_head) if other != head)
-    try:
-        return [by_head[head] for head in nx.lexicographical_topological_sort(graph, key=lambda head: head.name)]
-    except nx.NetworkXUnfeasible:
-        cycle = " -> ".join(edge[0].name for edge in nx.find_cycle(graph))
-        raise ModelError(
-            f"the kernels {cycle} define each other beside the means over paths; there is no solver yet"
-        ) from None
+    by_head = {equation.head: equation for equation in equations if equation.head is not None}
+    read = {head: {value.head for value in outside_means(equation.rhs)} for head, equation in by_head.items()}
+    edges = [(other, head) for head in by_head for other in by_head if other in read[head] and other != head]
+    blocks = blocks_in_order(make_graph(by_head, edges), lambda head: head.name)
+    for block in blocks:
+        if len(block) > 1:
+            cycle = " -> ".join(head.name for head in block)
+            raise ModelError(f"the kernels {cycle} define each other beside the means over paths; there is no solver yet")
+    return [by_head[head] for (head,) in blocks]
 
 
 def _terms(expr: Expr) -> Iterator[Expr]:

@@ -11,6 +11,7 @@ from sympy import Basic, Dummy, Expr
 
 from eqsolve.compile.laws import Moment, compile_moment
 from eqsolve.compile.lowering import Lowered, lower
+from eqsolve.graphs import blocks_in_order, make_graph
 from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.model import leaves, transform
@@ -150,18 +151,11 @@ class CompiledPlan:
     @functools.cached_property
     def blocks(self) -> tuple[tuple[CompiledEquation, ...], ...]:
         """The equations in the order in which they can be solved; those that need each other are one block."""
-        import networkx as nx
-
         equations = {equation.name: equation for equation in (*self.functions, *self.kernels)}
-        graph = nx.DiGraph()
-        graph.add_nodes_from(equations)
-        graph.add_edges_from((other, name) for name, equation in equations.items() for other in self._reads(equation))
+        edges = ((other, name) for name, equation in equations.items() for other in self._reads(equation))
         position = {name: index for index, name in enumerate(equations)}
-        condensed = nx.condensation(graph)
-        members = condensed.nodes(data="members")
-        first = {node: min(position[name] for name in names) for node, names in members}
-        order = nx.lexicographical_topological_sort(condensed, key=first.__getitem__)
-        return tuple(tuple(equations[name] for name in sorted(members[node], key=position.__getitem__)) for node in order)
+        blocks = blocks_in_order(make_graph(equations, edges), position.__getitem__)
+        return tuple(tuple(equations[name] for name in block) for block in blocks)
 
     def _reads(self, equation: CompiledEquation) -> frozenset[str]:
         """The unknowns an equation contains."""

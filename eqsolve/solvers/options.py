@@ -14,8 +14,6 @@ from eqsolve.errors import UsageError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.backend import read_device
 
-__all__ = ["Options", "read_region"]
-
 if TYPE_CHECKING:
     from eqsolve.solvers.contract import Solver
 

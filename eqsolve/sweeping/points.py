@@ -17,8 +17,6 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import Axis
 
-__all__ = ["Point", "Record", "chaining", "lay_out_points", "solve_point"]
-
 Record = dict[str, Any]
 _CHAIN = 16  # neighbours solved one from another; a constant, so that no number depends on how many workers there are
 

@@ -32,8 +32,6 @@ from eqsolve.sweeping.journal import Journal, fingerprint
 from eqsolve.sweeping.points import Point, Record, chaining, lay_out_points, solve_point
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
-__all__ = ["sweep"]
-
 logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]

@@ -22,8 +22,6 @@ from eqsolve.passes.check.flow import flow_problems
 from eqsolve.passes.check.scalar import cases_problems, fixed_point_problems, singularity_problems
 from eqsolve.passes.check.system import system_problems
 
-__all__ = ["RESERVED", "check"]
-
 logger = logging.getLogger("eqsolve")
 
 RESERVED = ("model", "params", *OPTIONS, "out", "plot", "json", "d", "seeds", "executor")

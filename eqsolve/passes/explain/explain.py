@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import networkx as nx
 from sympy import Basic, Dummy, Expr, S, sign
 from sympy.core.function import Derivative
 
 from eqsolve.errors import EqsolveError
+from eqsolve.graphs import make_graph, reached
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.flow import Flow
@@ -161,8 +161,7 @@ def _for_noise(ensemble: Ensemble, noise: Process) -> list[TangentEquation]:
     driven = {unknown for unknown in count if starts[unknown] != 0}
     driven |= {link.unknown for link in ensemble.links if jump(link) != 0}
     read = ((b, link.unknown) for link in ensemble.links for b in count if ensemble.slopes[rank[link.signal]][b] != 0)
-    graph = nx.DiGraph(read)
-    driven = driven.union(*(nx.descendants(graph, item) for item in driven if item in graph))
+    driven |= reached(make_graph((), read), driven)
 
     shown, made = _shown(ensemble), []
     tangents = [Tangent(_process(unknown), noise)(ROW, COLUMN) for unknown in ensemble.unknowns]

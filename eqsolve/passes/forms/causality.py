@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import networkx as nx
 from sympy import Tuple
 
+from eqsolve.graphs import Graph, blocks_in_order, make_graph, shortest_path, strong_parts
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import GP
 from eqsolve.language.symbols import Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.reads import Read, reads
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Causality:
 
     def graph(self) -> nx.MultiDiGraph:
         """Return the full graph, edges from source to reader with their kind."""
+        import networkx as nx
+
         graph = nx.MultiDiGraph()
         graph.add_nodes_from(self.order)
         for edge in self.dependencies:
@@ -80,37 +86,27 @@ def analyse_causality(system: System) -> Causality:
                 for read in (*reads(law.covariance), *reads(law.mean)):
                     if read.value.head.name in known:
                         edges[Dependency(noise.name, read.value.head.name, "slice", False, False)] = None
-    slice_graph = nx.DiGraph()
-    slice_graph.add_nodes_from(names)
-    pointwise = nx.DiGraph()
-    for edge in edges:
-        if edge.kind != "slice":
-            continue
-        if not (edge.under_integral and edge.reader == edge.source):
-            slice_graph.add_edge(edge.source, edge.reader)
-        if not edge.under_integral and not edge.expected:
-            pointwise.add_edge(edge.source, edge.reader)
-    condensed = nx.condensation(slice_graph)
+    now = [edge for edge in edges if edge.kind == "slice"]
+    outside = [edge for edge in now if not (edge.under_integral and edge.reader == edge.source)]
+    plain = [edge for edge in now if not edge.under_integral and not edge.expected]
     rank = {name: _rank(system, name, position) for position, name in enumerate(names)}
-    order = nx.lexicographical_topological_sort(
-        condensed, key=lambda node: min(rank[name] for name in condensed.nodes[node]["members"])
-    )
-    blocks = tuple(tuple(sorted(condensed.nodes[node]["members"], key=rank.__getitem__)) for node in order)
-    return Causality(tuple(edges), blocks, tuple(_shortest_cycles(pointwise, names)))
+    blocks = blocks_in_order(make_graph(names, ((edge.source, edge.reader) for edge in outside)), rank.__getitem__)
+    pointwise = make_graph((), ((edge.source, edge.reader) for edge in plain))
+    return Causality(tuple(edges), tuple(map(tuple, blocks)), tuple(_shortest_cycles(pointwise, names)))
 
 
-def _shortest_cycles(graph: nx.DiGraph, names: list[str]) -> Iterator[tuple[str, ...]]:
+def _shortest_cycles(graph: Graph[str], names: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield one shortest cycle of every part that hangs together, each reader before what it reads.
 
     There may be exponentially many cycles; one per part is enough to say what is wrong.
     """
-    for part in nx.strongly_connected_components(graph):
-        inside = graph.subgraph(part)
+    for part in strong_parts(graph):
+        inside = {node: [other for other in graph[node] if other in part] for node in part}
         members = sorted(part, key=names.index)
         closed: list[list[str]] = [
-            [source, *reversed(nx.shortest_path(inside, reader, source)[:-1])]
+            [source, *reversed(shortest_path(inside, reader, source)[:-1])]
             for source in members
-            for reader in sorted(inside.successors(source), key=names.index)
+            for reader in sorted(inside[source], key=names.index)
         ]
         if closed:
             shortest = min(closed, key=len)

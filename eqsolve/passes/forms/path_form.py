@@ -17,10 +17,10 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 from sympy import Add, Basic, Dummy, Expr, MatrixBase, Mul, S, expand
 
 from eqsolve.errors import ModelError
+from eqsolve.graphs import connected_parts, make_graph, reached
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, Int, Resp, White
@@ -148,14 +148,10 @@ class _Builder:
         self.laws: dict[Random, Law] = {}
         self.states = [eq for eq in system.equations if isinstance(eq.head, Process) and eq.is_differential]
         pointwise = [eq for eq in system.equations if isinstance(eq.head, Process) and not eq.is_differential]
-        graph = nx.DiGraph()
-        graph.add_nodes_from(eq.head for eq in pointwise)
-        for equation in pointwise:
-            for value in equation.rhs.atoms(Value):
-                if value.head in graph:
-                    graph.add_edge(value.head, equation.head)
-        looped = {n for part in nx.strongly_connected_components(graph) if len(part) > 1 for n in part}
-        looped |= {node for node in graph if graph.has_edge(node, node)}
+        heads = [eq.head for eq in pointwise]
+        edges = [(value.head, eq.head) for eq in pointwise for value in eq.rhs.atoms(Value) if value.head in heads]
+        graph = make_graph(heads, edges)
+        looped = {node for node in graph if node in reached(graph, [node])}
         self.loops = [eq for eq in pointwise if eq.head in looped]
         self.definitions = {eq.head: eq for eq in pointwise if eq.head not in looped}
         self.memories: dict[tuple[Expr, Expr], Memory] = {}
@@ -350,13 +346,11 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
         right = builder.at_row(equation.rhs, equation.time, equation.label)
         start = _start(builder, equation) if integrated else S.Zero
         rights.append((equation, integrated, right, start))
-    graph = nx.Graph()
+    graph: dict[object, dict[object, None]] = {}
     memories = {memory.symbol: memory for memory in builder.memories.values()}
 
     def touch(owner: object, expr: Basic) -> None:
-        graph.add_node(owner)
-        for item in _sources(expr, memories):
-            graph.add_edge(owner, item)
+        graph.setdefault(owner, {}).update(dict.fromkeys(_sources(expr, memories)))
 
     for equation, _, right, start in rights:
         touch(equation.head, right)
@@ -366,14 +360,12 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
         for piece in pieces:
             touch(mean, piece)
         if mean.noise is not None:
-            graph.add_edge(mean, mean.noise)
+            graph.setdefault(mean, {})[mean.noise] = None
     for members in builder.system.laws:
         for member in members if not isinstance(members, Process | Random) else (members,):
-            graph.add_node(member)
-            if not isinstance(members, Process | Random):
-                graph.add_edge(member, members[0])
+            graph.setdefault(member, {}).update({} if isinstance(members, Process | Random) else {members[0]: None})
     made = []
-    for part in nx.connected_components(graph):
+    for part in connected_parts(graph):
         made.append(_ensemble(builder, means, part, rights, memories))
     return tuple(item for item in made if item.unknowns or item.means)
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 from sympy import Basic, Dummy, Expr, S
 from sympy.core.function import Derivative
 
 from eqsolve.errors import ModelError
+from eqsolve.graphs import make_graph, reached
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Head, Process, Time, Value
@@ -136,9 +136,9 @@ def _times(system: System) -> tuple[Time, Time]:
 def _driven_by(system: System, noise: Process) -> list[Process]:
     """Return the processes that a noise reaches, in the order declared."""
     paths = [equation for equation in system.equations if isinstance(equation.head, Process)]
-    graph = nx.DiGraph((value.head, eq.head) for eq in paths for value in _outside_expectation(eq.rhs))
-    reached = nx.descendants(graph, noise) if noise in graph else set()
-    return [head for head in system.processes if head in reached]
+    graph = make_graph((), ((value.head, eq.head) for eq in paths for value in _outside_expectation(eq.rhs)))
+    driven = reached(graph, [noise])
+    return [head for head in system.processes if head in driven]
 
 
 def _outside_expectation(expr: Basic) -> list[Value]:

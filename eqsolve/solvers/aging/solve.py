@@ -40,8 +40,6 @@ from eqsolve.solvers.aging.errors import Compared, compare
 from eqsolve.solvers.aging.march import LEVELS, Long, go_on
 from eqsolve.solvers.two_time.march import March, begin_march
 
-__all__ = ["AgingSolver"]
-
 logger = logging.getLogger("eqsolve")
 
 _PANELS = 64  # of the beginning

@@ -1,0 +1,95 @@
+"""Small directed graphs as tables, node -> the nodes after it: parts, order, paths.
+
+The graphs of equations have a hundred nodes at most; a library takes longer to import than all of this takes to run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+N = TypeVar("N", bound=Hashable)
+Graph = Mapping[N, Iterable[N]]
+
+
+def make_graph(nodes: Iterable[N], edges: Iterable[tuple[N, N]]) -> dict[N, dict[N, None]]:
+    """Return a graph, nodes in the order in which they are first named."""
+    graph: dict[N, dict[N, None]] = {node: {} for node in nodes}
+    for first, second in edges:
+        graph.setdefault(first, {})[second] = None
+        graph.setdefault(second, {})
+    return graph
+
+
+def shortest_path(graph: Graph[N], start: N, end: N) -> list[N]:
+    """Return the nodes of a shortest path, both ends included; nothing where there is none."""
+    before: dict[N, N | None] = {start: None}
+    pending = deque([start])
+    while pending:
+        node = pending.popleft()
+        if node == end:
+            path: list[N] = []
+            step: N | None = node
+            while step is not None:
+                path.append(step)
+                step = before[step]
+            return path[::-1]
+        for later in graph.get(node, ()):
+            if later not in before:
+                before[later] = node
+                pending.append(later)
+    return []
+
+
+def reached(graph: Graph[N], starts: Iterable[N]) -> set[N]:
+    """Return the nodes after some, and those after these; the first ones only where a path leads back to them."""
+    found: set[N] = set()
+    pending = list(starts)
+    while pending:
+        new = set(graph.get(pending.pop(), ())) - found
+        found |= new
+        pending.extend(new)
+    return found
+
+
+def strong_parts(graph: Graph[N]) -> list[set[N]]:
+    """Return the sets of nodes that can all reach each other, in the order of their first nodes."""
+    after = {node: reached(graph, [node]) for node in graph}
+    parts: list[set[N]] = []
+    done: set[N] = set()
+    for node in graph:
+        if node not in done:
+            parts.append({node} | {other for other in after[node] if node in after[other]})
+            done |= parts[-1]
+    return parts
+
+
+def connected_parts(edges: Graph[N]) -> list[set[N]]:
+    """Return the sets of nodes that hang together, whatever the direction."""
+    both = make_graph(
+        edges, ((a, b) for first, later in edges.items() for second in later for a, b in ((first, second), (second, first)))
+    )
+    return strong_parts(both)
+
+
+def blocks_in_order(graph: Graph[N], key: Callable[[N], Any]) -> list[list[N]]:
+    """Return the strong parts in an order in which each comes after what leads to it, those with the least key first."""
+    parts = strong_parts(graph)
+    owner = {node: place for place, part in enumerate(parts) for node in part}
+    edges = {(owner[a], owner[b]) for a, later in graph.items() for b in later if owner[a] != owner[b]}
+    waiting = [sum(1 for _, second in edges if second == place) for place in range(len(parts))]
+    least = [min(map(key, part)) for part in parts]
+    ready = [(least[place], place) for place, count in enumerate(waiting) if not count]
+    heapq.heapify(ready)
+    made = []
+    while ready:
+        _, place = heapq.heappop(ready)
+        made.append(sorted(parts[place], key=key))
+        for first, second in edges:
+            if first == place:
+                waiting[second] -= 1
+                if not waiting[second]:
+                    heapq.heappush(ready, (least[second], second))
+    return made
