@@ -18,8 +18,6 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solving import solve_as_asked
 
-__all__ = ["Evaluation", "Question", "find_parameters"]
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:

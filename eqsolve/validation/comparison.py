@@ -27,8 +27,6 @@ from eqsolve.results.result import Result
 from eqsolve.results.words import percent
 from eqsolve.verbs import later
 
-__all__ = ["AGREES", "DISAGREES", "UNDECIDED", "Comparison", "Validation", "compare", "percent"]
-
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
 _WITHIN = 3.0
 _ALARM = 0.01

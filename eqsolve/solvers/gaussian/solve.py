@@ -48,8 +48,6 @@ from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.sweep import Engine, Work
 from eqsolve.solvers.stochastic.transfer import transfer
 
-__all__ = ["GaussianSolver"]
-
 logger = logging.getLogger("eqsolve")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Control"]
-
 
 @dataclass(frozen=True)
 class Control:

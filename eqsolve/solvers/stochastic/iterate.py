@@ -26,8 +26,6 @@ from eqsolve.solvers.stochastic.recording import recorded
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, guess, sweep
 from eqsolve.solvers.stochastic.transfer import extend
 
-__all__ = ["USUAL", "Correction", "Iteration", "Solved", "improve", "iterate", "pack", "start", "unpack", "weigh"]
-
 logger = logging.getLogger("eqsolve")
 
 

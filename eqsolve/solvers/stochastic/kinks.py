@@ -25,8 +25,6 @@ from eqsolve.solvers.stochastic.paths import act, follow
 from eqsolve.solvers.stochastic.stand_ins import Sampler, Sets, make_sampler, three_levels
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 
-__all__ = ["average_kinks"]
-
 logger = logging.getLogger("eqsolve")
 
 

@@ -17,8 +17,6 @@ from eqsolve.solvers.stochastic.modes import Choice, Group
 from eqsolve.solvers.stochastic.paths import Paths
 from eqsolve.solvers.stochastic.responses import Tangents, respond, respond_steadily
 
-__all__ = ["Averages", "average", "average_single"]
-
 Reactions = Mapping[str, list[Array]]
 """By noise, the mean response of every target, as operators."""
 

@@ -28,8 +28,6 @@ from eqsolve.solvers.threads import in_order, usable_threads
 
 Operators = Mapping[tuple[int, int], Array]
 
-__all__ = ["Actions", "Operators", "Paths", "act", "block_inverses", "check_memory", "follow", "read_inputs", "substitute"]
-
 _TOGETHER = 1024  # paths that a core follows at once: more do not fit into what is near to it
 _CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
 _CONTRACTION = 0.3  # the least that each of them has to reach

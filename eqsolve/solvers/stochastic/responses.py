@@ -18,8 +18,6 @@ from eqsolve.numerics.gaussian import Points
 from eqsolve.solvers.stochastic.paths import Operators, Paths, block_inverses, substitute
 from eqsolve.solvers.threads import in_order, usable_threads
 
-__all__ = ["Tangents", "enter", "follow_tangents", "heaviest", "respond", "respond_steadily", "vary"]
-
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
 _LOOK = 100  # paths looked at to choose modes
 _LEAST = 0.03  # of the largest size of a target: smaller ones count as this

@@ -24,8 +24,6 @@ from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.moving import Moved, predict
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, count_values, sweep
 
-__all__ = ["Sampler"]
-
 logger = logging.getLogger("eqsolve")
 
 _APART = 1_000_003  # between the seeds of two sets

@@ -63,8 +63,6 @@ from eqsolve.solvers.stochastic.sweep import (
 )
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
-__all__ = ["StochasticSolver"]
-
 # Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "panels": (0.06, 0.3), "points": (0.3, 0.85), "paths": (0.85, 1.0)}
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place

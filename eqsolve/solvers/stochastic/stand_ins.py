@@ -42,8 +42,6 @@ from eqsolve.solvers.stochastic.modes import Choice, choose, draw, groups_of
 from eqsolve.solvers.stochastic.paths import act, follow
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 
-__all__ = ["Batch", "Branch", "Sampler", "Sets", "StandIn", "branches_of", "estimate", "fit", "make_sampler", "three_levels"]
-
 _BRANCHES = 8  # most combinations of parts of the constants' laws, each with its own stand-ins
 _COORDINATES = 4  # paths per coordinate that stand-ins may depend on
 _DEGREE = 13  # of functions of one direction

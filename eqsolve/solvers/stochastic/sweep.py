@@ -30,24 +30,6 @@ from eqsolve.solvers.stochastic.modes import Choice, choose, draw, groups_of
 from eqsolve.solvers.stochastic.paths import Paths, act, check_memory, follow
 from eqsolve.solvers.stochastic.responses import vary
 
-__all__ = [
-    "Design",
-    "Engine",
-    "Means",
-    "Sample",
-    "Shapes",
-    "Work",
-    "collect",
-    "count_paths",
-    "count_values",
-    "guess",
-    "rate",
-    "report",
-    "sample",
-    "sweep",
-    "variation",
-]
-
 logger = logging.getLogger("eqsolve")
 
 _NODES = 12  # of a panel, at most: blocks of the linearised equations have as many rows for every unknown
