@@ -9,7 +9,7 @@ come from singularities, never from inverting.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,18 +17,11 @@ from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 
 
-class Inverted(tuple):  # type: ignore[type-arg]
-    """The pair (values, errors) of an inverse transform at some times."""
+class Inverted(NamedTuple):
+    """An inverse transform at some times, and its errors."""
 
-    __slots__ = ()
-
-    @property
-    def values(self) -> Array:
-        return self[0]
-
-    @property
-    def errors(self) -> Array:
-        return self[1]
+    values: Array
+    errors: Array
 
 
 def invert(
@@ -80,7 +73,7 @@ def invert(
             f"the inverse transform has no {digits:g} digits left at t = {moments[bad].min():.6g}{until}. "
             "Give abscissa= (the rightmost singularity), more nodes= with precision=, or use the singularity itself"
         )
-    return Inverted((values, errors))
+    return Inverted(values, errors)
 
 
 def _talbot(transform: Callable[[Any], Any], t: float, abscissa: float, nodes: int, precision: int | None) -> float:

@@ -81,7 +81,7 @@ class Truth:
         radius = 0.35 * gap
         corner = at + radius * mpmath.expj(0.3)
         value = self.along(value, [mpmath.mpc(right), mpmath.mpc(right, corner.imag), corner])
-        count, values = 24, []
+        count, values = 36, []
         for place in range(count):
             values.append(value)
             value = self.along(value, [at + radius * mpmath.expj(0.3 + 2 * mpmath.pi * s / count) for s in (place, place + 1)])
@@ -130,6 +130,18 @@ def test_no_certified_answer_is_wrong(first) -> None:
     seen = [wrong(transform_like(np.random.default_rng(seed))) for seed in range(first, first + 5)]
     assert [message for message, _ in seen if message] == []
     assert sum(certified for _, certified in seen) >= 4
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 60, 4))])
+def test_shifted_scaled_and_rounded_equations(first) -> None:
+    moves = [{p: p / 1000}, {p: p + 50}, {p: 100 * p - 3, R: R / 7}]
+    seen = []
+    for seed, move in enumerate(moves, start=5000 + first):
+        seen.append(wrong(expand(transform_like(np.random.default_rng(seed)).subs(move, simultaneous=True))))
+    rng = np.random.default_rng(5000 + first + 3)
+    terms = transform_like(rng).expand().as_ordered_terms()
+    seen.append(wrong(expand(sum(Rational(float(rng.normal())) * term for term in terms))))  # 53 binary digits
+    assert [message for message, _ in seen if message] == []
 
 
 @pytest.mark.parametrize("seed", [0, 3, *(pytest.param(k, marks=pytest.mark.slow) for k in (41, 1, 2, *range(4, 30)))])
