@@ -1,10 +1,12 @@
 """Singularities of an algebraic transform, P(p, R) = 0 with a polynomial P: exact places, and continuation to each of them.
 
-Two of the roots R(p) meet, or one diverges, only where the resultant of P and dP/dR vanishes. Its roots are the critical
-points of all sheets; the physical sheet, that of the root which stays bounded for p → +∞, is singular at some of them only.
-From the right, each is reached along a ray on which the critical points passed are known to be regular on this sheet, and
-is then circled: the number of turns after which R comes back and the coefficients of its Puiseux series say what is there.
-(Bliss, Algebraic Functions, 1933; Deconinck & van Hoeij 2001, doi:10.1016/S0167-2789(01)00156-7, for the continuation.)
+Two of the roots R(p) meet, or one diverges, only where the resultant of P and dP/dR vanishes. Its
+roots are the critical points of all sheets; the physical sheet, that of the root which stays
+bounded for p → +∞, is singular at some of them only. From the right, each is reached along a ray on
+which the critical points passed are known to be regular on this sheet, and is then circled: the
+number of turns after which R comes back and the coefficients of its Puiseux series say what is
+there. (Bliss, Algebraic Functions, 1933; Deconinck & van Hoeij 2001,
+doi:10.1016/S0167-2789(01)00156-7, for the continuation.)
 """
 
 from __future__ import annotations

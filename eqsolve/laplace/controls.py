@@ -1,6 +1,7 @@
 """The numbers that the search for singularities goes by, each with what it is for and where it comes from.
 
-Where no source is given a number was chosen by trial: the references of the tests hold for values a factor of two away.
+Where no source is given a number was chosen by trial: the references of the tests hold for values a
+factor of two away.
 """
 
 from __future__ import annotations

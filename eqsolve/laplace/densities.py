@@ -1,7 +1,7 @@
 """Densities of laws in coordinates in which they are smooth, panels on which Gauss rules resolve integrands, whole supports.
 
-A rule has points where a law has weight. A transform is singular wherever a random denominator vanishes on the support,
-however improbable that is: sequences that go out to its ends find where.
+A rule has points where a law has weight. A transform is singular wherever a random denominator
+vanishes on the support, however improbable that is: sequences that go out to its ends find where.
 """
 
 from __future__ import annotations

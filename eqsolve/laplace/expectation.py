@@ -1,8 +1,8 @@
 """Where the expectations of a transform are taken: points with weights, laws with densities, solved distributions.
 
-A source gives a `Rule`, points and weights, that is good for integrands like the one it is shown; atoms are exact, and
-densities are cut into panels until each is resolved. So a singularity that comes close to the support of a law costs
-panels there, not accuracy.
+A source gives a `Rule`, points and weights, that is good for integrands like the one it is shown;
+atoms are exact, and densities are cut into panels until each is resolved. So a singularity that
+comes close to the support of a law costs panels there, not accuracy.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """A transform that is given explicitly, R(p) = −b(p)/a(p), on circles: is it analytic inside, and if not, what is there?
 
-Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R is analytic inside. A
-pole shows as finitely many of them about its own place, whatever a numerator cancels; a branch point as a value that does
-not come back. Roots and logarithms are continued around the circle from its rightmost point, so that the cuts of their
-principal values, which mean nothing, are not seen. Poles of several orders, or several of them, are told apart by the ranks
-of Hankel matrices of the coefficients (P. Kravanja, M. Van Barel, Computing the Zeros of Analytic Functions, 2000).
+Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R
+is analytic inside. A pole shows as finitely many of them about its own place, whatever a numerator
+cancels; a branch point as a value that does not come back. Roots and logarithms are continued
+around the circle from its rightmost point, so that the cuts of their principal values, which mean
+nothing, are not seen. Poles of several orders, or several of them, are told apart by the ranks of
+Hankel matrices of the coefficients (P. Kravanja, M. Van Barel, Computing the Zeros of Analytic
+Functions, 2000).
 
-The plane is cut into squares, from the right. One passes when the transform is analytic inside the circle around it. Poles
-found are taken out, so that what remains passes; squares around a branch point are cut down to its place. Cost: about a
-thousand squares, 64 values each.
+The plane is cut into squares, from the right. One passes when the transform is analytic inside the
+circle around it. Poles found are taken out, so that what remains passes; squares around a branch
+point are cut down to its place. Cost: about a thousand squares, 64 values each.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Search a half plane for complex singularities, and certify that there are none, by the argument principle.
 
-The transform is followed along horizontal rays from the far right, all rays at once, so that every value lies on the
-physical sheet. On the mesh of rays and columns a cell is clean when the steps along its sides agree with the
-derivative, h_R does not wind around 0, and the integral of R around it vanishes: then R is analytic inside. In the
-other cells Newton's method looks for branch points and poles, or the mesh is refined there.
+The transform is followed along horizontal rays from the far right, all rays at once, so that every
+value lies on the physical sheet. On the mesh of rays and columns a cell is clean when the steps
+along its sides agree with the derivative, h_R does not wind around 0, and the integral of R around
+it vanishes: then R is analytic inside. In the other cells Newton's method looks for branch points
+and poles, or the mesh is refined there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """An implicit transform h(R, p) = 0 with a law and numbers: h and its derivatives at one point, many, or in many digits.
 
-Where a random denominator vanishes for p arbitrarily far right, there is no half plane in which the transform is analytic:
-what it stands for grows faster than any exponential, or has no mean, and there is no finite rate.
+Where a random denominator vanishes for p arbitrarily far right, there is no half plane in which the
+transform is analytic: what it stands for grows faster than any exponential, or has no mean, and
+there is no finite rate.
 """
 
 from __future__ import annotations

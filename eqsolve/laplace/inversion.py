@@ -1,9 +1,9 @@
 """Numerical inversion of Laplace transforms, for checks at moderate times.
 
-Talbot's contour, deformed into the left half plane around the singularities, with two numbers of nodes: their
-difference is the error estimate. An inverse transform loses its digits exponentially in time unless the rightmost
-singularity is known; with ``abscissa=`` it is divided out first. Times at which no digit is left are refused: rates
-come from singularities, never from inverting.
+Talbot's contour, deformed into the left half plane around the singularities, with two numbers of
+nodes: their difference is the error estimate. An inverse transform loses its digits exponentially
+in time unless the rightmost singularity is known; with ``abscissa=`` it is divided out first. Times
+at which no digit is left are refused: rates come from singularities, never from inverting.
 """
 
 from __future__ import annotations

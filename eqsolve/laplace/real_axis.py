@@ -1,11 +1,12 @@
 """Follow a transform along the real axis from p → +∞ to its first singularity.
 
-The walk is made with few points of the law first, and confirmed with all; expectations are resolved where it ends.
+The walk is made with few points of the law first, and confirmed with all; expectations are resolved
+where it ends.
 
-The sheet is fixed at the far right, where the transform of an ordinary function stays bounded. Steps shrink with the
-distance to what may come: h_R → 0 (a branch point, or a pole when h is linear in R), R → ∞ (a pole), a random
-denominator → 0 (the edge of a law). A branch point is then bracketed: h_R has one sign all along the curve up to it and
-the other one behind it.
+The sheet is fixed at the far right, where the transform of an ordinary function stays bounded.
+Steps shrink with the distance to what may come: h_R → 0 (a branch point, or a pole when h is linear
+in R), R → ∞ (a pole), a random denominator → 0 (the edge of a law). A branch point is then
+bracketed: h_R has one sign all along the curve up to it and the other one behind it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Exact polynomials with integer coefficients, lowest first: greatest common divisors, resultants, roots.
 
-Multiple roots are told from close ones without a tolerance. The resultant is interpolated from determinants at whole
-numbers (fraction-free elimination, Bareiss 1968, doi:10.1090/S0025-5718-1968-0226829-0).
+Multiple roots are told from close ones without a tolerance. The resultant is interpolated from
+determinants at whole numbers (fraction-free elimination, Bareiss 1968,
+doi:10.1090/S0025-5718-1968-0226829-0).
 """
 
 from __future__ import annotations
