@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
@@ -37,6 +37,17 @@ class ModelError(EqsolveError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.args[0], self.problems))
+
+
+class MisnamedError(ModelError):
+    """A model whose name is not that of its file, as of a copied one; ``model`` can be looked at all the same."""
+
+    def __init__(self, message: str, model: Any) -> None:
+        super().__init__(message)
+        self.model = model
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.args[0], self.model))
 
 
 class ParameterError(EqsolveError):

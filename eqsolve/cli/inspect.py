@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eqsolve.cli.options import add_json, add_model, add_set, apply_settings, read_settings
 from eqsolve.cli.output import complain, lay_out, paint, room, write, write_json
 from eqsolve.cli.verb import Verb
-from eqsolve.errors import EqsolveError, UsageError
+from eqsolve.errors import EqsolveError, MisnamedError, UsageError
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -113,6 +113,11 @@ def _check(name: str) -> dict[str, Any]:
         facts = _facts(model)
     except EqsolveError as error:
         problems = list(getattr(error, "problems", [str(error)]))
+        if isinstance(error, MisnamedError):  # its other problems are told too
+            try:
+                check(error.model)
+            except EqsolveError as more:
+                problems += getattr(more, "problems", [str(more)])
     milliseconds = 1000 * (time.perf_counter() - started)
     return {"model": name, "ok": not problems, "facts": facts, "problems": problems, "milliseconds": milliseconds}
 

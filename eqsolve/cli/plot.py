@@ -23,6 +23,8 @@ def run_plot(options: Namespace) -> int:
 
     found = {file.removesuffix(".nc"): open_result(file) for file in files}
     first, scales = next(iter(found.values())), {"logx": options.logx, "logy": options.logy}
+    more = {"kind": "map" if options.map else None, "at": options.at, "x": options.x}
+    scales |= {key: value for key, value in more.items() if value is not None}
     drawn = plot_together(found, names, **scales) if len(found) > 1 else first.plot(*names, **scales)
     save_figure(figure_of(drawn), picture)
     if options.json:
@@ -46,6 +48,9 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--logy", action=BooleanOptionalAction, default=None, help="a logarithmic axis upwards, or a linear one"
     )
+    parser.add_argument("--map", action="store_true", help="of a sweep over two axes: a map, also where lines would be drawn")
+    parser.add_argument("--at", metavar="T", type=float, help="of a sweep: at this time; at the last by default")
+    parser.add_argument("--x", metavar="NAME", help="of a sweep: the axis that runs across")
     parser.add_argument("--out", metavar="F.png", help="the picture (*.png, *.svg or *.pdf); FILE.png here by default")
     add_json(parser)
 

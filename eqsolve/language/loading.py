@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import got
-from eqsolve.errors import EqsolveError, ModelError, UsageError, did_you_mean
+from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -162,5 +162,9 @@ def _run(path: Path) -> Model:
             f"for example to {model.name}.py"
         )
     if model.name != path.stem:
-        raise ModelError(f"{path.name}: the model is named `{model.name}`; a model's name is its file's stem, `{path.stem}`")
+        where = f"in {model.location}, " if model.location else ""
+        raise MisnamedError(
+            f"{path.name}: the model is named `{model.name}`; a model's name is its file's stem, `{path.stem}`: {where}write "
+            f'"{path.stem}" for "{model.name}"', model,
+        )  # fmt: skip
     return model._with(doc=module.__doc__, file=str(path))

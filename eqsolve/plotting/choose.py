@@ -30,6 +30,8 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
         from eqsolve.plotting.sweeps import plot_sweep
 
         return plot_sweep(result, names, ways)
+    if idle := [word for word in ("kind", "at", "x") if getattr(ways, word) is not None]:
+        raise UsageError(f"{idle[0]}= is for a sweep, and this is the result of a single solve")
     return _plot(result, names or _default(result), ways)
 
 
@@ -71,7 +73,15 @@ def _over_one_axis(file: str, item: Any) -> dict[str, str]:
 
 
 def read_ways(
-    *, ax: Any = None, logx: bool | None = None, logy: bool | None = None, label: str | None = None, **style: Any
+    *,
+    ax: Any = None,
+    logx: bool | None = None,
+    logy: bool | None = None,
+    label: str | None = None,
+    kind: str | None = None,
+    at: float | None = None,
+    x: str | None = None,
+    **style: Any,
 ) -> Ways:
     """Read how a drawing is wanted; what is not ours is matplotlib's."""
     if "axes" in style:
@@ -83,7 +93,9 @@ def read_ways(
             raise UsageError(f"{name}= takes True or False, got {value!r}")
     if not isinstance(label, str | None):
         label = str(label)
-    return Ways(ax, logx, logy, label, style)
+    if kind not in (None, "lines", "map"):
+        raise UsageError(f"kind= takes 'lines' or 'map', got {kind!r}")
+    return Ways(ax, logx, logy, label, kind, at, x, style)
 
 
 def _law(result: Result, name: str, ways: Ways) -> Any:

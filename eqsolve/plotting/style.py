@@ -27,6 +27,9 @@ class Ways:
     logx: bool | None = None
     logy: bool | None = None
     label: str | None = None
+    kind: str | None = None  # of a sweep over two axes: "lines" or "map"
+    at: float | None = None  # of a sweep: the time
+    x: str | None = None  # of a sweep: the axis that runs across
     style: dict[str, Any] = field(default_factory=dict)
 
 

@@ -20,41 +20,65 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 _FEW = 7  # values of a second axis that are drawn as lines
+_MOST = 24  # panels of a picture
 _ACROSS = 3  # panels in a row
 _FINE = 300  # points of a curve between those of a sweep
 
 
 def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
-    """Draw a sweep at its last time, a panel for each quantity; return the axes, an array of them if there are several."""
+    """Draw a sweep, a panel for each quantity and each value of a third axis; return the axes, an array if there are several.
+
+    Over two axes, lines are drawn if one of them has few values or has none that are numbers, else a map.
+    """
     shown = names or result.names
     if not shown:
         raise UsageError(f"the sweep of `{result.model}` has nothing to draw: no point was solved")
     dims = [str(dim) for dim in result.dataset[shown[0]].dims if dim != "t"]
-    data = result.dataset.isel(t=-1) if "t" in result.dataset.dims else result.dataset
+    data = _moment(result, ways.at)
     long = [dim for dim in dims if data.sizes[dim] > 1] or dims[:1]
-    if len(long) > 2:
-        fixed = ", ".join(f"{dim}=..." for dim in long[2:])
-        raise UsageError(f"the sweep has {len(long)} axes, two can be drawn; sweep with {fixed} fixed, or use res.dataset")
+    if ways.x is not None and ways.x not in long:
+        raise UsageError(f"x={ways.x!r}: expected an axis of the sweep: {', '.join(long)}")
+    if ways.x is not None:
+        long = [ways.x, *(dim for dim in long if dim != ways.x)]
     data = data.isel({dim: 0 for dim in dims if dim not in long})
-    if len(shown) == 1:
+    facets = [{}] if len(long) < 3 else [{long[2]: value} for value in data[long[2]].values]
+    if len(long) > 3 or len(facets) * len(shown) > _MOST:
+        fixed = ", ".join(f"{dim}=..." for dim in long[2:])
+        raise UsageError(
+            f"the sweep has too many axes or values for one picture; sweep with {fixed} fixed, or use res.dataset"
+        )
+    if len(shown) * len(facets) == 1:
         axes = new_axes(ways.ax)
         _draw(result, data, long, shown[0], axes, ways)
         return axes
     if ways.ax is not None:
-        if len(long) == 2:
+        if len(long) >= 2:
             raise UsageError(f"a sweep over two axes is drawn on given axes for one name at a time, got {', '.join(shown)}")
         family = {written(name, result.latex): (name, data) for name in shown}
         _lines(result, data, long[0], family, ways.ax, "", ways)
         plain(ways.ax, result, legend=len(shown))
         return ways.ax
-    panels = make_panels(len(shown))
-    for name, axes in zip(shown, panels, strict=True):
-        _draw(result, data, long, name, axes, ways)
-        axes.set_title("")
+    panels = make_panels(len(shown) * len(facets))
+    for axes, (name, facet) in zip(panels, [(name, facet) for name in shown for facet in facets], strict=True):
+        _draw(result, data.sel(facet), long[:2], name, axes, ways)
+        axes.set_title("".join(_member(result, dim, value) for dim, value in facet.items()), fontsize=TITLE_SIZE)
     figure = panels[0].figure
     title = settings_title(result.model, result.params, result.latex, 0.9 * figure.get_figwidth())
     figure.suptitle(title, fontsize=TITLE_SIZE)
     return panels
+
+
+def _moment(result: Result, at: float | None) -> xr.Dataset:
+    """Return a sweep at one of its times, the last by default."""
+    if "t" not in result.dataset.dims:
+        if at is not None:
+            raise UsageError(f"at={at:g}: the sweep of `{result.model}` has no time")
+        return result.dataset
+    times = result.dataset["t"].values
+    place = -1 if at is None else int(np.argmin(np.abs(times - at)))
+    if at is not None and abs(times[place] - at) > 1e-9 * max(1.0, abs(at)):
+        raise UsageError(f"at={at:g}: the sweep reports the times {', '.join(f'{moment:g}' for moment in times)}")
+    return result.dataset.isel(t=place)
 
 
 def make_panels(count: int) -> Any:
@@ -72,7 +96,7 @@ def make_panels(count: int) -> Any:
 
 def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways) -> None:
     """Draw one quantity over one axis as a line, over two as a family of lines or as a map."""
-    when = f" at {setting('t', float(result.dataset['t'][-1]), result.latex)}" if "t" in result.dataset.dims else ""
+    when = f" at {setting('t', float(data['t']), result.latex)}" if "t" in data.coords else ""
     label = written(name, result.latex) + when
     if len(dims) == 1:
         _lines(result, data, dims[0], {ways.label: (name, data)}, axes, label, ways)
@@ -80,9 +104,12 @@ def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: An
         if ways.label is None and "label" not in ways.style:
             tell_apart(axes, result, [(axes.lines[-1], name)])
         return
-    short = min(reversed(dims), key=lambda dim: data.sizes[dim])
+    short = min(reversed(dims), key=lambda dim: data.sizes[dim]) if ways.x is None else dims[1]
     (other,) = (dim for dim in dims if dim != short)
-    if data.sizes[short] <= _FEW or data[short].dtype.kind not in "fi" or data[other].dtype.kind not in "fi":
+    numbers = all(data[dim].dtype.kind in "fi" for dim in dims)
+    if ways.kind == "map" and not numbers:
+        raise UsageError("a map needs numbers along both axes")
+    if ways.kind == "lines" or not numbers or (ways.kind is None and data.sizes[short] <= _FEW):
         family = {_member(result, short, value): (name, data.sel({short: value})) for value in data[short].values}
         _lines(result, data, other, family, axes, label, ways)
         plain(axes, result, legend=len(family))

@@ -678,7 +678,8 @@ class Result:
         label
             What the legend says; tells several results on the same axes apart.
         **style
-            What matplotlib's ``plot`` takes: ``color``, ``linestyle``, ``linewidth``, ``marker``, ``alpha``, ...
+            Of a sweep: ``kind="map"`` or ``"lines"``, ``at=`` the time (else the last), ``x=`` the axis that runs across.
+            Else what matplotlib's ``plot`` takes: ``color``, ``linestyle``, ``linewidth``, ``marker``, ``alpha``, ...
 
         Returns
         -------

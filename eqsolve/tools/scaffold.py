@@ -16,7 +16,7 @@ from eqsolve.language.system import System
 
 _DROPPED = {
     "exact": "the closed forms belong to the original equations",
-    "flow": "the name of your own microscopic model, if there is one",
+    "flow": "the name of your own microscopic model; `eqsolve validate` needs one",
 }
 
 _TESTS = '''"""Tests of the model {name}; run them with: pytest tests/test_{name}.py"""

@@ -1,6 +1,7 @@
 """list, show and check."""
 
 import json
+import re
 
 import pytest
 
@@ -127,3 +128,12 @@ def test_every_shipped_parameter_says_what_it_means():
     for item in list_models():
         model = load(item.name)
         assert all(parameter in meanings(model.file) for parameter in model.parameters), item.name
+
+
+def test_a_copied_file_is_told_its_name_and_its_other_problems(folder, capsys):
+    text = (folder / "models" / "decay.py").read_text().replace("-k * y(t)", "-k * y(t) + function('u')(t)")
+    (folder / "mine.py").write_text(text)
+    assert main(["check", "mine.py"]) == 2
+    first, *others = capsys.readouterr().err.strip().split("error: ")[1:]
+    assert re.search(r'in mine.py:\d+, write "mine" for "decay"', first)
+    assert any("`u(t)`" in problem for problem in others)

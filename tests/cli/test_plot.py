@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from PIL import Image
 
 import eqsolve
@@ -69,6 +70,26 @@ def test_several_files_are_drawn_over_each_other(
     assert "over the same axis" in capsys.readouterr().err
     assert main(["plot", "solve.nc", "fit.nc"]) == 2
     assert "not a Fit" in capsys.readouterr().err
+
+
+def test_maps_times_and_axes_of_a_sweep(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = eqsolve.sweep("decay", k=[0.5, 1, 2], out="s.nc", at=[1, 2], progress=False)
+    assert sweep.plot("size", at=1).lines[0].get_ydata() == pytest.approx(np.exp([-1, -2, -4]), rel=1e-3)
+    assert sweep.plot("size").lines[0].get_ydata() == pytest.approx(np.exp([-2, -4, -8]), rel=1e-3)
+    values = np.arange(12.0).reshape(3, 2, 2)
+    axes = {"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0], "c": [0.0, 5.0]}
+    data = xr.Dataset({"y": (tuple(axes), values)}, coords={**axes, "status": (tuple(axes), np.full((3, 2, 2), "ok"))})
+    cube = eqsolve.Result(data, model="cube", kind="sweep")
+    panels = cube.plot("y", kind="map")
+    assert [panel.get_title() for panel in panels] == ["$c = 0$", "$c = 5$"]
+    assert panels[1].collections[0].get_array().ravel().tolist() == values[:, :, 1].T.ravel().tolist()
+    lines = cube.plot("y", x="c")
+    assert (len(lines), lines[0].get_xlabel(), len(lines[0].lines)) == (2, "$c$", 3)
+    with pytest.raises(eqsolve.UsageError, match="expected an axis of the sweep"):
+        cube.plot("y", x="d")
+    assert main(["plot", "s.nc", "size", "--at", "1.5"]) == 2
+    assert "the sweep reports the times 1, 2" in capsys.readouterr().err
+    assert main(["plot", "s.nc", "size", "--at", "1", "--x", "k"]) == 0
 
 
 def test_results_on_the_same_axes_are_told_apart_by_themselves(folder: Path) -> None:

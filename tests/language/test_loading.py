@@ -3,7 +3,7 @@
 import pytest
 
 import eqsolve
-from eqsolve.errors import EqsolveError, ModelError, ParameterError, UsageError
+from eqsolve.errors import EqsolveError, MisnamedError, ModelError, ParameterError, UsageError
 from eqsolve.language.loading import list_models
 
 SOUND = """\
@@ -17,8 +17,8 @@ model = System("{name}", [Eq(w(t).diff(t), -a * w(t))], init={{w: 1}})
 FILES = {
     "no model": ("x = 1\n", ModelError, "m.py declares no `model`; end the file with `model = System(...)`"),
     "model of another type": ("model = 3\n", ModelError, "m.py: `model` must be a System", "got int"),
-    "name of another file": (SOUND.format(name="other"), ModelError,
-        "m.py: the model is named `other`; a model's name is its file's stem, `m`"),
+    "name of another file": (SOUND.format(name="other"), MisnamedError,
+        "m.py: the model is named `other`; a model's name is its file's stem, `m`: "),
     "raises": ("import math\n\nmath.sqrt(-1)\n", ModelError, "m.py:3: ValueError: ", "math.sqrt(-1)"),
     "raises inside a function": ("def f():\n    return 1 / 0\n\n\nf()\n", ModelError,
         "m.py:2: ZeroDivisionError: division by zero", "return 1 / 0"),

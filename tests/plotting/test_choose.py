@@ -97,8 +97,8 @@ def test_sweeps() -> None:
     assert table.lines[0].get_label() == "not solved as asked"
     texts = sweep_result({"law": ["Point(1)", "Point(2)", "Point(3)"]}).plot("a")
     assert [label.get_text() for label in texts.get_xticklabels()] == ["Point(1)", "Point(2)", "Point(3)"]
-    with pytest.raises(eqsolve.UsageError, match="the sweep has 3 axes, two can be drawn"):
-        sweep_result({"x": [1, 2], "y": [1, 2], "z": [1, 2]}).plot()
+    with pytest.raises(eqsolve.UsageError, match="the sweep has too many"):
+        sweep_result({"x": [1, 2], "y": [1, 2], "z": [1, 2], "u": [1, 2]}).plot()
     with pytest.raises(eqsolve.UsageError, match="one name at a time"):
         sweep_result({"x": [1, 2], "y": [1, 2]}).plot("a", "b", ax=axes)
 

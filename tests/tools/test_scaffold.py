@@ -27,6 +27,6 @@ def test_what_belongs_to_the_original_is_left_out():
     model = type("Model", (), {"name": "m"})()
     made = variant_source("other", model, text)
     assert 'System("other", eqs=[], exact=None,  # the closed forms' in made
-    assert "flow=None,  # the name of your own" in made
+    assert "flow=None,  # the name of your own microscopic model; `eqsolve validate` needs one" in made
     assert "defaults={})" in made
     compile(made, "other.py", "exec")
