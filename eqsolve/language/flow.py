@@ -191,8 +191,9 @@ class Flow(Model):
         delta
             The ratio δ = n/d, whatever the flow calls it.
         seed, seeds
-            Seed of everything random, and how many independent draws to run. Without a seed every setting of the parameters
-            has draws of its own, the same in every session; with one, all settings share its draws.
+            Seed of everything random, and how many independent draws to run. Draw i is the same whatever ``seeds`` is.
+            Without a seed every setting of the parameters has draws of its own, the same in every session, so that what two
+            settings differ by is not hidden by a teacher they share; with one, all settings share its draws.
         t_max, at
             Last time, and the times to report; 25 times up to ``t_max`` unless given.
         data
@@ -209,7 +210,7 @@ class Flow(Model):
         keep
             Keep the coordinates at every reported time, for ``runs.coordinates(name, t)``.
         device
-            ``"gpu"``: on the graphics card; ``"auto"``: where the work is worth it.
+            ``"gpu"``: on the graphics card, for the same draws; ``"auto"``: where there is one and the work is worth it.
         workers, executor
             Draws run at once (one per core by default), or the ``concurrent.futures`` executor to run them on.
         progress

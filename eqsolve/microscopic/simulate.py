@@ -67,42 +67,7 @@ def simulate(
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
 ) -> Simulation:
-    """Run a flow at finite size.
-
-    Parameters
-    ----------
-    d
-        Number of coordinates; that of the matrix when ``data`` is one. The number of samples is n = δ d.
-    t_max, at
-        Last time, and the times to report; 25 times up to ``t_max`` unless given.
-    seed, seeds
-        Seed of everything random, and how many independent draws to run. Draw i is the same whatever ``seeds`` is. By default
-        every setting of the parameters has draws of its own, the same in every session, so that what two settings differ by is
-        not hidden by a teacher they share. With a seed, all settings have its draws: their differences then scatter less than
-        they do themselves.
-    data
-        ``"gaussian"``, ``"binary"`` (±1/√d), ``"student_t"`` (5 degrees of freedom), a law of the entries (standardised),
-        an n × d array, or a file that holds one.
-    constants
-        ``"sampled"``: random constants and starts are drawn; ``"exact"``: placed so that their empirical law is the
-        declared one; ``"balanced"``: also the first fields and gradients, which leaves much less scatter between draws
-        (Gaussian features only, see ``eqsolve.microscopic.balanced``).
-    step
-        Gradient descent θ ← θ + η p(g, θ) with this step instead of the flow; times go to the nearest step.
-    rtol
-        Tolerance of the adaptive integrator per step.
-    keep
-        Keep the coordinates at every reported time.
-    device
-        ``"gpu"``: features live on the graphics card, and products with them are done there, for the same draws; ``"auto"``:
-        where there is a card and the runs are large enough. A card that cannot hold the features leaves them to the CPU.
-    workers, executor
-        Draws run at once (one per core by default), or the ``concurrent.futures`` executor to run them on.
-    progress
-        As in ``solve``: a function of (done, total, text), False for silence, a bar by default.
-    params, **parameters
-        Values of parameters and laws of random constants, by name.
-    """
+    """Run a flow at finite size; ``Flow.simulate`` says what the parameters are."""
     from eqsolve.passes.check.check import RESERVED, check
     from eqsolve.passes.flow.substitution import change_states
 

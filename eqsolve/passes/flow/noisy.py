@@ -12,7 +12,7 @@ from eqsolve.language.laws import Bernoulli, Normal, Point, exact_value
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import White
 from eqsolve.language.noises import Resampled
-from eqsolve.language.symbols import Process, State, Time, Value, as_scalar, fresh_name
+from eqsolve.language.symbols import Process, State, Time, as_scalar, fresh_name
 
 
 # --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its own.
@@ -113,8 +113,3 @@ def _noise(flow: Flow, wanted: str) -> Process:
 
 def _named(flow: Flow, how: str, laws: dict[Process, Any], **parts: Any) -> Flow:
     return flow._with(name=f"{flow.name}_{how}", laws=Table({**flow.laws, **laws}), **parts)
-
-
-def values_of(flow: Flow, expr: Expr) -> set[Value]:
-    """Return the noises of a flow in an expression."""
-    return {item for item in expr.atoms(Value) if item.head in flow.laws}

@@ -144,16 +144,6 @@ def _score(law: Basic, place: int, x: Random, parameter: Parameter) -> Expr:
     )
 
 
-def probabilities_of(law: Law) -> tuple[Expr, ...]:
-    """Return the probabilities that a score divides by: at zero or one there is no derivative to both sides."""
-    match law:
-        case Bernoulli() | Rademacher() | GaussBernoulli():
-            return (law.args[0],)
-        case Discrete():
-            return tuple(law.args[1])
-    return ()
-
-
 # --- A system beside its own derivatives along parameters: the linearised equations of every unknown, exactly.
 @dataclass(frozen=True)
 class NamedDerivative:
