@@ -126,3 +126,17 @@ class RowStore:
             edges = flat["column_edges"][places[index] : places[index + 1]]
             records.append(Record(float(ends[index]), float(ends[index + 1]), edges, values))
         return cls(order, tuple(records))
+
+
+def spread_to_times(change: Array) -> Array:
+    """From changes between the output times to the times themselves: the largest among the neighbours."""
+    out = np.zeros((len(change) + 1, len(change) + 1))
+    for rows in (slice(1, None), slice(None, -1)):
+        for columns in (slice(1, None), slice(None, -1)):
+            out[rows, columns] = np.maximum(out[rows, columns], change)
+    return out
+
+
+def mirrored(table: Array) -> Array:
+    """Return a symmetric table from its values on and below the diagonal."""
+    return np.asarray(np.tril(table) + np.tril(table, -1).T)

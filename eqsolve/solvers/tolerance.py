@@ -21,14 +21,14 @@ _SLOWER = 1e-3  # than on average before
 class Pace:
     """Watches one march from ``begin`` to ``end``.
 
-    ``patience`` is the work (calls, panels) after which the pace is looked at, ``most`` the work beyond which what is left
-    is too much.
+    ``patience`` is the work (panels tried, or calls) after which the pace is looked at, ``most`` the work beyond which what
+    is left is too much.
     """
 
     begin: float
     end: float
-    patience: int
-    most: float
+    patience: int = 200
+    most: float = 100_000
     work: int = 0
     time: float | None = None
 
@@ -67,6 +67,9 @@ class Stop:
 
 
 # --- What a tolerance means: one rule for all solvers.
+KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
+
+
 def allowance(values: Array, options: Options, floor: float = 1e-3, *, scale: float = 0.0) -> Array:
     """Return the largest error allowed, value by value.
 

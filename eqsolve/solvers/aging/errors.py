@@ -13,12 +13,12 @@ import numpy as np
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import over_panels
+from eqsolve.numerics.rows import mirrored, spread_to_times
 from eqsolve.solvers.aging.march import Long
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import allowance, excess
+from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
 
 _SHARE = 0.5  # of the difference that is taken for the error: a level errs about twenty times less than the one before
-_KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
 _INSIDE = (0.07, 0.31, 0.5, 0.69, 0.93)  # places between two output times at which solutions are compared
 _SHORT = 0.5 ** np.arange(1, 40, 2)  # lags on the diagonal's cells, relative to their length
 
@@ -46,22 +46,22 @@ def compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opti
         curves[name] = fine.at(name, grid.nodes)
         change = _beside(over_panels(np.abs(curves[name] - coarse.at(name, grid.nodes)), grid.order), grid.order)
         errors[name] = _SHARE * change + beginning * np.abs(curves[name]).max()
-    watched = [eq.name for eq in plan.observables] or names
-    for name in watched:
+    controlled = [eq.name for eq in plan.observables] or names
+    for name in controlled:
         place = int(np.argmax(errors[name] / np.maximum(allowance(curves[name], options), 1e-300)))
         found.append((excess(curves[name], errors[name], options), f"`{name}` at t = {grid.nodes[place]:.6g}"))
     times = grid.edges
     tables, table_errors = rows.tables(times), {}
     for equation in plan.kernels:
         name = equation.name
-        change = _spread(_differences(fine, coarse, name, times))
+        change = spread_to_times(_differences(fine, coarse, name, times))
         table_errors[name] = _SHARE * change + beginning * _local(np.abs(tables[name]))
         if options.kernels:
-            ratio = np.tril(table_errors[name] / allowance(tables[name], options, _KERNEL_FLOOR))
+            ratio = np.tril(table_errors[name] / allowance(tables[name], options, KERNEL_FLOOR))
             row, column = np.unravel_index(ratio.argmax(), ratio.shape)
             found.append((float(ratio.max()), f"`{name}` at (t, t') = ({times[row]:.6g}, {times[column]:.6g})"))
         if equation.symmetric:
-            tables[name], table_errors[name] = (_folded(item) for item in (tables[name], table_errors[name]))
+            tables[name], table_errors[name] = (mirrored(item) for item in (tables[name], table_errors[name]))
     worst, blamed = max(found)
     return Compared(fine, times, tables, table_errors, curves, errors, worst, blamed)
 
@@ -89,15 +89,6 @@ def _differences(fine: Long, coarse: Long, name: str, times: Array) -> Array:
     return out
 
 
-def _spread(change: Array) -> Array:
-    """From changes between the output times to the times themselves: the largest among the neighbours."""
-    out = np.zeros((len(change) + 1, len(change) + 1))
-    for rows in (slice(1, None), slice(None, -1)):
-        for columns in (slice(1, None), slice(None, -1)):
-            out[rows, columns] = np.maximum(out[rows, columns], change)
-    return out
-
-
 def _local(sizes: Array) -> Array:
     """Return the largest of each value and its neighbours."""
     wide = np.pad(sizes, 1)
@@ -111,7 +102,3 @@ def _beside(change: Array, order: int) -> Array:
     wide = np.concatenate([panels[:1], panels, panels[-1:]])
     spread = np.maximum(np.maximum(wide[:-2], wide[1:-1]), wide[2:])
     return np.concatenate([spread[:1], np.repeat(spread, order)])
-
-
-def _folded(table: Array) -> Array:
-    return np.asarray(np.tril(table) + np.tril(table, -1).T)

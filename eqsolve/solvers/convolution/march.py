@@ -353,7 +353,7 @@ class _State:
 
     def run(self) -> Stop | None:
         width, reason, before = self._first_width(), "", math.inf
-        pace = Pace(0.0, self.end, _PATIENCE, _MOST_TRIES)
+        pace = Pace(0.0, self.end)
         while (now := float(self.past.edges[-1])) < self.end * (1 - 1e-13):
             target = float(self.breaks[np.searchsorted(self.breaks, now * (1 + 1e-13), side="right")])
             left = target - now
@@ -361,7 +361,7 @@ class _State:
             width = left if width >= 0.999 * left else left / 2 if 1.6 * width > left else width
             self.tries += 1
             if width < self.widths.least * max(now, 1e-280) or (little := pace.stalled(now, self.tries)):
-                found = reason or f"the last {_PATIENCE} panels tried {little}"
+                found = reason or f"the last {pace.patience} panels tried {little}"
                 return Stop(now, self._blow_up(now, found))
             try:
                 table, tail = self._try(width)
@@ -505,7 +505,6 @@ class _State:
 _HOLDS = 1e-9  # of the unknowns in a constraint: what it may be off by at the start
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
 _BRIDGE = 1e-12  # of the time: the width of the panel that holds a jump
-_PATIENCE, _MOST_TRIES = 200, 100_000  # panels tried after which the pace is looked at, and too many for the rest
 
 
 def _not_finite(failure: NotFiniteError) -> str:

@@ -470,8 +470,8 @@ def _tail(values: Array, functionals: Array) -> float:
 
 
 # --- How far a march is from its horizon: what it costs to get there with panels that follow the fastest scale for ever.
-_FIRST_STEP = 0.05  # of the whole time
-_LARGEST_GROWTH = 2.5
+FIRST_STEP = 0.05  # of the whole time
+LARGEST_GROWTH = 2.5  # of the step, from panel to panel
 _MOST_TRIES = 6  # for each panel
 
 
@@ -489,7 +489,7 @@ def begin_march(
         march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint)
     except NotFiniteError:
         return None
-    step = _FIRST_STEP * (t_max - begin)
+    step = FIRST_STEP * (t_max - begin)
     smallest = 1e-13 * max(t_max - begin, abs(t_max))
     for _ in range(_MOST_TRIES * panels):
         if march.panels == panels or march.end >= t_max - smallest:
@@ -506,7 +506,7 @@ def begin_march(
             step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
             continue
         march.accept()
-        step *= min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
+        step *= min(LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
     return None
 
 

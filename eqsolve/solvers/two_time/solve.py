@@ -28,13 +28,22 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.memory import memory
 from eqsolve.numerics.richardson import error_share
-from eqsolve.numerics.rows import RowStore
+from eqsolve.numerics.rows import RowStore, mirrored, spread_to_times
 from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace, Stop, allowance, excess, nodes_per_panel
-from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
+from eqsolve.solvers.tolerance import (
+    KERNEL_FLOOR,
+    NoConvergenceError,
+    NotFiniteError,
+    Pace,
+    Stop,
+    allowance,
+    excess,
+    nodes_per_panel,
+)
+from eqsolve.solvers.two_time.march import FIRST_STEP, LARGEST_GROWTH, March, begin_march, panels_ahead
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
@@ -46,7 +55,6 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 # changed.
 _ROUNDING = 1e-13
 _MOST_OUTPUT_TIMES = 300
-_KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
 
 
 @dataclass(frozen=True)
@@ -112,13 +120,13 @@ def compare(fine: March, coarse: March, ratio: float, options: Options, panels: 
         tables, here, there = store.tables(times), store.tables(between), old.tables(between)
         for equation in fine.plan.kernels:
             name = equation.name
-            change = _spread(np.abs(here[name] - there[name]))
+            change = spread_to_times(np.abs(here[name] - there[name]))
             unseen = _ROUNDING * np.abs(tables[name]).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0)
             table_errors[name] = error_share(ratio, min(m, 8)) * change + unseen
             if equation.symmetric:
-                tables[name], table_errors[name] = _folded(tables[name]), _folded(table_errors[name])
+                tables[name], table_errors[name] = mirrored(tables[name]), mirrored(table_errors[name])
         if options.kernels:
-            worst = max([worst, *(excess(tables[n], table_errors[n], options, _KERNEL_FLOOR) for n in tables)])
+            worst = max([worst, *(excess(tables[n], table_errors[n], options, KERNEL_FLOOR) for n in tables)])
     return KernelSolution(fine, store, times, tables, table_errors, curves, errors, worst, least, panels)
 
 
@@ -133,7 +141,7 @@ def blame(solution: KernelSolution, options: Options) -> tuple[str, str]:
             found.append((float(ratios.max()), name, f"t = {times[ratios.argmax()]:.6g}"))
     for name, table in solution.tables.items() if options.kernels else ():
         if np.any(table):
-            ratios = np.tril(solution.table_errors[name] / allowance(table, options, _KERNEL_FLOOR))
+            ratios = np.tril(solution.table_errors[name] / allowance(table, options, KERNEL_FLOOR))
             row, column = np.unravel_index(ratios.argmax(), ratios.shape)
             found.append((float(ratios.max()), name, f"(t, t') = ({solution.times[row]:.6g}, {solution.times[column]:.6g})"))
     return max(found)[1:]
@@ -142,19 +150,6 @@ def blame(solution: KernelSolution, options: Options) -> tuple[str, str]:
 def _sizes(values: Array) -> Array:
     magnitude = np.abs(values)
     return np.maximum(magnitude, SMALLEST_SIZE * magnitude.max())
-
-
-def _spread(change: Array) -> Array:
-    """From changes between the output times to the times themselves: the largest among the neighbours."""
-    out = np.zeros((len(change) + 1, len(change) + 1))
-    for rows in (slice(1, None), slice(None, -1)):
-        for columns in (slice(1, None), slice(None, -1)):
-            out[rows, columns] = np.maximum(out[rows, columns], change)
-    return out
-
-
-def _folded(table: Array) -> Array:
-    return np.tril(table) + np.tril(table, -1).T
 
 
 def _output_times(march: March) -> Array:
@@ -174,10 +169,7 @@ _FIRST = 0.25  # share of the first march in the work, if one march over twice a
 _REFINEMENTS = 8
 _LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
 _DOUBTS = 3  # how often an early end is doubted
-_FIRST_STEP = 0.05  # of the whole time
-_LARGEST_GROWTH = 2.5  # of the step, from panel to panel
 _LOOK = 100  # panels after which the memory needed is estimated again
-_PATIENCE, _MOST_TRIES = 200, 100_000  # panels tried after which the pace is looked at, and too many for the rest
 _LOOKS = (8, 40)  # panels after which the horizon is looked at
 _TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
 _MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
@@ -263,15 +255,15 @@ def _adaptive(
     except NotFiniteError as failure:
         raise SolverError(_not_finite(failure)) from None
     span = options.t_max - begin
-    step, smallest = _FIRST_STEP * span, 1e-13 * max(span, abs(options.t_max))
-    reason, tries, pace = "", 0, Pace(begin, options.t_max, _PATIENCE, _MOST_TRIES)
+    step, smallest = FIRST_STEP * span, 1e-13 * max(span, abs(options.t_max))
+    reason, tries, pace = "", 0, Pace(begin, options.t_max)
     while (left := options.t_max - march.end) > smallest:
         step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
         if step < smallest * 10:
             return march, Stop(march.end, _blow_up(march, reason))
         tries += 1
         if little := pace.stalled(march.end, tries):
-            return march, Stop(march.end, _blow_up(march, f"the last {_PATIENCE} panels tried {little}"))
+            return march, Stop(march.end, _blow_up(march, f"the last {pace.patience} panels tried {little}"))
         try:
             indicator = march.add_panel(step) / accuracy.resolution
         except NoConvergenceError:
@@ -287,7 +279,7 @@ def _adaptive(
         march.accept()
         reason = ""
         _watch_memory(march, 0)
-        growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
+        growth = min(LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
         step *= min(growth, _MANY_SWEEPS / march.sweeps)
         _tell(march, options, march.m * (options.t_max - march.end) / step, 0.0, _FIRST)
     return march, None
@@ -352,11 +344,11 @@ def _fixed(
     pending = list(edges[:0:-1])
     smallest = 1e-8 * (edges[-1] - edges[0])
     reason = otherwise = "the iteration on a panel does not converge"
-    tries, pace = 0, Pace(edges[0], edges[-1], _PATIENCE, _MOST_TRIES)
+    tries, pace = 0, Pace(edges[0], edges[-1])
     while pending:
         now, tries = march.end, tries + 1
         if little := pace.stalled(now, tries):
-            return march, Stop(now, _blow_up(march, f"the last {_PATIENCE} panels tried {little}"))
+            return march, Stop(now, _blow_up(march, f"the last {pace.patience} panels tried {little}"))
         try:
             march.add_panel(pending[-1] - now)
         except (NoConvergenceError, NotFiniteError) as failure:
