@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eqsolve._version import __version__
+from eqsolve._version import YEAR, __version__
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.loading import folders
 
@@ -81,5 +81,6 @@ def software_entry() -> str:
         "  author  = {{The eqsolve authors}},\n"
         "  title   = {eqsolve: a symbolic-numeric solver framework for dynamical mean-field theory},\n"
         f"  version = {{{__version__}}},\n"
+        f"  year    = {{{YEAR}}},\n"
         "}"
     )

@@ -1,6 +1,8 @@
 """cite: the paper behind a model, and eqsolve itself."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,11 @@ def test_prints_both_entries(folder, capsys):
     assert out.startswith("@article{someone2000,\n  title = {On {Decay}},\n}\n")
     assert f"version = {{{eqsolve.__version__}}}" in out
     assert set(read_entries(out)) == {"someone2000", "eqsolve"}
+    known = (Path(__file__).parents[2] / "CITATION.cff").read_text()
+    released = re.search(r"date-released: (\d{4})", known)
+    assert released
+    assert f"year    = {{{released[1]}}}" in out
+    assert f"version: {eqsolve.__version__}\n" in known
 
 
 def test_json(folder, capsys):
