@@ -38,6 +38,7 @@ def files(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_kind_of_file_is_drawn(files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     forbid_solving(monkeypatch)
     for name in ("solve", "sweep", "runs", "validation", "fit"):

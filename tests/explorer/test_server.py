@@ -33,6 +33,7 @@ def ask(server: Explorer, verb: str, **request: Any) -> dict[str, Any]:
     return dict(json.loads(body.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_solve(explorer: Explorer, slowed: Path, tmp_path: Path) -> None:
     about = ask(explorer, "describe")
     assert about["name"] == "slowed"
@@ -92,6 +93,7 @@ time.sleep(1000)
 '''
 
 
+@pytest.mark.slow
 def test_a_job_that_does_not_listen_is_ended_and_pages_are_apart(tmp_path: Path, slowed: Path) -> None:
     (tmp_path / "stubborn.py").write_text(STUBBORN)
     stuck, other = Session(str(tmp_path / "stubborn.py")), Session(str(slowed))
@@ -111,6 +113,7 @@ def test_a_job_that_does_not_listen_is_ended_and_pages_are_apart(tmp_path: Path,
         other.close()
 
 
+@pytest.mark.slow
 def test_a_newer_job_takes_the_place_of_one_under_way(slowed: Path) -> None:
     session = Session(str(slowed))
     answers: dict[str, Any] = {}

@@ -56,6 +56,7 @@ def test_laws_in_steps() -> None:
     assert all(np.array_equal(again[item], rows[0][item]) for item in rows[0])
 
 
+@pytest.mark.slow
 def test_a_flow_at_temperature_comes_to_its_equilibrium() -> None:
     """Variance T/(x + λ) of every mode: E_test gains T E[1/(x + λ)], here within the scatter of the runs."""
     flow = eqsolve.load("linear_flow").langevin(0.1)
@@ -67,6 +68,7 @@ def test_a_flow_at_temperature_comes_to_its_equilibrium() -> None:
         assert off < 4 * float(runs.error[name][0]) + 0.01 * float(theory[name][0])
 
 
+@pytest.mark.slow
 def test_batches_validate() -> None:
     flow = eqsolve.load("linear_flow").sgd(0.3).label_noise(0.1)
     found = eqsolve.validate(flow, step=0.25, d=200, seeds=6, at=[0.5, 2, 5], rtol=1e-2, delta=2, lam=0.3, workers=1)

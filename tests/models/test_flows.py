@@ -24,6 +24,7 @@ def test_ridge_regression_from_its_flow_is_the_closed_system() -> None:
         np.testing.assert_allclose(found[name].values, known[name].values, atol=1e-3 * float(known[name].max()))
 
 
+@pytest.mark.slow
 def test_a_network_follows_the_truncation_only_where_it_bites() -> None:
     flow = eqsolve.load("dln_flow")
     at = [20.0]

@@ -70,6 +70,7 @@ def test_parameters_of_laws(law, parameter, value, truth):
     assert found[0] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_lazy_system_in_delta():
     """Against the closed form over the Marchenko–Pastur law."""
     moments = np.array([0.5, 2.0, 5.0])
@@ -203,6 +204,7 @@ def test_convolutions_and_white_noise():
         assert found[0] == pytest.approx(truth, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_fixed_point_and_a_rate():
     for model, name in (("dln_fixed_point_min_norm", "E_test"), ("dln_rate", "gamma")):
         settings = {"delta": 0.5, "sigma2": 0.05}

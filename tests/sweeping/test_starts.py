@@ -34,6 +34,7 @@ def test_starts_and_workers_do_not_change_numbers() -> None:
             assert np.array_equal(alone.error[name], spread.error[name])
 
 
+@pytest.mark.slow
 def test_the_order_of_an_axis_changes_numbers_within_their_errors() -> None:
     """Turned round, every point starts from another neighbour; a finer solve from nothing is the truth for both."""
     one = eqsolve.sweep("dln", AXES, **ASKED)

@@ -155,6 +155,7 @@ def test_a_process_pool_of_the_standard_library() -> None:
     assert res.status == "ok"
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_only_a_retry() -> None:
     with Workers(1) as executor:
         assert executor.submit(os.getpid).result() in executor.numbers

@@ -188,6 +188,7 @@ def test_polynomials_are_continued_across_the_diagonal(order: int) -> None:
     assert np.abs(made - table[np.triu_indices(order + 1, 1)]).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_a_kink_and_a_white_noise() -> None:
     """E max(x, 0) E x² of an Ornstein–Uhlenbeck process that is driven by its own mean rate: two equations of moments."""
     f = eqsolve.function("f")

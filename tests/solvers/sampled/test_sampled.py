@@ -60,6 +60,7 @@ def test_linear_spins_have_no_statistical_error(kappa_: int) -> None:
     assert (errors <= 3 * found["q_error"].values + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_kernels_of_linear_spins() -> None:
     pairs = [(2.0, 1.0), (4.0, 1.0), (4.0, 4.0), (1.0, 0.5)]
     truth = linear_truth(1, 0.5, 0.4, 4.0)
@@ -172,6 +173,7 @@ def made(equations: list[Any], law: White, start: dict[Any, Any], observables: d
     return System("made", [*equations, Eq(C(t, tp), E(x(t) * x(tp)))], laws={xi: law}, init=start, observables=observables)
 
 
+@pytest.mark.slow
 def test_noise_that_grows_and_what_it_drives_together() -> None:
     """x' = 2t ξ, y' = −y + ξ from a = ±1: E x² = 1 + 4t³/3 · S, E x y by one integral; the same noise drives both."""
     import sympy
@@ -207,6 +209,7 @@ def test_the_choice_says_why() -> None:
         eqsolve.solve("pspin", t_max=1, solver="sampled")
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers_on_any_threads_and_paths_have_the_law() -> None:
     first, again = (eqsolve.solve("soft_spin", kappa=0, t_max=0.5, rtol=3e-2, seed=4, threads=n) for n in (1, 3))
     assert np.array_equal(first.dataset["q"].values, again.dataset["q"].values)

@@ -54,6 +54,7 @@ def held_against(result: eqsolve.Result, train: np.ndarray, test: np.ndarray, rt
             assert off < 3 * float(found[f"{name}_error"][place])
 
 
+@pytest.mark.slow
 def test_batches_and_label_noise_of_ridge_regression() -> None:
     flow = eqsolve.load("linear_flow").sgd(BATCH).label_noise(LABELS)
     result = eqsolve.solve(flow, step=ETA, at=AT, rtol=1e-2, **SETTINGS)
@@ -81,6 +82,7 @@ def test_a_temperature_gains_its_share_of_every_mode() -> None:
     assert found == pytest.approx(gain, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_batch_of_all_samples_is_gradient_descent() -> None:
     given: dict = {"alpha": 0.5, "delta": 0.8, "sigma2": 0.1}
     at = [0.2, 0.6, 1.0]
@@ -175,6 +177,7 @@ def noisy_labels() -> Flow:
     return flow.sgd(batch=0.3)
 
 
+@pytest.mark.slow
 def test_noisy_labels_in_batches_agree_with_their_finite_size() -> None:
     """d = 400, 16 draws after 5 and 15 steps: four standard errors of runs and theory, and a bias of order 1/d."""
     at = [1.0, 3.0]
@@ -188,6 +191,7 @@ def test_noisy_labels_in_batches_agree_with_their_finite_size() -> None:
         assert (off < 4 * error + runs.mean[name].values / 400).all()
 
 
+@pytest.mark.slow
 def test_means_over_all_outcomes_are_those_over_many_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {"step": ETA, "at": [0.6], "rtol": 2e-2, "observables": ["train_loss", "m", "q"]}
     outcomes = eqsolve.solve(noisy_labels(), **given).at([0.6])

@@ -84,6 +84,7 @@ TANH = {  # δ = 1, λ = 0.3, good to 2e-6
 }
 
 
+@pytest.mark.slow
 def test_errors_of_a_flow_with_a_jump_hold() -> None:
     """A constant whose rule converges slowly: a few more points err alike."""
     result = eqsolve.solve("logistic_regression", delta=2, lam=0.1, flip=0.1, t_max=1, rtol=1e-2)

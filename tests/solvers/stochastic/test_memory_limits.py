@@ -57,6 +57,7 @@ def test_two_time_functions_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> 
         eqsolve.solve("pspin", t_max=20)
 
 
+@pytest.mark.slow
 def test_what_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels grow with time: what is needed goes by their number, not by the time that is left."""
     result = eqsolve.solve("pspin", t_max=30, rtol=1e-2)

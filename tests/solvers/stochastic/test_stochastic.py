@@ -117,6 +117,7 @@ def test_lazy_limit_to_many_digits() -> None:
     check_lazy(1e-6, 3e-8)
 
 
+@pytest.mark.slow
 def test_rich_phase_is_the_network_in_shifted_time() -> None:
     lam, tau0 = 0.5, -4.0
     rich = solve("dln_rich", 1e-3, t_max=2, lam=lam, tau0=tau0)

@@ -130,6 +130,7 @@ def check_species(gamma: float, species: int, seeds: int, moments: Array) -> Non
         assert np.all(np.abs(found[name].values - centre) <= 3 * spread + centre / species), name
 
 
+@pytest.mark.slow
 def test_species_of_a_finite_system() -> None:
     check_species(0.5, 1500, 6, np.array([0.5, 1, 2, 4]))
 
