@@ -140,7 +140,6 @@ def test_output_can_be_cut_by_head(folder):
     assert done.stderr == ""
 
 
-@pytest.mark.slow
 def test_an_ascii_terminal_gets_escapes(folder):
     done = subprocess.run(
         [sys.executable, "-m", "eqsolve", "solve", "decay", "--at", "1"],
