@@ -362,6 +362,8 @@ def search_algebraic(
     for others, known in answers[1:]:
         places, same = ({complex(item.p) for item in each} for each in (found, others))
         sure = sure and known and places == same
+    if not found and not sure:
+        raise Lost("nothing could be decided")
     box = Region(low, sheets.centre + sheets.scale * sheets.right, height)
     floats = [[float(value) for value in row] for row in rows]
     return Found([_candidate(prepared, floats, item, box) for item in found], sure and certify, box, size)

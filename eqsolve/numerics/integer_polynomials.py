@@ -155,24 +155,30 @@ def roots(a: Sequence[int], digits: int) -> list[Any]:
     if len(a) < 2:
         return []
     largest, n = max(map(abs, a)), len(a) - 1
-    guesses = np.roots([float(Fraction(value, largest)) for value in reversed(a)])
-    with mpmath.workdps(digits):
-        f = [mpmath.mpf(value) / largest for value in reversed(a)]
-        made, radii = [], []
-        for guess in guesses:
-            x = mpmath.mpc(guess)
-            for _ in range(digits):
+    guesses: list[Any] = list(np.roots([float(Fraction(value, largest)) for value in reversed(a)]))
+    for work in (digits, 2 * digits, 4 * digits, 8 * digits):  # terms of size |a_k x^k| may cancel to many digits
+        with mpmath.workdps(work):
+            f = [mpmath.mpf(value) / largest for value in reversed(a)]
+            if len(guesses) < n or work > 2 * digits:
+                guesses = mpmath.polyroots(f, maxsteps=2000, extraprec=20 * n + 400)
+            made, radii = [], []
+            for guess in guesses:
+                x = mpmath.mpc(guess)
+                for _ in range(digits):
+                    value, slope = mpmath.polyval(f, x, derivative=True)
+                    step = value / slope if slope else mpmath.mpf("inf")
+                    if not abs(step) < abs(x) + 1:
+                        break
+                    x -= step
+                    if abs(step) <= mpmath.eps * 100 * abs(x):
+                        break
                 value, slope = mpmath.polyval(f, x, derivative=True)
-                step = value / slope if slope else mpmath.mpf("inf")
-                if not abs(step) < abs(x) + 1:
-                    break
-                x -= step
-                if abs(step) <= mpmath.eps * 100 * abs(x):
-                    break
-            made.append(x)
-            radii.append(n * abs(step) + mpmath.eps * abs(x))
-        apart = all(abs(made[i] - made[j]) > 4 * (radii[i] + radii[j]) for i in range(len(made)) for j in range(i))
-        if len(made) < n or not apart:
-            made = mpmath.polyroots(f, maxsteps=2000, extraprec=20 * n + 400)
-            radii = [mpmath.eps * n * abs(x) for x in made]
-        return [x.real if abs(x.imag) <= 2 * radius else x for x, radius in zip(made, radii, strict=True)]
+                noise = 2 * n * mpmath.eps * mpmath.polyval([abs(c) for c in f], abs(x))
+                made.append(x)
+                radii.append(n * (abs(value) + noise) / abs(slope) if slope else mpmath.mpf("inf"))
+            apart = all(abs(made[i] - made[j]) > 4 * (radii[i] + radii[j]) for i in range(n) for j in range(i))
+            sharp = all(r <= mpmath.mpf(10) ** (-digits // 2) * (abs(x) or 1) for x, r in zip(made, radii, strict=True))
+            if apart and sharp:
+                return [x.real if abs(x.imag) <= 2 * r else x for x, r in zip(made, radii, strict=True)]
+            guesses = made
+    raise ArithmeticError(f"the roots of a polynomial of degree {n} are too close to each other")
