@@ -1,6 +1,7 @@
 """Small directed graphs as tables, node -> the nodes after it: parts, order, paths.
 
-The graphs of equations have a hundred nodes at most; a library takes longer to import than all of this takes to run.
+The graphs of equations have a hundred nodes at most; a library takes longer to import than all of
+this takes to run.
 """
 
 from __future__ import annotations

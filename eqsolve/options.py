@@ -1,6 +1,7 @@
 """The options of a solve, declared once: their docstrings, the flags of the command line, and what they have no use for.
 
-``Options`` (``eqsolve.solvers.options``) is made of these at the edge, by ``solve`` and ``sweep``, and goes to the solver.
+``Options`` (``eqsolve.solvers.options``) is made of these at the edge, by ``solve`` and ``sweep``,
+and goes to the solver.
 """
 
 from __future__ import annotations

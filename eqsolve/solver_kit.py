@@ -1,8 +1,9 @@
 """What one needs to write a solver: import from here, and nothing else of ``eqsolve``.
 
-``Solver``, ``HandOver``, ``Wanted`` and ``register`` are the contract; ``Plan``, ``Values`` and ``Options`` are what a solver
-is given; the forms (``ODE``, ``TWO_TIME``, ...) are what ``plan.program(form)`` compiles; ``at`` and ``bind_system`` put
-numbers in. The rest are parts that solvers share: grids, refinement until two solutions agree, and the packaging of a result.
+``Solver``, ``HandOver``, ``Wanted`` and ``register`` are the contract; ``Plan``, ``Values`` and
+``Options`` are what a solver is given; the forms (``ODE``, ``TWO_TIME``, ...) are what
+``plan.program(form)`` compiles; ``at`` and ``bind_system`` put numbers in. The rest are parts that
+solvers share: grids, refinement until two solutions agree, and the packaging of a result.
 ``docs/extending.md`` has a whole solver in fewer than sixty lines.
 """
 
@@ -53,7 +54,8 @@ __all__ = [
 class Refined:
     """A solution on equal steps, with the difference to the one on steps twice as long as its error.
 
-    ``failure`` is the status and the message of a result that did not reach its tolerance; None where it did.
+    ``failure`` is the status and the message of a result that did not reach its tolerance; None
+    where it did.
     """
 
     times: Array

@@ -117,10 +117,12 @@ def solve_as_asked(
     from eqsolve.passes.routing import models_behind
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
+    from eqsolve.results.quick_xarray import spare_dask
     from eqsolve.solvers.contract import HandOver, Wanted
     from eqsolve.solvers.registry import choose_solver, solver_names
 
     started = time.perf_counter()
+    spare_dask()
     check(model)
     own = isinstance(model, Singularity | Cases)  # models behind them may know further names
     for word in settings if not own else ():

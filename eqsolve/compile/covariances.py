@@ -27,7 +27,8 @@ _NODES = 24  # of a solved grid on which a covariance in unknowns is tested
 class Covariance:
     """The covariance of one process, or of several.
 
-    ``reads`` are the unknowns in it, by name, with the places (0 for t, 1 for t') of the times they are read at.
+    ``reads`` are the unknowns in it, by name, with the places (0 for t, 1 for t') of the times
+    they are read at.
     """
 
     names: tuple[str, ...]

@@ -1,6 +1,7 @@
 """The forms of program that a plan is compiled into: one record each, which knows the program's type.
 
-``plan.program(ODE)`` is an ``OdeProgram``. A form of one's own is a ``Form`` that names the function which compiles it.
+``plan.program(ODE)`` is an ``OdeProgram``. A form of one's own is a ``Form`` that names the
+function which compiles it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from sympy.printing.numpy import SciPyPrinter
 from sympy.printing.pycode import MpmathPrinter
 
 from eqsolve.compile.safe import safe
-from eqsolve.compile.safe_functions import on_arrays, on_mpmath
+from eqsolve.compile.safe_functions import Lazy, on_arrays, on_mpmath
 from eqsolve.compile.special import with_evaluators
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
@@ -77,9 +77,8 @@ def _namespace(module: Module) -> dict[str, Any]:
     import math
 
     import numpy
-    import scipy.special
 
-    return {**on_arrays(), "numpy": numpy, "scipy": scipy, "math": math, "functools": functools}
+    return {**on_arrays(), "numpy": numpy, "scipy": Lazy("scipy"), "math": math, "functools": functools}
 
 
 def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: Sequence[Symbol] = ()) -> Lowered:

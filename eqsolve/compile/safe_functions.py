@@ -7,6 +7,7 @@ those that a complex-valued model meets compare real parts.
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any
 
 import numpy as np
@@ -143,10 +144,21 @@ class xlogy(Function):
     """x log y, zero where x is."""
 
 
+class Lazy:
+    """A module that is imported when something of it is used: scipy.special takes a third of a second."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(importlib.import_module(self._name), name, None)
+        return importlib.import_module(f"{self._name}.{name}") if found is None else found
+
+
 @functools.cache
 def on_arrays() -> dict[str, Any]:
     """Return the functions by name for numpy's numbers and arrays."""
-    from scipy import special
+    special = Lazy("scipy.special")
 
     def piecewise_(conditions: list[Any], values: list[Any]) -> Any:
         made: Any = np.nan

@@ -1,8 +1,8 @@
 """Positive semi-definiteness of a function of two times: the least eigenvalue of its matrix on random sets of times.
 
-A function is a covariance if and only if none of these matrices has a negative eigenvalue (Loève, Probability Theory II, 1978,
-section 37). Sets of a few times cannot prove that; a negative eigenvalue beyond rounding, and beyond the error of the entries,
-disproves it.
+A function is a covariance if and only if none of these matrices has a negative eigenvalue (Loève,
+Probability Theory II, 1978, section 37). Sets of a few times cannot prove that; a negative
+eigenvalue beyond rounding, and beyond the error of the entries, disproves it.
 """
 
 from __future__ import annotations

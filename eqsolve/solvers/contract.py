@@ -1,10 +1,12 @@
 """What a solver is.
 
-A solver is an object with a name and three methods: ``why_not``, ``why`` and ``solve``; with a fourth, ``fit``, it is one of
-those that the engine chooses from. It never sees a symbol: a plan's ``facts`` tell it what the model is made of,
-``plan.program(form)`` gives it array functions with parameters as arguments (the forms are in ``eqsolve.compile.forms``), and
-``eqsolve.compile.lowering.at(program, values.numbers)`` binds these to numbers. Its docstring gives the order, the cost, the
-memory, a reference, and when it is chosen. Everything that one needs to write a solver is in ``eqsolve.solver_kit``.
+A solver is an object with a name and three methods: ``why_not``, ``why`` and ``solve``; with a
+fourth, ``fit``, it is one of those that the engine chooses from. It never sees a symbol: a plan's
+``facts`` tell it what the model is made of, ``plan.program(form)`` gives it array functions with
+parameters as arguments (the forms are in ``eqsolve.compile.forms``), and
+``eqsolve.compile.lowering.at(program, values.numbers)`` binds these to numbers. Its docstring
+gives the order, the cost, the memory, a reference, and when it is chosen. Everything that one
+needs to write a solver is in ``eqsolve.solver_kit``.
 """
 
 from __future__ import annotations
@@ -90,9 +92,10 @@ class Solver(ABC):
     def fit(self, facts: Facts, wanted: Wanted) -> float:
         """Return how well this solver suits a model: of those without objection the engine takes the largest.
 
-        With 0, the default, it runs only when it is asked for, or handed over to. Collocation of two times, which solves every
-        closed system, has 10; a specialised method has more. A solver of this package says so in its folder's ``__init__``,
-        which is imported without the method.
+        With 0, the default, it runs only when it is asked for, or handed over to. Collocation of
+        two times, which solves every closed system, has 10; a specialised method has more. A
+        solver of this package says so in its folder's ``__init__``, which is imported without the
+        method.
         """
         return 0.0
 
@@ -116,8 +119,8 @@ class Solver(ABC):
     def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance in the options, or as well as it goes with the reason in the result's status.
 
-        A solver that finds on the way that another one must do it returns a ``HandOver``, never the other's result: the
-        result is then reported under the name of the solver that ran.
+        A solver that finds on the way that another one must do it returns a ``HandOver``, never
+        the other's result: the result is then reported under the name of the solver that ran.
 
         Raises
         ------

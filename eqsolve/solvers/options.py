@@ -25,10 +25,12 @@ _AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", 
 class Options:
     """Times, tolerances and the rest, as ``solve`` was given them; every solver reads them from here.
 
-    What they mean stands in ``eqsolve.options``. ``start`` are values of unknowns to begin with, ``neighbour`` what the
-    solution at neighbouring parameters handed on; without ``paths`` no sample of them is kept. ``beside`` is the plan of the
-    system with its derivatives, and its values. ``given`` are the names of those that were not left out. A solver that refines
-    asks ``is_short_of_time()`` before another round, and then returns the best so far with the status "tolerance not met".
+    What they mean stands in ``eqsolve.options``. ``start`` are values of unknowns to begin with,
+    ``neighbour`` what the solution at neighbouring parameters handed on; without ``paths`` no
+    sample of them is kept. ``beside`` is the plan of the system with its derivatives, and its
+    values. ``given`` are the names of those that were not left out. A solver that refines asks
+    ``is_short_of_time()`` before another round, and then returns the best so far with the status
+    "tolerance not met".
     """
 
     t_max: float

@@ -1,8 +1,9 @@
 """The solvers there are, and which of them a plan is given to: the one that says it fits best and has no objection.
 
-Solvers of this package, those of installed packages (entry points of the group ``eqsolve.solvers``), and those that a program
-registers are alike: a name, how well it fits, and the solver itself. An entry point names a ``Solver``, its class, or a module
-with ``fit`` and ``SOLVER``, "module:class", so that asking whether it fits does not import the method.
+Solvers of this package, those of installed packages (entry points of the group
+``eqsolve.solvers``), and those that a program registers are alike: a name, how well it fits, and
+the solver itself. An entry point names a ``Solver``, its class, or a module with ``fit`` and
+``SOLVER``, "module:class", so that asking whether it fits does not import the method.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ def choose_solver(
 ) -> Choice:
     """Return the solver that runs a plan, or the one asked for; raise where it cannot.
 
-    ``reason`` is why it is asked for. Of the solvers named in ``without``, which have handed over, none is chosen.
+    ``reason`` is why it is asked for. Of the solvers named in ``without``, which have handed over,
+    none is chosen.
     """
     own = _best(plan, wanted, without)
     if solver is None:
