@@ -58,9 +58,18 @@ class Lowered:
 
     def at(self, values: Mapping[str, float]) -> Callable[..., list[Any]]:
         """Return the function of the remaining arguments for given numbers."""
-        if not self.parameters:
-            return self.function
-        return functools.partial(self.function, *(values[name] for name in self.parameters))
+        return Bound(self, tuple(values[name] for name in self.parameters))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lowered function with numbers for its parameters: a function of the remaining arguments."""
+
+    lowered: Lowered
+    values: tuple[float, ...]
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        return self.lowered.function(*self.values, *arguments)
 
 
 @functools.lru_cache(maxsize=4096)

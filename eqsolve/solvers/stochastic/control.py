@@ -57,23 +57,14 @@ class Control:
         sweep they follow what is needed, also where that is less.
     kept
         Paths, to look at laws.
+    crowded
+        Paths of a sparse grid of the accuracy asked for, from which on they are sampled: two small ensembles.
     sets
         Independent sets of points to average kinks, and of sampled paths.
-    probe, pays
-        Sampled paths in each set to see what their error is; and how many times dearer than a sparse grid they may be
-        predicted to be: they are swept once or twice, the grid in every step of an iteration.
-    sample, fair_sample, most_sample
-        Paths in each where they are sampled: at first, where the tolerance is out of reach, and most.
-    quick, huge
-        A sample that moves a solution may be larger: as long as paths × nodes³ is not more than the first, and paths not more
-        than the second.
-    paths, fair_paths, most_paths
-        Paths in each, for every combination of atoms, where there are stand-ins for more; four times as many are what
-        these are fitted to.
-    points, fair_points, most_points
-        Points of stand-ins in each.
-    gain
-        Where stand-ins make the spread over paths smaller by less, paths are sampled instead.
+    probe
+        Paths of a small sample, with which a start is made where paths have kinks.
+    sample, most_sample, quick
+        Paths of a set for averages of kinks: at first, and most, unless paths × nodes² is below ``quick``/32.
     """
 
     first: float = 1.5
@@ -102,18 +93,49 @@ class Control:
     highest: int = 8
     handed: tuple[float, float] = (0.75, 1.2)
     kept: int = 4096
+    crowded: int = 2048
     sets: int = 4
     probe: int = 512
-    pays: float = 12.0
     sample: int = 1024
-    fair_sample: int = 4096
     most_sample: int = 16384
     quick: float = 2e10
-    huge: int = 65536
-    paths: int = 64
-    fair_paths: int = 128
-    most_paths: int = 256
-    points: int = 1024
-    fair_points: int = 2048
-    most_points: int = 16384
-    gain: float = 3.0
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What a solve by sampled paths is steered by.
+
+    Attributes
+    ----------
+    small, sets, levels
+        Paths of the small ensemble; independent large ones; rounds of larger ones, at most.
+    rough, stop
+        Residual at which modes are chosen anew, and of the tolerance at which an iteration ends.
+    ratio, rounds, share, stuck
+        Density of the panels compared with; rounds of refinement, at most; of the tolerance for the panels' error; of the
+        last error, where denser panels leave more it is not the panels'.
+    left
+        Of the last change of a solution by large ensembles: what one more would change (the contraction of the scheme was
+        0.02 to 0.06).
+    growth
+        Paths of an ensemble relative to those of the last one, at most: in smaller steps the last change is smaller.
+    rate, safety
+        The error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of smooth functions).
+    cost
+        Paths × nodes³ of one ensemble, at most: about a minute of one core.
+    """
+
+    small: int = 1024
+    sets: int = 4
+    levels: int = 5
+    rough: float = 1e-2
+    stop: float = 2e-2
+    ratio: float = math.sqrt(2.0)
+    rounds: int = 6
+    share: float = 0.45
+    stuck: float = 0.7
+    left: float = 0.06
+    growth: float = 8.0
+    rate: float = 0.85
+    safety: float = 1.3
+    cost: float = 2e11

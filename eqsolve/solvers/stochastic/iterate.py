@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.stochastic.means import Averages, react
 from eqsolve.solvers.stochastic.modes import Group, groups_of
 from eqsolve.solvers.stochastic.recording import recorded
-from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, collect, guess, sweep
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, guess, sweep
 from eqsolve.solvers.stochastic.transfer import extend
 
 logger = logging.getLogger("eqsolve")
@@ -166,7 +167,7 @@ def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
 
 
 def improve(
-    engine: Engine, means: Means, residual: Array, averages: tuple[Averages, ...], weights: Array,
+    engine: Engine, means: Means, residual: Array, averages: Sequence[Averages], weights: Array,
     how: Iteration = USUAL,
 ) -> Array:  # fmt: skip
     """Return the change of the means that a residual asks for, the paths' responses replaced by their means."""
@@ -195,15 +196,15 @@ def improve(
 @recorded(Solved)
 def iterate(
     engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL,
-    correction: Correction | None = None,
+    correction: Correction | None = None, kept: tuple[Kept, ...] | None = None,
 ) -> Solved:  # fmt: skip
     """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
 
-    With a correction they are those of its paths throughout.
+    With a correction they are those of its paths throughout; with ``kept`` ones, these.
     """
-    averages = None if correction is None else correction.averages
+    averages: Sequence[Averages | Kept] | None = kept if correction is None else correction.averages
     secants: Secants | None = None
-    again = [] if correction else list(how.choose)
+    again = [] if correction or kept else list(how.choose)
     left = remains = best = np.inf
     stalled, trusting = 0, how.trust
     good: Array | None = None
@@ -225,7 +226,7 @@ def iterate(
         if not math.isfinite(residual):
             raise SolverError("the iteration over the means does not stay finite")
         if secants is None:
-            reacting = trusting and any(item.reacts for item in averages)
+            reacting = trusting and any(item.reacts for item in swept)
             secants = Secants(how.depth if reacting else how.plain_depth)
         again = [entry for entry in again if entry < residual] if count == 1 else again
         anew = count > 1 and bool(again) and residual < again[0]
@@ -239,7 +240,7 @@ def iterate(
             trusting, secants = False, Secants(how.plain_depth)
         image = after
         if trusting:
-            image = before + improve(engine, means, after - before, averages, weights, how)
+            image = before + improve(engine, means, after - before, swept, weights, how)
         if residual > 0.2 * how.far and float(np.abs((image - before) * weights).max()) > how.stretch * residual:
             image = after
         vector = secants.next(before, image, weights) if residual < how.far else image

@@ -15,13 +15,15 @@ from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stochastic.sweep import Engine, Means
+from eqsolve.solvers.stochastic.sweep import Engine, Means, Sample
 from eqsolve.solvers.tolerance import allowance, excess
 
 Errors = dict[str, Array]
 
 _FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 _MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
+_LOOKED = 12  # nodes at which sampled paths are held against a solution
+_DEVIATIONS = 8.0  # standard errors: what is measured on Gaussian and heavy-tailed constants is in the tests
 _LIKELY = 0.3  # of the typical error of a curve: the least at any time
 
 
@@ -212,6 +214,44 @@ class Judge:
 
     def nothing(self, solved: Solution) -> Errors:
         return {name: np.zeros_like(values) for name, values in self.curves(solved).all.items()}
+
+
+def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, curves: Curves) -> str:
+    """Return where plain sampled paths contradict a solution's means; nothing where they do not.
+
+    A guard against errors that all refined sets share: the paths are drawn with a seed of their own from the whole law, in
+    all modes. Tested are the means of one time, and those of pairs at equal times, on some nodes: the distance to the
+    solution in standard errors, less what is left of the tolerance. Several standard errors are allowed, since heavy tails
+    make the estimated one too small.
+    """
+    nodes = np.unique(np.linspace(1, solved.grid.size - 1, _LOOKED).astype(int))
+    scale = max((float(np.max(errors[name] / (np.abs(values) + 1e-300))) for name, values in curves.single.items()
+                 if values.any()), default=0.0)  # fmt: skip
+    for item in samples:
+        paths = item.follow()
+        weights, count = paths.points.weights, paths.shape[1]
+        for mean in item.plan.means:
+            if mean.kind == "response" or any(outer is not None for outer in mean.outers):
+                continue
+            factors = paths.values(mean.factors)
+            pieces = zip(factors[::2], factors[1::2], strict=True) if mean.kind == "two" else [(factors[0], np.ones(1))]
+            values = np.sum(
+                [first[nodes] * (second[nodes] if second.ndim > 1 else second) for first, second in pieces], axis=0
+            )
+            found = values @ weights
+            spread = np.sqrt(np.maximum((values**2) @ weights - found**2, 0.0) / count)
+            known = solved.means[mean.name] if mean.kind == "one" else np.diagonal(solved.means[mean.name])
+            sizes = np.abs(values) @ weights
+            allowed = _DEVIATIONS * spread + (min(scale, 1.0) + 1e-6) * sizes + 1e-12
+            off = np.abs(found - known[nodes])
+            worst = int(np.argmax(off / allowed))
+            if off[worst] > allowed[worst]:
+                here, at = nodes[worst], solved.grid.nodes[nodes[worst]]
+                return (
+                    f"{count} paths drawn as a check give {found[worst]:.4g} ± {spread[worst]:.2g} for {mean.name} "
+                    f"at t = {at:.4g}, and the solution {known[here]:.4g}"
+                )
+    return ""
 
 
 def _smear(values: Array) -> Array:

@@ -99,10 +99,26 @@ def average(
             found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
             made |= found
     single, sizes = average_single(paths)
-    steady = respond_steadily(paths) if choice.layout.kind == "sparse" and not choice.strong.all() else {}
-    pairs = {mean.name: _pairs(paths, mean, reactions, steady, backend) for mean in plan.means if mean.kind == "two"}
+    drawn = choice.layout.kind in ("sample", "single") and bool(reactions) and not plan.bent
+    steady = respond_steadily(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
+    sampled = _centred(paths, choice) if drawn else None
+    pairs = {mean.name: _pairs(paths, mean, reactions, steady, backend, sampled) for mean in plan.means if mean.kind == "two"}
     made |= single | pairs
     return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions)
+
+
+def _centred(paths: Paths, choice: Choice) -> dict[str, Array]:
+    """Return the noises less their means, and the Gaussian coordinates of constants among the modes, on all paths."""
+    made = {}
+    for rest in paths.drawn.rests:
+        for noise, centre in zip(rest.group.noises, rest.group.centres, strict=True):
+            made[noise] = paths.drawn.noises[paths.plan.noises.index(noise)] - centre[:, None]
+    scales = paths.points.scales
+    if scales and choice.turn is not None:
+        coordinates = np.empty_like(choice.points.normals)
+        coordinates[choice.order] = choice.points.normals
+        made |= dict(zip(scales, choice.turn[len(choice.turn) - len(scales) :] @ coordinates, strict=True))
+    return made
 
 
 def average_single(paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -113,11 +129,21 @@ def average_single(paths: Paths) -> tuple[dict[str, Array], dict[str, Array]]:
     return {name: value @ weights for name, value in values.items()}, sizes
 
 
-def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions, backend: Backend) -> Array:
-    """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly."""
+def _pairs(
+    paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions, backend: Backend, sampled: dict[str, Array] | None
+) -> Array:
+    """Return E f(t) g(t'); what is linear in the weak modes enters through the mean responses, exactly.
+
+    ``sampled`` are the noises, centred, and the coordinates of constants where modes are sampled.
+    """
     weights, factors = paths.points.weights, paths.values(mean.factors)
     total = np.zeros((paths.shape[0], paths.shape[0]))
     for outer, places, first, second in zip(mean.outers, mean.targets, factors[::2], factors[1::2], strict=True):
+        if sampled is not None:
+            pairs = backend.get(backend.put(first * weights) @ backend.put(second).T)
+            pairs += _controlled(paths, places, reactions, steady, sampled)
+            total += paths.kernels.scaled(pairs, outer)
+            continue
         linear = [_linear(paths, target, reactions, steady) for target in places]
         one, other = (_without(paths, values, part) for values, part in zip((first, second), linear, strict=True))
         pairs = backend.get(backend.put(one * weights) @ backend.put(other).T)
@@ -128,6 +154,34 @@ def _pairs(paths: Paths, mean: MeanPlan, reactions: Reactions, steady: Reactions
             if rest.beyond is not None:
                 pairs += _carried(rest.group, rest.beyond, reactions, places)
         total += paths.kernels.scaled(pairs, outer)
+    return total
+
+
+def _controlled(
+    paths: Paths, places: tuple[int, int], reactions: Reactions, steady: Reactions, sampled: dict[str, Array]
+) -> Array:
+    """Return what the linearised paths as a control variate add to a mean over pairs: its exact value less the sampled one.
+
+    The linearised path is the mean response acting on the noises, and on the Gaussian coordinates of the constants; the
+    estimate is unbiased whatever these responses are.
+    """
+    weights, size = paths.points.weights, paths.shape[0]
+    total = np.zeros((size, size))
+    values = []
+    for target in places:
+        linear = np.zeros(paths.shape)
+        for noise, value in sampled.items():
+            if noise in reactions:
+                linear += reactions[noise][target] @ value
+            elif noise in steady:
+                linear += np.multiply.outer(steady[noise][target], value)
+        values.append(linear)
+    total -= (values[0] * weights) @ values[1].T
+    for name, slopes in steady.items():
+        if name in sampled:
+            total += np.multiply.outer(slopes[places[0]], slopes[places[1]])
+    for rest in paths.drawn.rests:
+        total += _carried(rest.group, rest.group.covariance, reactions, places)
     return total
 
 

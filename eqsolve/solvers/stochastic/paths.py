@@ -164,6 +164,7 @@ class _Solving:
     unknowns: Any
     signals: Any
     slopes: Any
+    code: int = 0  # address of the signals' machine code, where there is one
 
 
 def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
@@ -220,9 +221,9 @@ def _follow(
     operators = {key: backend.put(matrix) for key, matrix in actions.operators.items()}
     made = _Solving(
         plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, *shape)), zeros((plan.count, *shape)),
-        zeros((plan.count, count, *shape)),
+        zeros((plan.count, count, *shape)), _machine_code(plan) if backend is CPU else 0,
     )  # fmt: skip
-    if guess is None or not _correct(made, base, guess, accuracy):
+    if guess is None or made.code or not _correct(made, base, guess, accuracy):
         for part in grid.blocks:
             _solve_block(made, part, base, guess, min(math.sqrt(accuracy), _ACCEPTED))
     return made.unknowns, made.signals, made.slopes
@@ -291,18 +292,33 @@ def block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array)
 
 
 def substitute(operators: Operators, blocks: Sequence[slice], inverses: Sequence[Array], slopes: Array, right: Array) -> Array:
-    """Solve x = right + O diag(slopes) x for vectors, block after block."""
+    """Solve x = right + O diag(slopes) x for vectors, block after block; without ``inverses`` by the compiled kernel."""
     count, paths = len(right), right.shape[2]
     made = np.empty_like(right)
     effects = arrays_of(right).empty((len(slopes), *right.shape[1:]))
-    for block, inverse in zip(blocks, inverses, strict=True):
+    for place, block in enumerate(blocks):
         local = right[:, block].copy()
         if block.start:
             for (unknown, signal), matrix in operators.items():
                 local[unknown] += matrix[block, : block.start] @ effects[signal, : block.start]
-        flat = local.reshape(-1, paths)
-        made[:, block] = np.einsum("ijp,jp->ip", inverse, flat).reshape(count, -1, paths)
+        if inverses:
+            flat = local.reshape(-1, paths)
+            made[:, block] = np.einsum("ijp,jp->ip", inverses[place], flat).reshape(count, -1, paths)
+        else:
+            from eqsolve.numerics.compiled import linear_block
+
+            linear_block(own_part(operators, block, count, len(slopes)), slopes[:, :, block], local)
+            made[:, block] = local
         effects[:, block] = np.einsum("konp,onp->knp", slopes[:, :, block], made[:, block])
+    return made
+
+
+def own_part(operators: Operators, block: slice, unknowns: int, signals: int) -> Array:
+    """Return the part of the operators within a block, (unknown, signal, node, node)."""
+    size = block.stop - block.start
+    made = np.zeros((unknowns, signals, size, size))
+    for (unknown, signal), matrix in operators.items():
+        made[unknown, signal] += matrix[block, block]
     return made
 
 
@@ -316,6 +332,11 @@ def _solve_block(paths: _Solving, part: slice, base: Any, guess: Any, settled_at
             history[unknown] += matrix[part, : part.start] @ paths.signals[signal, : part.start]
     last = paths.unknowns[:, part.start - 1 : part.start] if part.start else history
     unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
+    if paths.code:
+        change = _solve_compiled(paths, part, history, unknowns, settled_at)
+        if not change < _ACCEPTED:
+            raise SolverError(_no_solution(paths, part))
+        return
     scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
     identity = arrays.eye(count * size)[:, :, None]
     own = {key: matrix[part, part] for key, matrix in operators.items() if matrix[part, part].any()}
@@ -350,7 +371,43 @@ def _solve_block(paths: _Solving, part: slice, base: Any, guess: Any, settled_at
         if not np.isfinite(step).all():
             break
     if not change < _ACCEPTED:
-        here = f"t = {paths.nodes[part.stop - 1]:.6g}"
-        raise SolverError(f"the equations of a path have no solution that can be found near {here}; it may blow up there")
+        raise SolverError(_no_solution(paths, part))
     paths.signals[:, part], paths.slopes[:, :, part] = signals, slopes
     paths.unknowns[:, part] = unknowns
+
+
+def _no_solution(paths: _Solving, part: slice) -> str:
+    here = f"t = {paths.nodes[part.stop - 1]:.6g}"
+    return f"the equations of a path have no solution that can be found near {here}; it may blow up there"
+
+
+def _solve_compiled(paths: _Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:
+    """Solve one block by the compiled kernel; return the last relative step of Newton's method."""
+    from eqsolve.numerics.compiled import newton_block
+
+    count, size, many = len(history), part.stop - part.start, paths.plan.count
+    own = own_part(paths.operators, part, count, many)
+    inputs = paths.inputs
+    signals, slopes = np.empty((many, *unknowns.shape[1:])), np.empty((many, *unknowns.shape))
+    noises = np.stack([item[part] for item in inputs.noises]) if inputs.noises else np.empty((0, size, 0))
+    constants = np.concatenate(inputs.constants) if inputs.constants else np.empty((0, 0))
+    shared = np.ascontiguousarray(np.concatenate([inputs.nodes[part], *(item[part] for item in inputs.functions)], axis=1).T)
+    bound: Any = paths.plan.signals
+    change = newton_block(
+        paths.code, np.array(bound.values, float), shared, noises, constants, history, own, enough, _STEPS,
+        _SHORTER, _SHORTEST, unknowns, signals, slopes,
+    )  # fmt: skip
+    paths.signals[:, part], paths.slopes[:, :, part], paths.unknowns[:, part] = signals, slopes, unknowns
+    return float(change)
+
+
+def _machine_code(plan: EnsemblePlan) -> int:
+    """Return the address of the signals' machine code; 0 where they hold a function without one."""
+    from eqsolve.numerics.compiled import GROUP
+    from eqsolve.numerics.lanes import translate
+
+    bound: Any = plan.signals
+    lowered = bound.lowered
+    kinds = "p" * len(lowered.parameters) + "t" + "u" * len(plan.unknowns) + "z" * len(plan.noises)
+    kinds += "c" * len(plan.constants) + "t" * len(plan.functions)
+    return 0 if lowered.functions else translate(lowered.text, kinds, GROUP)

@@ -6,6 +6,7 @@ vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -20,11 +21,13 @@ from eqsolve.solvers.threads import in_order, usable_threads
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
 _LOOK = 100  # paths looked at to choose modes
+_ALIKE = 0.95  # of the largest weight: the range of weights of a sample, which a sparse grid exceeds by its negative ones
 _LEAST = 0.03  # of the largest size of a target: smaller ones count as this
 _CHUNK = 300_000  # numbers held at once for the responses, of the processor's cache
 _ENOUGH = 4  # chunks that are worth threads
 _HELD = 12  # arrays of that size at once, with what products make on the way
 _SHARE = 0.25  # of the memory of a card
+_TOGETHER = 256  # paths of one task of the compiled kernel: thousands of its smallest pieces, enough tasks for threads
 
 
 _R = TypeVar("_R")
@@ -41,47 +44,107 @@ def respond(
     Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its tangents on the backend,
     unless it is said where these come from.
     """
-    plan, size, weights, put = paths.plan, paths.shape[0], paths.points.weights, backend.put
+    plan, size, weights = paths.plan, paths.shape[0], paths.points.weights
     source, by_noise = enter(paths, noise)
     jobs = [(mean, paths.values(mean.by_unknown), paths.values(mean.factors)) for mean in asked]
     slopes, own = _target_slopes(paths, noise)
-    responses, reactions = [np.zeros((size, size)) for _ in jobs], [np.diag(values @ weights) for values in own]
+    plain = all(mean.plain for mean in asked)
+    unknowns = range(len(plan.unknowns))
+    moving: list[int] = []  # targets with different slopes; others share those of one of these
+    same: dict[int, int] = {}
+    for target, row in enumerate(slopes):
+        if any(map(_is_nonzero, row)):
+            alike = (known for known in moving if all(map(np.array_equal, slopes[known], row)))
+            same[target] = next(alike, target)
+            moving += [target] if same[target] == target else []
 
-    def sums(part: slice, found: Array) -> list[tuple[Array, Array]]:
-        """Return what some paths add, and to what."""
-        added = []
-        for unknown in range(len(plan.unknowns)):
-            left, totals = [], []
-            for (mean, outputs, factors), total in zip(jobs, responses, strict=True):
-                weighted = outputs[unknown][:, part] * factors[0][:, part] * weights[part]
+    def factors(part: slice) -> tuple[Array, Array]:
+        """Return what tangents of some paths are multiplied with: at the time of the output, and of the noise."""
+        left = np.empty((len(jobs) + len(moving), len(unknowns), size, part.stop - part.start))
+        right = np.ones((0 if plain else len(left), size, part.stop - part.start))
+        for place, (mean, outputs, pair) in enumerate(jobs):
+            for unknown in unknowns:
+                left[place, unknown] = outputs[unknown][:, part] * pair[0][:, part] * weights[part]
                 if mean.plain:
-                    left.append(weighted * factors[1][:, part])
-                    totals.append(total)
-                else:
-                    second = put(factors[1][:, part])
-                    added.append((total, backend.get(np.einsum("iq,iqj,jq->ij", put(weighted), found[unknown], second))))
-            for target, reaction in enumerate(reactions):
-                slope = slopes[target][unknown]
-                if slope.strides != (0, 0) or slope.flat[0] != 0:
-                    left.append(slope[:, part] * weights[part])
-                    totals.append(reaction)
-            if left:  # Σ_q left[k](i, q) tangents(i, q, j) for all k at once
-                averages = backend.get(np.matmul(put(np.stack(left, axis=1)), found[unknown]))
-                added += [(total, averages[:, place]) for place, total in enumerate(totals)]
-        return added
+                    left[place, unknown] *= pair[1][:, part]
+            if not mean.plain:
+                right[place] = pair[1][:, part]
+        for place, target in enumerate(moving, len(jobs)):
+            for unknown in unknowns:
+                left[place, unknown] = slopes[target][unknown][:, part] * weights[part]
+        return left, right
 
-    for added in (
-        (sums(*piece) for piece in tangents(paths, noise))
-        if tangents
-        else _on_all(sums, paths, source, by_noise, backend, threads)
-    ):
-        for total, values in added:
-            total += values
+    total = np.zeros((len(jobs) + len(moving), size, size))
+    for added in _mean_tangents(paths, source, by_noise, factors, backend, tangents, noise, threads):
+        total += added
+    responses, reactions = list(total[: len(jobs)]), [np.diag(values @ weights) for values in own]
+    for target, shared in same.items():
+        reactions[target] += total[len(jobs) + moving.index(shared)]
     made = {}
-    for (mean, outputs, factors), total in zip(jobs, responses, strict=True):
-        total -= np.diag(_instantaneous(paths, source, outputs, factors))
-        made[mean.name] = paths.kernels.scaled(total, mean.outers[0])
+    for (mean, outputs, pair), response in zip(jobs, responses, strict=True):
+        response -= np.diag(_instantaneous(paths, source, outputs, pair))
+        made[mean.name] = paths.kernels.scaled(response, mean.outers[0])
     return made, reactions
+
+
+def _is_nonzero(slope: Array) -> bool:
+    return slope.strides != (0, 0) or slope.flat[0] != 0
+
+
+def _mean_tangents(
+    paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
+    tangents: Tangents | None, noise: str, threads: int | None,
+) -> Iterator[Array]:  # fmt: skip
+    """Yield sums over paths of factor × tangent × factor, some paths at a time: by the compiled kernel on the CPU."""
+
+    def from_tangents(part: slice, found: Array) -> Array:
+        left, right = factors(part)
+        if len(right):
+            return backend.get(np.einsum("kuiq,uiqj,kjq->kij", backend.put(left), found, backend.put(right)))
+        made = np.matmul(backend.put(left.transpose(1, 2, 0, 3)), found)  # unknown, node, job, node
+        return backend.get(made.sum(axis=0)).transpose(1, 0, 2)
+
+    if tangents is not None:
+        return (from_tangents(*piece) for piece in tangents(paths, noise))
+    if backend is not CPU:
+        return _on_all(from_tangents, paths, source, by_noise, backend, threads)
+    return _compiled(paths, source, by_noise, factors, threads)
+
+
+def _compiled(
+    paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], threads: int | None
+) -> Iterator[Array]:
+    from eqsolve.numerics.compiled import mean_tangents
+
+    (size, count), unknowns, signals = paths.shape, len(source), paths.plan.count
+    blocks = paths.kernels.grid.blocks
+    starts = np.array([*(block.start for block in blocks), size])
+    rows, columns = (_by_block(starts, many) for many in (unknowns, signals))
+    operators = np.zeros((unknowns, size, signals, size))
+    for (unknown, signal), matrix in paths.actions.operators.items():
+        operators[unknown, :, signal] += matrix
+    flat = operators.reshape(unknowns * size, signals * size)
+    transposed = np.ascontiguousarray(flat[np.ix_(rows, columns)].T)
+    entering = np.ascontiguousarray(source.reshape(unknowns * size, size)[rows])
+
+    def one(part: slice) -> Array:
+        left, right = factors(part)
+        direct = np.zeros((0, 0, 0)) if by_noise is None else np.ascontiguousarray(by_noise[..., part])
+        slopes = np.ascontiguousarray(paths.slopes[..., part])
+        return np.asarray(
+            mean_tangents(transposed, starts, unknowns, signals, slopes, entering, direct, left, right, 0, slopes.shape[-1])
+        )
+
+    parts = [slice(begin, min(begin + _TOGETHER, count)) for begin in range(0, count, _TOGETHER)]
+    return in_order(one, parts, usable_threads(threads, size**2 * count) if len(parts) > 1 else 1)
+
+
+def _by_block(starts: Array, many: int) -> Array:
+    """Return the order of (entry, node) by block, then entry, then node."""
+    size = starts[-1]
+    return np.concatenate([
+        (np.arange(many)[:, None] * size + np.arange(low, high)).ravel() for low, high in itertools.pairwise(starts)
+    ])  # fmt: skip
 
 
 def _on_all(
@@ -120,7 +183,6 @@ def _steady(paths: Paths, part: Any) -> dict[str, list[Array]]:
     count, many = len(plan.unknowns), len(plan.constants)
     operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
     path_slopes = np.ascontiguousarray(paths.slopes[..., part])
-    inverses = block_inverses(operators, blocks, path_slopes)
     starts = plan.start_slopes(*(points.constants[name][part] for name in plan.constants))
     direct = [] if plan.signal_slopes is None else _tables(paths, plan.signal_slopes(*paths.inputs), part)
     by_unknown = _tables(paths, plan.target_slopes(*paths.arguments), part)
@@ -134,7 +196,7 @@ def _steady(paths: Paths, part: Any) -> dict[str, list[Array]]:
         if direct:
             for (unknown, signal), matrix in operators.items():
                 right[unknown] += matrix @ direct[signal * many + place]
-        changes = substitute(operators, blocks, inverses, path_slopes, right)
+        changes = substitute(operators, blocks, (), path_slopes, right)
         made[name] = [
             own[target * many + place]
             + sum(by_unknown[target * count + unknown] * changes[unknown] for unknown in range(count))
@@ -197,7 +259,10 @@ def heaviest(points: Points) -> tuple[Array, Array]:
     weights = np.abs(points.weights).reshape(points.values, -1)
     likely = np.sort(np.argsort(-weights.sum(axis=1), kind="stable")[:_LOOK])
     count = max(1, _LOOK // len(likely))
-    inside = np.sort(np.argsort(-weights[likely], axis=1, kind="stable")[:, :count], axis=1)
+    if np.ptp(weights, axis=1).max() <= _ALIKE * weights.max():  # sampled: any are as good
+        inside = np.tile(np.linspace(0, weights.shape[1] - 1, min(count, weights.shape[1])).astype(int), (len(likely), 1))
+    else:
+        inside = np.sort(np.argsort(-weights[likely], axis=1, kind="stable")[:, :count], axis=1)
     mass = np.take_along_axis(weights[likely], inside, axis=1)
     mass *= weights[likely].sum(axis=1, keepdims=True) / mass.sum(axis=1, keepdims=True)
     return (likely[:, None] * weights.shape[1] + inside).ravel(), mass.ravel() / mass.sum()

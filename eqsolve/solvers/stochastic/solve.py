@@ -40,14 +40,14 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.shortening import stop_early
-from eqsolve.solvers.stochastic.control import Control
+from eqsolve.solvers.stochastic.control import Control, Sampling
+from eqsolve.solvers.stochastic.ensembles import Ensembles
 from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
-from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
+from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, disagreement, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
-from eqsolve.solvers.stochastic.moving import Moved, Mover, is_clear, is_far, predict
+from eqsolve.solvers.stochastic.moving import Moved, Mover, is_clear, is_far
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
-from eqsolve.solvers.stochastic.samples import Sampler
 from eqsolve.solvers.stochastic.sensitivity import add_derivatives
 from eqsolve.solvers.stochastic.sweep import (
     Design,
@@ -56,9 +56,12 @@ from eqsolve.solvers.stochastic.sweep import (
     Sample,
     Shapes,
     Work,
+    collect,
+    count_paths,
     count_values,
     rate,
     sample,
+    sweep,
     variation,
 )
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
@@ -66,6 +69,7 @@ from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 # Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "panels": (0.06, 0.3), "points": (0.3, 0.85), "paths": (0.85, 1.0)}
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
+_GUARD = 7_919  # apart from the seeds of the solve
 logger = logging.getLogger("eqsolve")
 
 
@@ -137,7 +141,7 @@ class _Solve:
         self.stage = "start"
         self.moved: tuple[Means, ...] = ()  # what the points before the last ask for
         self.mover = Mover(engine, self.judge, control, self.tolerance)
-        self.sampler = Sampler(engine, self.judge, control, self.tolerance)
+        self.ensembles = Ensembles(engine, self.judge, Sampling(), options.seed, options.rtol)
         self.near: Neighbour | None = None
         self.best: tuple[Solved, Errors, str] | None = None
         self._bent = any(plan.bent for plan in engine.plan.ensembles)
@@ -179,7 +183,10 @@ class _Solve:
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
         begun = self._from_neighbour(few)
         if begun is None:
-            solved, by_panels, level = self._from_nothing(few)
+            window = self.begin_window()
+            if self._needs_sample(window):
+                return self._run_sampled(window)
+            solved, by_panels, level = self._from_window(window, few)
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
@@ -196,9 +203,43 @@ class _Solve:
         self._keep(final, None, "at the end")
         return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
 
-    def _from_nothing(self, few: Level) -> tuple[Solved, Errors, Level]:
+    def _needs_sample(self, window: Solved) -> bool:
+        """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
+        if self.options.step is not None or self._bent or not any(item.choice.order.size for item in window.averages):
+            return False
+        if window.is_sampled:
+            return True
+        design = Design(make_level(self.options.rtol, self.options.seed), None, variation(window.averages))
+        if count_paths(self.engine, window.kernels, design) > self.control.crowded:
+            return True
+        grid, means = window.grid, window.means
+        levels = [replace(design.level, twist=twist) for twist in (0, 1)]
+        try:
+            first, other = (collect(sweep(self.engine, grid, means, replace(design, level=level))) for level in levels)
+            apart, chance, alone = self.ensembles.compare(window, first, other)
+        except SolverError:  # too many paths, or one without a solution
+            return False
+        logger.info("points: sparse grids differ by %.2g of the tolerance, by %.2g from sampled paths (%.2g by chance)",
+                    alone, apart, chance)  # fmt: skip
+        return alone > self.control.few or apart > max(self.control.few, 2.0 * chance)
+
+    def _run_sampled(self, window: Solved) -> Result:
+        """Solve by sampled paths, from a rough solution on."""
+        self._keep(window, None, "after the start")
+        self.stage = "panels"
+        ensembles = self.ensembles
+        small = ensembles.begin(window)
+        self._keep(small, None, f"with {small.paths} paths")
+        small, by_panels = ensembles.settle_panels(small)
+        self._keep(small, None, f"with {small.grid.size} nodes")
+        self.stage = "points"
+        final, by_points = ensembles.refine(small, by_panels)
+        self._keep(final, _sum(by_points, by_panels), "with large ensembles")
+        return self._package(final, self._sum_errors(final, by_panels, by_points))
+
+    def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level]:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points."""
-        begun, solved, design = self._begin_with(self.begin_window(), few)
+        begun, solved, design = self._begin_with(window, few)
         if not begun.is_sampled and self._unsettled(solved):
             logger.info("few points have no solution of their own; trying a sample")
             with contextlib.suppress(SolverError):
@@ -406,24 +447,22 @@ class _Solve:
         return final, by_panels, errors
 
     def _move_points(self, solved: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
-        """Return a solution moved by sets of finer points, or by sampled paths where these are predicted to cost less."""
+        """Return a solution moved by sets of finer points, or by large ensembles of sampled paths where these do not do."""
         judge, control = self.judge, self.control
         if "sample" in ways and "constants" not in ways:
-            found = self.sampler.move(solved, design, by_panels)
-            assert found is not None
-            return found
+            return self._move_sampled(solved, by_panels)
         moved = self.mover.move(solved, design, ways, by_panels)
         left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
-        grid = predict(moved.trend, left)
         settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.few))
-        if settled or grid <= control.sets * control.probe or "modes" not in ways or "constants" in ways:
+        if settled or "modes" not in ways or "constants" in ways:
             return moved
-        dearest = min(control.pays * grid, 4.0 * control.sets * control.most_sample)
-        sampled = self.sampler.move(solved, design, by_panels, dearest)
-        if sampled is None:
-            logger.info("points: no sample of paths does with %.2g of them; a finer grid is tried", dearest)
-            return moved
-        return sampled
+        sampled = self._move_sampled(self.ensembles.begin(solved), by_panels)
+        worst, other = (judge.worst(judge.curves(item.final), item.errors) for item in (moved, sampled))
+        return sampled if other < worst else moved
+
+    def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
+        final, errors = self.ensembles.refine(small, by_panels)
+        return Moved(final, errors, (small.means,))
 
     def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
         """Return all errors: of panels, of points, and of what the iteration left."""
@@ -454,7 +493,20 @@ class _Solve:
         curves = self.judge.curves(solved)
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
+        if doubt := self._doubt(solved, errors, curves):
+            return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, None).stopped(
+                "tolerance not met", doubt
+            )
         return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, self.near)
+
+    def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:
+        """Return what paths drawn as a check say against a solution."""
+        try:
+            drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + _GUARD)
+            return disagreement(solved, drawn, errors, curves)
+        except (SolverError, MemoryError) as reason:
+            logger.info("no paths are drawn as a check: %s", reason)
+            return ""
 
     def _hand_on(self, final: Solved, by_panels: Errors) -> Neighbour | None:
         """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""

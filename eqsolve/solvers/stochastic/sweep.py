@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,8 +96,16 @@ class Design:
     shapes: Shapes | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Points and modes that are kept, and a guess of the unknowns on their paths."""
+
+    choice: Choice
+    unknowns: Array
+
+
 def sweep(
-    engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...] | None = None
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: Sequence[Averages | Kept] | None = None
 ) -> tuple[Averages, ...]:
     """Return the averages over paths driven by the given means; ``previous`` ones keep their modes and points."""
     engine.work.sweeps += 1
@@ -123,7 +131,7 @@ def collect(averages: Iterable[Averages]) -> Means:
 
 
 def _followed(
-    engine: Engine, kernels: Kernels, design: Design, previous: tuple[Averages, ...] | None
+    engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
 ) -> list[tuple[Paths, Choice]]:
     every = groups_of(engine.plan.covariances, kernels)
     made = []
@@ -131,7 +139,8 @@ def _followed(
         groups = [group for group in every if group.noises[0] in plan.noises]
         actions = act(plan, kernels)
         if previous is not None:
-            choice, before = previous[place].choice, previous[place].paths.unknowns
+            kept = previous[place]
+            choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
         else:
             choice, before = choose(
                 plan, kernels, groups, actions.drives, engine.laws, design.level,

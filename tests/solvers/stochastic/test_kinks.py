@@ -14,8 +14,6 @@ import eqsolve
 from eqsolve import GP, E, Eq, System, correlation, process, random, times
 from eqsolve.compile.forms import STOCHASTIC
 from eqsolve.laws import Bernoulli, Normal, Uniform
-from eqsolve.numerics import laws as numbers
-from eqsolve.solvers.stochastic.stand_ins import Sets, branches_of
 
 Array = np.ndarray
 t, tp = times("t t'")
@@ -163,24 +161,3 @@ def test_a_plan_tells_what_a_mean_reads_and_where_it_bends() -> None:
     assert mean.reads == (0, 1, 3)
     assert abs(float(mean.switches(*names)[0])) == pytest.approx(0.5)
     assert all(not other.switches(*names) for other in plan.ensembles[0].means if not other.bent)
-
-
-def test_laws_are_taken_apart_into_points_and_gaussians() -> None:
-    both = branches_of([numbers.bernoulli(0.3), numbers.Normal(1.0, 4.0)])
-    assert both is not None
-    assert [(branch.probability, branch.means, branch.deviations) for branch in both] == [
-        (0.7, (0.0, 1.0), (0.0, 2.0)), (0.3, (1.0, 1.0), (0.0, 2.0)),
-    ]  # fmt: skip
-    assert branches_of([numbers.Uniform(0.0, 1.0)]) is None
-    assert branches_of([numbers.Empirical(np.arange(100.0))]) is None
-
-
-def test_sets_tell_their_spread_and_what_stand_ins_gain(rng: np.random.Generator) -> None:
-    """Twice the standard error of four sets; paths that vary a tenth as much gain a factor of ten."""
-    rest = rng.standard_normal((4, 50))
-    sets = Sets({"f": np.ones((4, 50))}, {"f": rest}, {"f": 10 * rest})
-    assert sets.means()["f"] == pytest.approx(1 + rest.mean(axis=0))
-    assert sets.spread()["f"] == pytest.approx(rest.std(axis=0, ddof=1))
-    assert sets.gain() == pytest.approx(10)
-    assert sets.is_finite()
-    assert not Sets({"f": np.full((4, 50), np.nan)}, {"f": rest}, {"f": rest}).is_finite()

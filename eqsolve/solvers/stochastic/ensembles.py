@@ -1,0 +1,239 @@
+"""Randomised quasi-Monte Carlo ensembles of paths, from small to large by a full approximation scheme.
+
+A small ensemble, about a thousand scrambled Sobol points in all modes, is iterated to its own fixed point x = F_small(x) and
+chooses the panels: solved on other panels with the same points along the same modes, its sampling error cancels from the
+difference. Large ensembles are swept once or twice only: at a solution, τ = F_large(x) − F_small(x) is added to the small
+problem, x = F_small(x) + τ, which is solved again with cheap sweeps (Brandt, Math. Comp. 31, 333 (1977),
+doi:10.1090/S0025-5718-1977-0431719-X). Large ensembles are independent scramblings (Owen, J. Complexity 14, 466 (1998),
+doi:10.1006/jcom.1998.0487); how far each alone would move the solution, by the mean responses, gives its standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.solvers.stochastic.control import Sampling
+from eqsolve.solvers.stochastic.iterate import Correction, Solved, improve, iterate, pack, unpack, weigh
+from eqsolve.solvers.stochastic.judge import Errors, Judge
+from eqsolve.solvers.stochastic.means import Averages
+from eqsolve.solvers.stochastic.modes import Choice
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
+from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
+
+logger = logging.getLogger("eqsolve")
+
+_SINGLE = Layout("single")
+_APART = 1_000_003  # between the seeds of two ensembles
+
+
+@dataclass(frozen=True, eq=False)
+class Ensembles:
+    """Solves a system by sampled paths, from a rough solution on."""
+
+    engine: Engine
+    judge: Judge
+    control: Sampling
+    seed: int
+    rtol: float
+
+    # --- the small ensemble -------------------------------------------------------------------------------------------
+    def begin(self, rough: Solved) -> Solved:
+        """Return the fixed point of the small ensemble on the grid of a rough solution.
+
+        Modes are chosen twice: by the responses of the rough paths, then by those of the ensemble itself.
+        """
+        control = self.control
+        shapes = variation(rough.averages)
+        design = Design(self._level(control.small, self.seed), self._layouts(rough), shapes)
+        first = iterate(self.engine, rough.grid, rough.means, design, control.rough, replace(rough.how, choose=(0.1,)))
+        design = replace(design, shapes=variation(first.averages))
+        return iterate(self.engine, rough.grid, first.means, design, self._stop, replace(first.how, choose=()))
+
+    def compare(self, rough: Solved, means: Means, others: Means) -> tuple[float, float, float]:
+        """Return how far small ensembles are from means found otherwise at a rough solution, and from each other; and how
+        far two such means are apart.
+
+        All in units of the tolerance, as far as mean responses carry them to the controlled outputs.
+        """
+        engine, judge, layouts = self.engine, self.judge, self._layouts(rough)
+        levels = [self._level(self.control.small, self.seed + _APART * number) for number in (1, 2)]
+        shapes = variation(rough.averages)
+        swept = [sweep(engine, rough.grid, rough.means, Design(level, layouts, shapes)) for level in levels]
+        first, second = (collect(item) for item in swept)
+        curves, packed, weights = judge.curves(rough), pack(engine, rough.means), weigh(engine, rough.grid, rough.means)
+
+        def moved(change: Means) -> float:
+            step = improve(engine, rough.means, pack(engine, change), swept[0], weights)
+            means = unpack(engine, packed + step, {name: rough.means[name] + value for name, value in change.items()})
+            return judge.worst(curves, judge.change(curves, rough.grid, means))
+
+        centre = {name: (value + second[name]) / 2 for name, value in first.items()}
+        apart = moved({name: centre[name] - means[name] for name in rough.means})
+        alone = moved({name: others[name] - means[name] for name in rough.means})
+        return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
+
+    @property
+    def _stop(self) -> float:
+        """Residual at which an iteration ends."""
+        return self.control.stop * self.rtol
+
+    def _level(self, paths: int, seed: int) -> Level:
+        """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
+        most = 2 ** max(4, round(math.log2(paths / count_values(self.engine))))
+        return Level(accuracy=self.rtol, sharp=1.0, constants=1, most=most, seed=seed)
+
+    def _layouts(self, solved: Solved) -> tuple[Layout, ...]:
+        return tuple(item if item.kind == "cubic" else _SINGLE for item in solved.layouts)
+
+    # --- panels -------------------------------------------------------------------------------------------------------
+    def settle_panels(self, solved: Solved) -> tuple[Solved, Errors]:
+        """Return the small ensemble's solution on panels that are dense enough, and the error of the panels."""
+        control, judge = self.control, self.judge
+        assert solved.grid.panels is not None
+        ratios = np.full(solved.grid.panels.panels, control.ratio)
+        last = math.inf
+        for _ in range(control.rounds):
+            dense = self.on_panels(solved, _denser(solved.grid.panels, ratios))
+            errors = judge.compare(solved, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
+            curves = judge.curves(dense)
+            worst = judge.worst(curves, errors)
+            logger.info("panels: %d nodes with %d paths, error %.2g of the tolerance", dense.grid.size, dense.paths, worst)
+            if worst <= control.share or worst > control.stuck * last:
+                break
+            over = np.max([judge.over(curves, errors, name) for name in judge.excesses(curves, errors)
+                           if name in curves.single] or [np.ones(dense.grid.size)], axis=0)  # fmt: skip
+            each = np.array([over[part].max() for part in dense.grid.blocks[1:]])
+            order = dense.grid.panels.order if dense.grid.panels else 1
+            wanted = (each / (0.3 * control.share)) ** (1 / (order + 1))
+            ratios = np.where(wanted > 1.0, np.clip(wanted, control.ratio, 2.0), 1.0)  # where the error is, and only there
+            solved, last = dense, worst
+            assert solved.grid.panels is not None
+        return dense, errors
+
+    def on_panels(self, solved: Solved, panels: PanelGrid) -> Solved:
+        """Return the solution on other panels, with the same points along the same modes."""
+        grid = OperatorGrid.from_panels(panels)
+        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+        kept = _carried(self.engine, solved, grid)
+        return iterate(
+            self.engine,
+            grid,
+            means,
+            Design(solved.averages[0].choice.level),
+            self._stop,
+            replace(solved.how, choose=()),
+            kept=kept,
+        )
+
+    # --- large ensembles ------------------------------------------------------------------------------------------------
+    def refine(self, small: Solved, by_panels: Errors) -> tuple[Solved, Errors]:
+        """Return the solution moved to the average of large ensembles, and their standard error."""
+        judge, control = self.judge, self.control
+        shapes, layouts = variation(small.averages), self._layouts(small)
+        paths, final = float(control.small), small
+        swept: list[Sequence[Averages] | None] = [None] * control.sets
+        before = math.inf
+        for number in range(1, control.levels + 1):
+            seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
+            designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
+            try:
+                swept = [
+                    sweep(self.engine, final.grid, final.means, design, item)
+                    for design, item in zip(designs, swept, strict=True)
+                ]
+            except SolverError as reason:  # they do not fit into the memory, or a path has no solution
+                if number == 1:
+                    raise
+                logger.info("points: larger ensembles cannot be had: %s", reason)
+                break
+            last, (final, ends) = final, self._correct(small, final, [item for item in swept if item is not None])
+            curves = judge.curves(final)
+            change = judge.change(curves, final.grid, last.means)
+            spread = _standard_error([judge.change(curves, final.grid, means) for means in ends])
+            errors = judge.spread(curves, [{name: value + control.left * change[name] for name, value in spread.items()}])
+            chance, worst = judge.worst(curves, judge.spread(curves, [spread])), judge.worst(curves, errors)
+            room = max(1.0 - judge.worst(curves, by_panels), control.share)
+            logger.info("points: %d ensembles of %d paths, error %.2g of the tolerance, last change %.2g",
+                        control.sets, paths, worst, judge.worst(curves, change))  # fmt: skip
+            if worst <= room:
+                break
+            if chance > room:  # more paths
+                more = paths * (control.safety * chance / room) ** (1 / control.rate)
+                most = control.cost / final.grid.size**3
+                if paths >= most or chance > before:
+                    break
+                before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
+                swept = [None] * control.sets
+        return final, errors
+
+    def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
+        """Return the solution that the average of all ensembles asks for, and the means that each of them does."""
+        engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
+        own = collect(sweep(engine, grid, final.means, design, small.averages))
+        every = [collect(item) for item in swept]
+        centre = {name: np.mean([made[name] for made in every], axis=0) for name in own}
+        correction = Correction(small.averages, {name: value - own[name] for name, value in centre.items()})
+        solved = iterate(engine, grid, final.means, design, self._stop, replace(small.how, choose=()), correction)
+        moved = replace(final, means=solved.means, kernels=solved.kernels, left=solved.left)
+        weights, packed = weigh(engine, grid, centre), pack(engine, centre)
+        ends = []
+        for made, averages in zip(every, swept, strict=True):
+            step = improve(
+                engine, final.means, pack(engine, {name: made[name] for name in centre}) - packed, averages, weights
+            )
+            aside = {name: moved.means[name] + made[name] - centre[name] for name in centre}
+            ends.append(unpack(engine, pack(engine, moved.means) + step, aside))
+        return moved, ends
+
+
+def _denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
+    """Return panels that are so many times denser, each; those of ratio one stay as they are, others are cut by runs."""
+    edges, place = [panels.edges[:1]], 0
+    while place < len(ratios):
+        stop = place + 1
+        while stop < len(ratios) and (ratios[stop] > 1) == (ratios[place] > 1):
+            stop += 1
+        wanted = np.append(0.0, np.cumsum(ratios[place:stop]))
+        position = np.linspace(0, wanted[-1], math.ceil(wanted[-1] - 1e-9) + 1)
+        edges.append(np.interp(position, wanted, panels.edges[place : stop + 1])[1:])
+        place = stop
+    return PanelGrid(np.concatenate(edges), panels.order)
+
+
+def _carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, ...]:
+    """Return the points and modes of a solution on another grid, with its paths as a guess."""
+    assert solved.grid.panels is not None
+    forward = solved.grid.panels.interpolation(grid.nodes)
+    known = [item.choice.shapes for item in solved.averages]
+    shapes = None if None in known else move_shapes(tuple([*item] for item in known if item is not None), engine.noises,
+                                                    solved.grid, grid)  # fmt: skip
+    made = []
+    for place, item in enumerate(solved.averages):
+        factors = tuple(
+            np.vstack([forward @ part for part in np.split(factor, len(factor) // solved.grid.size)])
+            for factor in item.choice.factors
+        )
+        choice: Choice = replace(item.choice, factors=factors, shapes=None if shapes is None else shapes[place])
+        unknowns = np.einsum("ij,ajp->aip", forward, item.paths.unknowns, optimize=True)
+        made.append(Kept(choice, unknowns))
+    return tuple(made)
+
+
+def _standard_error(changes: Sequence[Errors]) -> Errors:
+    """Return the standard error of an average over ensembles, from how far each is from it."""
+    count = len(changes)
+
+    def root(values: list[Array]) -> Array:
+        return np.asarray(np.sqrt(np.sum(np.square(values), axis=0) / (count * (count - 1))))
+
+    return {name: root([item[name] for item in changes]) for name in changes[0]}
