@@ -117,6 +117,8 @@ class Sampling:
     left
         Of the last change of a solution by large ensembles: what one more would change (the contraction of the scheme was
         0.02 to 0.06).
+    margin
+        Standard errors that are stated: with four ensembles six are exceeded once in a hundred (Student's law).
     growth
         Paths of an ensemble relative to those of the last one, at most: in smaller steps the last change is smaller.
     rate, safety
@@ -135,6 +137,7 @@ class Sampling:
     share: float = 0.45
     stuck: float = 0.7
     left: float = 0.06
+    margin: float = 2.0
     growth: float = 8.0
     rate: float = 0.85
     safety: float = 1.3

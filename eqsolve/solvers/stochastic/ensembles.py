@@ -21,6 +21,7 @@ from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Layout, Level
 from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.stochastic.control import Sampling
 from eqsolve.solvers.stochastic.iterate import Correction, Solved, improve, iterate, pack, unpack, weigh
@@ -89,8 +90,8 @@ class Ensembles:
 
     def _level(self, paths: int, seed: int) -> Level:
         """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
-        most = 2 ** max(4, round(math.log2(paths / count_values(self.engine))))
-        return Level(accuracy=self.rtol, sharp=1.0, constants=1, most=most, seed=seed)
+        level = make_level(self.rtol, seed)
+        return replace(level, most=2 ** max(4, round(math.log2(paths / count_values(self.engine, level.constants)))))
 
     def _layouts(self, solved: Solved) -> tuple[Layout, ...]:
         return tuple(item if item.kind == "cubic" else _SINGLE for item in solved.layouts)
@@ -160,8 +161,10 @@ class Ensembles:
             curves = judge.curves(final)
             change = judge.change(curves, final.grid, last.means)
             spread = _standard_error([judge.change(curves, final.grid, means) for means in ends])
-            errors = judge.spread(curves, [{name: value + control.left * change[name] for name, value in spread.items()}])
-            chance, worst = judge.worst(curves, judge.spread(curves, [spread])), judge.worst(curves, errors)
+            errors = judge.spread(
+                curves, [{name: value + control.left * change[name] for name, value in spread.items()}], control.margin
+            )
+            chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
             room = max(1.0 - judge.worst(curves, by_panels), control.share)
             logger.info("points: %d ensembles of %d paths, error %.2g of the tolerance, last change %.2g",
                         control.sets, paths, worst, judge.worst(curves, change))  # fmt: skip

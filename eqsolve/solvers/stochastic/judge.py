@@ -225,8 +225,8 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
     make the estimated one too small.
     """
     nodes = np.unique(np.linspace(1, solved.grid.size - 1, _LOOKED).astype(int))
-    scale = max((float(np.max(errors[name] / (np.abs(values) + 1e-300))) for name, values in curves.single.items()
-                 if values.any()), default=0.0)  # fmt: skip
+    stated = [float(errors[name].max() / np.abs(values).max()) for name, values in curves.single.items() if values.any()]
+    scale = min([0.1, max(stated, default=0.0)])
     for item in samples:
         paths = item.follow()
         weights, count = paths.points.weights, paths.shape[1]
@@ -242,7 +242,7 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
             spread = np.sqrt(np.maximum((values**2) @ weights - found**2, 0.0) / count)
             known = solved.means[mean.name] if mean.kind == "one" else np.diagonal(solved.means[mean.name])
             sizes = np.abs(values) @ weights
-            allowed = _DEVIATIONS * spread + (min(scale, 1.0) + 1e-6) * sizes + 1e-12
+            allowed = _DEVIATIONS * spread + (scale + 1e-6) * sizes + 1e-12
             off = np.abs(found - known[nodes])
             worst = int(np.argmax(off / allowed))
             if off[worst] > allowed[worst]:

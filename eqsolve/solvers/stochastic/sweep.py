@@ -166,9 +166,9 @@ def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     return total
 
 
-def count_values(engine: Engine) -> int:
-    """Return how many combinations of atoms and parts of their laws the constants of an ensemble have, at most."""
-    counts = {name: len(parts_of(law)) or len(law.rule(2)[0]) for name, law in engine.laws.items()}
+def count_values(engine: Engine, points: int = 2) -> int:
+    """Return how many combinations of atoms, parts and points of their laws the constants of an ensemble have, at most."""
+    counts = {name: len(parts_of(law)) or len(law.rule(points)[0]) for name, law in engine.laws.items()}
     return max((math.prod(counts[name] for name in plan.constants) for plan in engine.plan.ensembles), default=1)
 
 
