@@ -108,7 +108,7 @@ def load(name: str | os.PathLike[str]) -> Model:
             _LOADING.pop()
     from eqsolve.language.symbols import meanings, tell_meanings
 
-    tell_meanings(meanings(str(path)), inherited=True)  # a file that goes on from this model has its symbols
+    tell_meanings(meanings(str(path)), inherited=str(path))  # a file that goes on from this model has its symbols
     return _LOADED[key]
 
 

@@ -112,13 +112,19 @@ class Named(Symbol):
 
 # What symbols mean, by their file: no part of what they are, so that equal symbols may mean something else elsewhere.
 _MEANINGS: dict[str, dict[Named, str]] = {}
+_INHERITED: set[tuple[str, str]] = set()
 
 
-def tell_meanings(told: Mapping[Named, str], *, inherited: bool = False) -> None:
-    """Keep what symbols mean in the user's file that is running; what it says itself goes before what it inherits."""
-    if told and (place := user_location()) is not None:
+def tell_meanings(told: Mapping[Named, str], *, inherited: str = "") -> None:
+    """Keep what symbols mean in the user's file that is running; what it says itself goes before what it inherits.
+
+    ``inherited`` is the file that it inherits from: looked at once, since merging compares symbols.
+    """
+    if told and (place := user_location()) is not None and (place.file, inherited) not in _INHERITED:
         known = _MEANINGS.get(place.file, {})
         _MEANINGS[place.file] = {**told, **known} if inherited else {**known, **told}
+        if inherited:
+            _INHERITED.add((place.file, inherited))
 
 
 def meanings(file: str | None) -> Mapping[Named, str]:

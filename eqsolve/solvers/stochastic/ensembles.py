@@ -83,6 +83,11 @@ class Ensembles:
         alone = moved({name: others[name] - means[name] for name in rough.means})
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
 
+    def suffices(self, chance: float, nodes: float) -> bool:
+        """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
+        control = self.control
+        return control.small * (control.safety * control.margin * chance) ** (1 / control.rate) * nodes**3 < control.cost
+
     @property
     def _stop(self) -> float:
         """Residual at which an iteration ends."""
@@ -165,7 +170,7 @@ class Ensembles:
                 curves, [{name: value + control.left * change[name] for name, value in spread.items()}], control.margin
             )
             chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
-            room = max(1.0 - judge.worst(curves, by_panels), control.share)
+            room = max(0.9 - judge.worst(curves, by_panels), control.share)
             logger.info("points: %d ensembles of %d paths, error %.2g of the tolerance, last change %.2g",
                         control.sets, paths, worst, judge.worst(curves, change))  # fmt: skip
             if worst <= room:

@@ -22,6 +22,7 @@ Errors = dict[str, Array]
 
 _FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 _MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
+_ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are held against a solution
 _DEVIATIONS = 8.0  # standard errors: what is measured on Gaussian and heavy-tailed constants is in the tests
 _LIKELY = 0.3  # of the typical error of a curve: the least at any time
@@ -230,6 +231,7 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
     for item in samples:
         paths = item.follow()
         weights, count = paths.points.weights, paths.shape[1]
+        strata = _strata(paths.points.constants, count)
         for mean in item.plan.means:
             if mean.kind == "response" or any(outer is not None for outer in mean.outers):
                 continue
@@ -239,7 +241,7 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
                 [first[nodes] * (second[nodes] if second.ndim > 1 else second) for first, second in pieces], axis=0
             )
             found = values @ weights
-            spread = np.sqrt(np.maximum((values**2) @ weights - found**2, 0.0) / count)
+            spread = np.sqrt(sum(_variance(values[:, part], weights[part]) for part in strata))
             known = solved.means[mean.name] if mean.kind == "one" else np.diagonal(solved.means[mean.name])
             sizes = np.abs(values) @ weights
             allowed = _DEVIATIONS * spread + (scale + 1e-6) * sizes + 1e-12
@@ -252,6 +254,22 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
                     f"at t = {at:.4g}, and the solution {known[here]:.4g}"
                 )
     return ""
+
+
+def _strata(constants: Mapping[str, Array], count: int) -> list[Array]:
+    """Return the paths of every combination of atoms; all together where constants have many values."""
+    atoms = [values for values in constants.values() if len(np.unique(values)) <= _ATOMS]
+    if not atoms:
+        return [np.arange(count)]
+    _, labels = np.unique(np.array(atoms), axis=1, return_inverse=True)
+    return [np.flatnonzero(labels.ravel() == label) for label in np.unique(labels)]
+
+
+def _variance(values: Array, weights: Array) -> Array:
+    """Return what paths of one stratum add to the variance of an average."""
+    share, count = weights.sum(), len(weights)
+    centre = (values @ weights) / share
+    return np.asarray(share**2 * np.maximum((values**2) @ weights / share - centre**2, 0.0) / count)
 
 
 def _smear(values: Array) -> Array:

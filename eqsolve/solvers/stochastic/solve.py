@@ -69,6 +69,7 @@ from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 # Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "panels": (0.06, 0.3), "points": (0.3, 0.85), "paths": (0.85, 1.0)}
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
+_DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
 _GUARD = 7_919  # apart from the seeds of the solve
 logger = logging.getLogger("eqsolve")
 
@@ -142,6 +143,7 @@ class _Solve:
         self.moved: tuple[Means, ...] = ()  # what the points before the last ask for
         self.mover = Mover(engine, self.judge, control, self.tolerance)
         self.ensembles = Ensembles(engine, self.judge, Sampling(), options.seed, options.rtol)
+        self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.near: Neighbour | None = None
         self.best: tuple[Solved, Errors, str] | None = None
         self._bent = any(plan.bent for plan in engine.plan.ensembles)
@@ -221,7 +223,9 @@ class _Solve:
             return False
         logger.info("points: sparse grids differ by %.2g of the tolerance, by %.2g from sampled paths (%.2g by chance)",
                     alone, apart, chance)  # fmt: skip
-        return alone > self.control.few or apart > max(self.control.few, 2.0 * chance)
+        self.chance = chance
+        errs = alone > self.control.few or apart > max(self.control.few, 3.0 * chance)
+        return errs and self.ensembles.suffices(chance, _DENSER * window.grid.size)
 
     def _run_sampled(self, window: Solved) -> Result:
         """Solve by sampled paths, from a rough solution on."""
@@ -455,6 +459,8 @@ class _Solve:
         left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
         settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.few))
         if settled or "modes" not in ways or "constants" in ways:
+            return moved
+        if not self.ensembles.suffices(self.chance, solved.grid.size):
             return moved
         sampled = self._move_sampled(self.ensembles.begin(solved), by_panels)
         worst, other = (judge.worst(judge.curves(item.final), item.errors) for item in (moved, sampled))
