@@ -4,6 +4,7 @@ The default run tries a share of the inputs; ``-m slow`` tries ten thousand.
 """
 
 import random
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 import eqsolve
 from eqsolve.cli import main
-from eqsolve.cli.options import OPTIONS, read_settings
+from eqsolve.cli.options import read_options, read_settings
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import EqsolveError
 from eqsolve.files.checkpoint import Checkpoint
@@ -78,8 +79,9 @@ def test_times(every: int, folder: Path) -> None:
     before = listing(folder)
     for rng in draws("times", every):
         text = inputs.moments(rng)
-        option = OPTIONS[rng.choice(["at", "at2"])]
-        attempt(lambda option=option, text=text: option.read(text, option.flag), f"{option.flag} {text!r}")
+        name = rng.choice(["at", "at2"])
+        given = Namespace(**{name: text})
+        attempt(lambda given=given, name=name: read_options(given, [name]), f"--{name} {text!r}")
     assert listing(folder) == before
 
 
