@@ -80,7 +80,8 @@ def test_on_the_command_line(cluster, tmp_path: Path) -> None:
     done = subprocess.run(
         [*command, "--scheduler", address, "--out", "s.nc"], cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=300
     )
-    assert (done.returncode, done.stderr) == (0, "wrote s.nc\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("wrote s.nc\n")  # after lines that say how far it is, where points take seconds
     assert eqsolve.open(tmp_path / "s.nc")["E_test"].sizes == {"alpha": 4, "t": 2}
 
 

@@ -29,6 +29,8 @@ class Control:
         Of the tolerance: where the iteration leaves more, refining panels and points is of no use.
     paths_to
         Of what the iteration may leave: the accuracy to which paths are followed.
+    linearised
+        Of that accuracy, where derivatives are asked for: their equations rest on slopes along paths that solve theirs.
     few
         When more points change the solution by so many tolerances, panels are looked at again; more points are taken before
         panels are chosen; and where two sets do, a sample is tried.
@@ -77,6 +79,7 @@ class Control:
     rough: float = 5e-2
     settled: float = 0.3
     paths_to: float = 1e-3
+    linearised: float = 1e-4
     few: float = 10.0
     early: int = 3
     crowd: int = 500

@@ -5,7 +5,7 @@ its derivatives, which a sweep maps affinely onto themselves: D ↦ J D + b, wit
 the means (paths' tangents, and the tangents of these) and b its explicit derivative by the parameter. D = (1 − J)⁻¹ b is found
 by Anderson's iteration, which on an affine map is GMRES (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011),
 doi:10.1137/10078356X), preconditioned by the mean responses: with the points of the solution first, then with sets of finer
-points that share nothing, each begun where the last one ended and with what that taught about J. All parameters go together.
+points that share nothing, each begun where the last one ended. All parameters go together.
 
 Errors: how far the last set moved the derivatives is that of the points, how far panels of another order do that of the
 panels.
@@ -125,7 +125,7 @@ class _Search:
             level, last = finer, curves
             try:
                 points = linearise(self.own, alone, base, finer)
-                final = self.iterate(points, {name: final.means[name] for name in begun}, final.secants)
+                final = self.iterate(points, {name: final.means[name] for name in begun}, Secants(effort.most))
             except (SolverError, MemoryError) as reason:
                 logger.info("derivatives: more points cannot be had: %s", reason)
                 break

@@ -103,7 +103,7 @@ class StochasticSolver(Solver):
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}
-        accuracy = control.paths_to * control.stop * options.rtol
+        accuracy = control.paths_to * control.stop * options.rtol * (1.0 if options.beside is None else control.linearised)
 
         def part(asked: Options) -> _Solve:
             engine = Engine(program, laws, Work(checkpoint=asked.checkpoint), accuracy, asked.device, asked.threads)
