@@ -88,13 +88,15 @@ def apply_settings(model: Model, settings: dict[str, str]) -> Model:
 
 def read_number(text: str, option: str, example: str = "a number such as 20, 1/3 or 1e-4") -> float:
     """Return a finite number from text such as ``1/3``."""
-    from eqsolve.language.binding import read_value
-
     try:
-        value = read_value(text)
-        number = float(value)
-    except (ParameterError, TypeError):
-        raise UsageError(f"{option}: cannot read {quote(text.strip())} as a number; expected {example}") from None
+        number = float(text)  # what is written in digits needs no algebra
+    except ValueError:
+        from eqsolve.language.binding import read_value
+
+        try:
+            number = float(read_value(text))
+        except (ParameterError, TypeError):
+            raise UsageError(f"{option}: cannot read {quote(text.strip())} as a number; expected {example}") from None
     if number - number != 0:
         raise UsageError(f"{option}: expected a finite number, got {quote(text.strip())}")
     return number

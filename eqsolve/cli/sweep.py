@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eqsolve._version import __version__
 from eqsolve.cli.options import (
     DATA,
     FIGURES,
@@ -26,8 +29,6 @@ from eqsolve.errors import UsageError, quote
 from eqsolve.progress import Bar, clock
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from eqsolve.results.result import Result
 
 __all__ = ["SWEEP"]
@@ -41,6 +42,8 @@ def run_sweep(options: Namespace) -> int:
     picture = check_destination(options.plot, "--plot", FIGURES)
     if data is None and picture is None and not options.json:
         raise UsageError("name a file for the result: --out sweep.nc")
+    if data is not None and picture is None and not options.json and (code := _told(options, data)) is not None:
+        return code
     axes = read_grid(options.grid)
     asked = _read(options)
     settings = read_settings(options.settings)
@@ -59,11 +62,57 @@ def run_sweep(options: Namespace) -> int:
         raise
     finally:
         bar.close()
+    _keep(options, result, data)
     _report(options, result, data, picture)
-    if result.status == "ok":
+    return _code(result.status, result.message)
+
+
+def _code(status: str, message: str) -> int:
+    if status == "ok":
         return 0
-    complain(f"{result.status}; {result.message}")
+    complain(f"{status}; {message}")
     return 1
+
+
+def _asked(options: Namespace) -> dict[str, Any]:
+    """Return the words of a command that decide what it computes."""
+    names = [name for name in ("model", "grid", "settings", *_OPTIONS) if name != "workers"]
+    return {"version": __version__, **{name: getattr(options, name) for name in names}}
+
+
+def _keep(options: Namespace, result: Result, data: Path | None) -> None:
+    """Write into a finished file which command, and which files of models, it comes from."""
+    from eqsolve.language.loading import loaded_files
+
+    if data is not None and data.suffix == ".nc" and "command" not in result.provenance:
+        files = {path: _digest(path) for path in loaded_files()}
+        result.provenance["command"] = {"asked": _asked(options), "files": files, "text": _text(result)}
+        result.save(data)
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _told(options: Namespace, data: Path) -> int | None:
+    """Tell what a file holds if it was written by this very command, without loading models; None if it was not."""
+    from eqsolve.files.record import read_record
+    from eqsolve.language.loading import find
+
+    record = read_record(data)
+    known = record.get("provenance", {}).get("command", {})
+    if known.get("asked") != _asked(options) or data.with_name(data.name + ".journal").exists():
+        return None
+    files = known["files"]
+    if str(find(options.model)) not in files or any(_digest(path) != digest for path, digest in files.items()):
+        return None
+    if not options.quiet:
+        say(f"{data} holds this sweep already, nothing is solved; remove it to solve again")
+        write(known["text"])
+    return _code(record["status"], record["message"])
 
 
 def read_grid(words: Iterable[str]) -> dict[str, str]:

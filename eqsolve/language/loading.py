@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,14 @@ def load(name: str | os.PathLike[str]) -> Model:
 
     tell_meanings(meanings(str(path)), inherited=str(path))  # a file that goes on from this model has its symbols
     return _LOADED[key]
+
+
+def loaded_files() -> list[str]:
+    """Return the model files that have run, and what they import from beside them."""
+    files = {path for path, *_ in _LOADED}
+    beside = {str(Path(path).parent) for path in files}
+    modules = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    return sorted(files | {path for path in modules if str(Path(path).parent) in beside})
 
 
 def read_model(value: Any, what: str) -> Model:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import io
 import json
@@ -20,6 +19,7 @@ from eqsolve.arguments import checked
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
 from eqsolve.files.atomic import atomic_path
+from eqsolve.files.record import is_damaged, seal
 from eqsolve.numerics.aging_rows import AgingRows
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
@@ -37,7 +37,6 @@ TABLES = (".csv", ".json", ".parquet")
 logger = logging.getLogger("eqsolve")
 
 _ROWS = "_rows_"
-_MARK = b"\neqsolve-sha256:"
 _FORMAT = 1  # of the files; a reader refuses files of a later one
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
@@ -69,7 +68,7 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
     buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
     dataset.to_netcdf(buffer, engine="h5netcdf")
     with atomic_path(path) as temporary:
-        Path(temporary).write_bytes(buffer.getvalue() + _seal(buffer.getvalue()))
+        Path(temporary).write_bytes(buffer.getvalue() + seal(buffer.getvalue()))
 
 
 def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
@@ -96,20 +95,6 @@ def demand_parquet(path: str) -> None:
     """Raise where pandas has nothing to write parquet with."""
     if not any(importlib.util.find_spec(name) for name in ("pyarrow", "fastparquet")):
         raise UsageError(f"to write {path!r} pandas needs pyarrow (pip install pyarrow); *.csv and *.json need nothing")
-
-
-def _seal(body: bytes) -> bytes:
-    """Return what stands after the netCDF content, where its readers do not look: a checksum of it."""
-    return _MARK + hashlib.sha256(body).hexdigest().encode()
-
-
-def _is_damaged(path: Path) -> bool:
-    """Return whether a file ends in a checksum that is not its own. The HDF5 library may hang on damaged files."""
-    length = len(_seal(b""))
-    whole = path.read_bytes()
-    body, seal = whole[:-length], whole[-length:]
-    alike = sum(a == b for a, b in zip(seal, _MARK, strict=False))
-    return len(whole) > length and alike > len(_MARK) // 2 and seal != _seal(body)
 
 
 def _plain(value: Any) -> Any:
@@ -172,11 +157,14 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
     """Return the values and the record of a file."""
     import xarray as xr
 
+    from eqsolve.results.quick_xarray import spare_dask
+
+    spare_dask()
     name = str(path)
     if not Path(path).is_file():
         raise UsageError(f"{name!r} is a folder, not a file" if Path(path).is_dir() else f"there is no file {name!r}")
     try:
-        damaged = _is_damaged(Path(path))
+        damaged = is_damaged(Path(path))
     except OSError as error:
         raise UsageError(f"cannot read {name!r}: {error.strerror or error}") from None
     if damaged:

@@ -132,13 +132,12 @@ def sweep(
         device=device, budget=budget, observables=observables,
         derivatives=None if derivatives is None else _axes_along(grid, derivatives),
     )  # fmt: skip
-    points = lay_out_points(grid)
-    settled, first = _settings(model, fixed, points, grid)
-    points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
     run = _Run(model, grid, fixed, options, progress)
     identity = "" if out is None else _identity(run)
     if out is not None and (there := _finished(out, identity)) is not None:
-        return there
+        return there  # before anything is bound or compiled
+    settled, first = _settings(model, fixed, lay_out_points(grid), grid)
+    points = lay_out_points(grid, chaining(model, {**fixed, **first.settings}, options))
     journal = None if out is None else _journal(out, identity)
     finished = False
     try:

@@ -131,6 +131,16 @@ def test_a_sweep_that_is_finished_is_not_solved_again(
         assert "holds this sweep already, nothing is solved" in again.err
         assert is_picture(folder / "sweep.png")
     assert (folder / "sweep.nc").stat().st_mtime_ns == stamp
+    with monkeypatch.context() as forbidden:  # where nothing is to be drawn, not even the model is loaded
+        forbidden.setattr("eqsolve.language.loading.load", None)
+        assert main(command) == 0
+        again = capsys.readouterr()
+        assert again.out == said
+        assert "holds this sweep already, nothing is solved" in again.err
+        with (folder / "models" / "decay.py").open("a") as file:
+            file.write("\n# another text may be another model\n")
+        assert main(command) == 70  # it would be loaded
+    assert main(command) == 0
     assert main([*command[:3], "k=0.5,1,3", *command[4:]]) == 0  # another grid is another sweep
     assert eqsolve.open("sweep.nc")["k"].values.tolist() == [0.5, 1, 3]
 
