@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 
 from eqsolve.cli.options import (
@@ -12,19 +13,20 @@ from eqsolve.cli.options import (
     add_plot,
     add_set,
     check_destination,
+    read_number,
     read_options,
     read_settings,
 )  # fmt: skip
 from eqsolve.cli.output import say, write, write_json
 from eqsolve.cli.verb import Verb
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, quote
 
 
 def run_fit(options: Namespace) -> int:
     """Fit parameters to data; exit code 2 says that they cannot be told."""
     kept = check_destination(options.out, "--out", (".nc",))
     picture = check_destination(options.plot, "--plot", FIGURES)
-    if options.data is None:
+    if not options.data:
         raise UsageError("name the data: --data runs.csv, with columns t and the observables")
     if options.free is None:
         raise UsageError("name the parameters to fit: --free alpha,sigma2")
@@ -33,8 +35,12 @@ def run_fit(options: Namespace) -> int:
     from eqsolve.fitting.fit import fit
     from eqsolve.language.loading import load
 
-    free = [name.strip() for name in options.free.split(",")]
-    found = fit(load(options.model), options.data, free=free, params=settings, **asked)
+    free, own = ([name.strip() for name in (text or "").split(",") if name.strip()] for text in (options.free, options.own))
+    files, each = zip(*(_file(word) for word in options.data), strict=True)
+    found = fit(
+        load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
+        bounds=dict(_bounds(word) for word in options.bounds), priors=dict(_prior(word) for word in options.prior), **asked,
+    )  # fmt: skip
     if kept is not None:
         found.save(kept)
     if picture is not None:
@@ -51,6 +57,29 @@ def run_fit(options: Namespace) -> int:
     return 0
 
 
+def _file(word: str) -> tuple[str, dict[str, str]]:
+    """Return a file of data and the values that hold for it alone, of FILE[,NAME=VALUE,...]."""
+    name, *settings = re.split(r",\s*(?=[A-Za-z_]\w*=)", word)
+    return name, read_settings(settings)
+
+
+def _bounds(word: str) -> tuple[str, tuple[float | None, float | None]]:
+    name, sign, text = word.partition("=")
+    ends = text.split(":")
+    if not sign or len(ends) != 2:
+        raise UsageError(f"--bounds takes NAME=LOWEST:HIGHEST such as alpha=0.1:1, either end may be empty; got {quote(word)}")
+    low, high = (read_number(end, "--bounds") if end.strip() else None for end in ends)
+    return name.strip(), (low, high)
+
+
+def _prior(word: str) -> tuple[str, tuple[float, float]]:
+    name, sign, text = word.partition("=")
+    parts = text.split(",")
+    if not sign or len(parts) != 2:
+        raise UsageError(f"--prior takes NAME=VALUE,ERROR such as sigma2=0.1,0.02, got {quote(word)}")
+    return name.strip(), (read_number(parts[0], "--prior"), read_number(parts[1], "--prior"))
+
+
 _OPTIONS = {
     "at": "use these times of the data only",
     "rtol": "relative tolerance of the solves; 1e-3 by default",
@@ -60,8 +89,20 @@ _OPTIONS = {
 
 def _arguments(parser: ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument("--data", metavar="F.csv", help="columns t, the observables, NAME_error, and seed for several draws")
+    parser.add_argument(
+        "--data", nargs="+", default=[], metavar="F.csv[,P=VALUE]",
+        help="columns t, the observables, NAME_error, and seed for several draws; several files are fitted together, each "
+        "with its own values after a comma, such as a.csv,delta=0.5 b.csv,delta=2",
+    )  # fmt: skip
     parser.add_argument("--free", metavar="P,Q,...", help="the parameters to be found")
+    parser.add_argument("--own", metavar="P,...", help="those of them that every file has for itself; the others are shared")
+    parser.add_argument(
+        "--bounds", nargs="+", action="extend", default=[], metavar="P=LOW:HIGH", help="ranges, such as alpha=0.1:1 or lam=0:"
+    )
+    parser.add_argument(
+        "--prior", nargs="+", action="extend", default=[], metavar="P=VALUE,ERROR",
+        help="what is known of a free parameter beforehand, such as sigma2=0.1,0.02",
+    )  # fmt: skip
     add_set(parser, "values that stay, and where the free ones begin")
     add_options(parser, _OPTIONS)
     parser.add_argument("--out", metavar="F.nc", help="keep the fit; `eqsolve plot F.nc` draws it again")
@@ -78,5 +119,8 @@ FIT = Verb(
     example="fit {model} --data runs.csv --free {parameter}",
     add_arguments=_arguments,
     run=run_fit,
-    more=("fit {model} --data runs.csv --free {parameter} --out fit.nc --plot fit.png",),
+    more=(
+        "fit {model} --data runs.csv --free {parameter} --out fit.nc --plot fit.png",
+        "fit {model} --data runs.csv --free {parameter} --bounds {parameter}=0.1:1",
+    ),
 )

@@ -37,14 +37,19 @@ def run_optimise(options: Namespace) -> int:
     asked = read_options(options, ("at", "rtol"))
     if len(asked.get("at", [0.0])) != 1:
         raise UsageError("--at: an observable is best at one time; for the best time give its range, --over t=0:100")
-    if "at" in asked:
-        asked["at"] = asked["at"][0]
+    limits = read_limits(options.where)
     settings = read_settings(options.settings)
     from eqsolve.fitting.optimise import optimise
     from eqsolve.language.loading import load
 
-    goal = options.minimise or options.maximise
-    found = optimise(load(options.model), goal, over=over, maximise=options.maximise is not None, params=settings, **asked)
+    goal, model = options.minimise or options.maximise, load(options.model)
+    if model.kind in ("System", "Flow") and ("at" in asked) == ("t" in over):
+        raise UsageError(f"say when `{goal}` is to be best: --at 20, or --over t=0:100 for the best time")
+    if limits and "t" in over:
+        raise UsageError("--where: the best time is found without constraints; give --at instead of a range of t")
+    found = optimise(
+        model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, **asked
+    )
     if picture is not None:
         from eqsolve.plotting.files import save_figure
 
@@ -78,11 +83,24 @@ def read_ranges(words: Iterable[str]) -> dict[str, tuple[float | str, ...]]:
     return ranges
 
 
+def read_limits(words: Iterable[str]) -> dict[str, tuple[float | None, float | None]]:
+    """Return the ranges of observables that NAME<=VALUE and NAME>=VALUE say."""
+    limits: dict[str, tuple[float | None, float | None]] = {}
+    for word in words:
+        name, sign, text = (part.strip() for part in (word.partition("<=") if "<=" in word else word.partition(">=")))
+        if not sign or not name:
+            raise UsageError(f"--where takes NAME<=VALUE or NAME>=VALUE, in quotes for the shell, got {quote(word)}")
+        value, (low, high) = read_number(text, "--where"), limits.get(name, (None, None))
+        limits[name] = (low, value) if sign == "<=" else (value, high)
+    return limits
+
+
 def _text(found: Optimum) -> str:
     goal = "largest" if found.maximise else "smallest"
     rows = [(name, "=", number_with_error(value, found.errors[name])) for name, value in found.parameters.items()]
     rows.append((found.observable, "=", number_with_error(found.value, found.error)))
-    return f"{found.model}: `{found.observable}` is {goal} at ({found.solves} solves)\n\n{lay_out(rows)}"
+    held = f"\n\nheld at its limit: {', '.join(found.active)}" if found.active else ""
+    return f"{found.model}: `{found.observable}` is {goal} at ({found.solves} solves)\n\n{lay_out(rows)}{held}"
 
 
 _OPTIONS = {
@@ -98,6 +116,10 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--over", nargs="+", action="extend", default=[], metavar="NAME=FIRST:LAST[:log]",
         help="the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time",
+    )  # fmt: skip
+    parser.add_argument(
+        "--where", nargs="+", action="extend", default=[], metavar="NAME<=VALUE",
+        help="limits of other observables, such as 'E_train<=0.1'; also >=",
     )  # fmt: skip
     add_set(parser, "values that stay")
     add_options(parser, _OPTIONS)

@@ -47,12 +47,12 @@ class Data:
         keep = slice(None)
         if at is not None:
             if self.times is None:
-                raise UsageError("at=: the data have no times")
+                raise UsageError("times are asked for, and the data have none")
             places = []
             for moment in at:
                 place = int(np.argmin(np.abs(self.times - moment)))
                 if abs(self.times[place] - moment) > 1e-9 * max(1.0, abs(moment)):
-                    raise UsageError(f"at=: the data have no time {moment:g}; they have {_listed(self.times)}")
+                    raise UsageError(f"the data have no time {moment:g}; they have {_listed(self.times)}")
                 places.append(place)
             keep = places  # type: ignore[assignment]
         times = None if self.times is None else self.times[keep]

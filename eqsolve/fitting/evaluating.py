@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,15 @@ class Question:
     rtol: float
     seed: int = 0
 
-    def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
-        """Solve at a point of the parameters."""
+    def solve(
+        self,
+        point: Sequence[float] | Array,
+        *,
+        slopes: bool = True,
+        rtol: float | None = None,
+        near: Result | None = None,
+    ) -> Result:
+        """Solve at a point of the parameters; ``near`` is a solution at another, to begin with."""
         settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
         declared = getattr(self.model, "observables", {})
         options = Options.make(
@@ -54,13 +61,21 @@ class Question:
             seed=self.seed,
             derivatives=self.names if slopes else (),
             at=None if self.times is None else tuple(self.times),
-            observables=self.observables if declared and all(name in declared for name in self.observables) else None,
+            observables=self.observables if self.observables and all(name in declared for name in self.observables) else None,
         )
-        return solve_as_asked(self.model, settings, options, paths=False)
+        begin = None if near is None or self.model.kind not in ("System", "Flow") else near.source
+        return solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
 
-    def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        point: Sequence[float] | Array,
+        *,
+        slopes: bool = True,
+        rtol: float | None = None,
+        near: Result | None = None,
+    ) -> Evaluation:
         """Return values, errors and derivatives at a point of the parameters."""
-        result = self.solve(point, slopes=slopes, rtol=rtol)
+        result = self.solve(point, slopes=slopes, rtol=rtol, near=near)
         data = result.at(self.times) if self.times is not None else result.dataset
         for name in self.observables:
             if name not in result.names:
@@ -76,6 +91,54 @@ class Question:
             moved.append([np.atleast_1d(data[key].values) for key in columns])
             unsure.append([np.atleast_1d(data[f"{key}_error"].values) for key in columns])
         return Evaluation(result, *(np.array(item, dtype=float) for item in (values, errors, moved, unsure)))
+
+
+_MOVED = 1e-4  # of the values: how far they are moved for a derivative through a function of them
+
+
+def through(function: Callable[[Result], Any], result: Result, names: Sequence[str]) -> tuple[float, float, Array, Array]:
+    """Return a function of a result, its error, its derivatives along parameters, and their errors.
+
+    The function is asked again of the result with its values moved along their derivatives, or by their errors: this takes
+    no further solve.
+    """
+    data = result.dataset
+
+    def read(shifts: Mapping[str, Any]) -> float:
+        changed = data.assign({name: data[name] + shift for name, shift in shifts.items()})
+        value = function(replaced(result, changed))
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise UsageError(f"the function of the result is to give one number, got {type(value).__name__}") from None
+
+    def slope(shifts: Mapping[str, Any]) -> float:
+        sizes = [
+            float(np.abs(data[name].values).max(initial=0.0)) / largest
+            for name, shift in shifts.items()
+            if (largest := float(np.abs(shift).max(initial=0.0)))
+        ]
+        step = _MOVED * min((size for size in sizes if size), default=1.0)
+        ends = (
+            [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)] if sizes else [0, 0]
+        )
+        return (ends[0] - ends[1]) / (2 * step)
+
+    keys = derivative_keys(data)
+    known = [name for name in result.names if name + "_error" in data]
+    error = sum(abs(slope({name: data[f"{name}_error"].values})) for name in known)
+    slopes, unsure = [], []
+    for parameter in names:
+        own = {name: key for (name, along), key in keys.items() if along == parameter and data[key].dims == data[name].dims}
+        slopes.append(slope({name: data[key].values for name, key in own.items()}))
+        unsure.append(sum(abs(slope({name: data[f"{key}_error"].values})) for name, key in own.items()))
+    return read({}), float(error), np.array(slopes), np.array(unsure)
+
+
+def replaced(result: Result, data: Any) -> Result:
+    """Return a result with other values."""
+    fields = {**result.__dict__, "dataset": data}
+    return type(result)(fields.pop("dataset"), **fields)
 
 
 def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:

@@ -7,7 +7,9 @@ error bars of the parameters come from the covariance over draws,
     cov = A Jᵀ W S W J A,   A = (Jᵀ W J)⁻¹,   S = covariance over draws / number of draws,
 
 in which only as many combinations of times count as there are parameters (White, Econometrica 48, 817 (1980),
-doi:10.2307/1912934). Intervals use Student's law with one degree of freedom less than there are draws.
+doi:10.2307/1912934). Intervals use Student's law with one degree of freedom less than there are draws. A prior is one more
+measurement, of the parameter itself. Every solve begins with the one before; the search ends when a step changes χ² by less
+than can be told.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.arguments import checked, names, number, table
+from eqsolve.arguments import checked, list_of, names, number, table
 from eqsolve.arguments import path as read_path
+from eqsolve.deviations import is_uncertain
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.fitting.data import Data, read_data
-from eqsolve.fitting.evaluating import Question, find_parameters
+from eqsolve.fitting.evaluating import Evaluation, Question, find_parameters
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
@@ -33,8 +36,34 @@ from eqsolve.verbs import later
 
 _SMALL = 1e-12  # of a parameter's size: the least value of one that must be positive
 _ROUNDS = 50
+_ENOUGH = 1e-5  # of χ² + 1: a step that changes it by less is the last; it moves a parameter by 1/300 of its error
 _DRAWN, _FIRST = 100, 1e-3  # points of a line that is drawn; where it begins on a logarithmic axis, of its end
 _INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
+
+
+@dataclass(frozen=True, eq=False)
+class FitSet:
+    """One set of data in a fit.
+
+    Attributes
+    ----------
+    data, settings
+        What was measured, and the values of parameters that hold for it alone.
+    curves, sigmas
+        The model at the data's times, and the errors of the data that were used, by observable.
+    lines
+        The model between the data's times: ``t`` and the observables there; empty where there is no time.
+    """
+
+    data: Data
+    settings: dict[str, Any]
+    curves: dict[str, Array]
+    sigmas: dict[str, Array]
+    lines: dict[str, Array]
+
+    @property
+    def label(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +73,20 @@ class Fit:
     Attributes
     ----------
     parameters, errors
-        Values and standard errors of the free parameters.
+        Values and standard errors of the free parameters; those that every set of data has for itself are ``name[1]``, ...
     intervals
         Of 95 %, by name.
     correlations
         Of the parameters, by pairs of names.
     chi2, reduced_chi2, freedom
-        The sum of squared residuals in units of the data's errors; divided by the degrees of freedom; these.
+        The sum of squared residuals in units of the data's errors, priors counted in; divided by the degrees of freedom;
+        these. Without error bars there is no χ²: None.
+    at_edge
+        The parameters that ended at the end of their range.
     assumes
         What the error bars rest on, in words.
-    curves, sigmas
-        The model at the data's times, and the errors of the data that were used, by observable.
-    lines
-        The model between the data's times: ``t`` and the observables there; empty where there is no time.
+    sets
+        The sets of data with the model beside them; ``data``, ``curves``, ``sigmas`` and ``lines`` are those of the first.
     """
 
     model: str
@@ -64,20 +94,23 @@ class Fit:
     errors: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     correlations: dict[str, dict[str, float]]
-    chi2: float
+    chi2: float | None
     freedom: int
+    at_edge: list[str]
     assumes: str
     solves: int
-    data: Data = field(repr=False)
-    curves: dict[str, Array] = field(repr=False)
-    sigmas: dict[str, Array] = field(repr=False)
-    lines: dict[str, Array] = field(repr=False, default_factory=dict)
+    sets: tuple[FitSet, ...] = field(repr=False)
     latex: dict[str, str] = field(repr=False, default_factory=dict)
     _problem: _Problem | None = field(repr=False, default=None)
 
+    data = property(lambda self: self.sets[0].data)
+    curves = property(lambda self: self.sets[0].curves)
+    sigmas = property(lambda self: self.sets[0].sigmas)
+    lines = property(lambda self: self.sets[0].lines)
+
     @property
-    def reduced_chi2(self) -> float:
-        return self.chi2 / self.freedom if self.freedom else math.nan
+    def reduced_chi2(self) -> float | None:
+        return self.chi2 / self.freedom if self.freedom and self.chi2 is not None else None
 
     def json_object(self) -> dict[str, Any]:
         """Return the fit as plain numbers and texts."""
@@ -85,19 +118,30 @@ class Fit:
             "model": self.model, "parameters": self.parameters, "errors": self.errors,
             "intervals": {name: list(pair) for name, pair in self.intervals.items()},
             "correlations": self.correlations, "chi2": self.chi2, "reduced_chi2": self.reduced_chi2,
-            "freedom": self.freedom, "value": self.chi2, "at_edge": False, "assumes": self.assumes, "solves": self.solves,
+            "freedom": self.freedom, "value": self.chi2, "at_edge": bool(self.at_edge), "assumes": self.assumes,
+            "solves": self.solves,
         }  # fmt: skip
 
     def report(self) -> str:
-        """Return the fit as text: values ± errors, correlations, χ²."""
-        lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {self.data.draws} draw(s)"]
-        lines.append(f"  chi-square {self.chi2:.4g}, reduced {self.reduced_chi2:.4g} ({self.freedom} degrees of freedom)")
+        """Return the fit as text: values ± errors, correlations, χ² where the data have error bars."""
+        lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
+        if len(self.sets) > 1:
+            parts = [f"{_counted(item.data.draws, 'draw')} ({item.label or 'as above'})" for item in self.sets]
+            lines = [f"{self.model}: fit of {len(self.sets)} sets of data: {'; '.join(parts)}"]
+        if self.chi2 is not None:
+            share = "" if self.reduced_chi2 is None else f", {self.reduced_chi2:.3g} of each"
+            lines.append(f"  chi-square {self.chi2:.4g} of {_counted(self.freedom, 'degree')} of freedom{share}")
+        else:
+            first = self.sets[0]
+            off = [f"{name} {float(first.sigmas[name][0]):.2g}" for name in first.data.names]
+            lines.append(f"  no chi-square, as the data have no error bars; they scatter about the fit by {', '.join(off)}")
         for name, value in self.parameters.items():
             low, high = self.intervals[name]
             share = f" ({abs(self.errors[name] / value):.2%})" if value else ""
-            lines.append(f"  {name}: {value:.6g} +/- {self.errors[name]:.2g}{share}, 95 % in [{low:.6g}, {high:.6g}]")
-        pairs = [(a, b) for place, a in enumerate(self.parameters) for b in list(self.parameters)[:place]]
-        lines += [f"  C({a}, {b}) = {self.correlations[a][b]:+.3f}" for a, b in pairs]
+            edge = "; at the end of its range, beyond which it was not allowed to go" if name in self.at_edge else ""
+            lines.append(f"  {name}: {value:.6g} +/- {self.errors[name]:.2g}{share}, 95 % in [{low:.6g}, {high:.6g}]{edge}")
+        pairs = [(a, b) for place, b in enumerate(self.parameters) for a in list(self.parameters)[:place]]
+        lines += [f"  correlation of {a} and {b}: {self.correlations[a][b]:+.3f}" for a, b in pairs]
         return "\n".join([*lines, f"  {self.assumes}"])
 
     def __repr__(self) -> str:
@@ -105,13 +149,18 @@ class Fit:
         return f"<Fit of {self.model!r}: {values}>"
 
     def profile(self, name: str, points: int = 7, reach: float = 2.0) -> tuple[Array, Array]:
-        """Return values of a parameter within ``reach`` errors, and χ² there with all others fitted again."""
+        """Return values of a parameter within ``reach`` errors, and χ² there with all others fitted again.
+
+        Without error bars in the data, χ² is in units of their scatter about the fit.
+        """
         if name not in self.parameters:
             raise UsageError(f"`{name}` was not free; free were: {', '.join(self.parameters)}")
         if self._problem is None:
             raise UsageError("a fit from a file holds what was found; its profiles need the model: fit again")
         values = self.parameters[name] + self.errors[name] * np.linspace(-reach, reach, points)
-        return values, np.array([self._problem.held(name, float(value), self.parameters) for value in values])
+        begin = np.array(list(self.parameters.values()))
+        place = list(self.parameters).index(name)
+        return values, np.array([self._problem.held(place, float(value), begin) for value in values])
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None) -> Any:
         """Draw data, fit and, below, the residuals in units of the errors.
@@ -132,12 +181,23 @@ class Fit:
         later("save_fit")(self, path)
 
 
-@checked(model=read_model, free=names, observables=names, rtol=number, params=table)
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+@checked(
+    model=read_model, free=names, own=names, each=list_of, bounds=table, priors=table, observables=names, rtol=number,
+    params=table,
+)  # fmt: skip
 def fit(
     model: Model | str,
     data: Any,
     *,
     free: Sequence[str],
+    own: Sequence[str] = (),
+    each: Sequence[Mapping[str, Any]] | None = None,
+    bounds: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | None = None,
     at: Iterable[float] | None = None,
     observables: Iterable[str] | None = None,
     rtol: float = 1e-3,
@@ -152,9 +212,17 @@ def fit(
         A model; of a flow, its mean-field equations.
     data
         A CSV file, a DataFrame, an xarray Dataset or a ``Simulation``: columns ``t`` and the observables, error bars as
-        ``NAME_error``, a column ``seed`` for several draws.
+        ``NAME_error``, a column ``seed`` for several draws. Or a list of these, fitted together.
     free
         The parameters to be found; they begin at the values given, or at the model's own.
+    own
+        Those of them that every set of data has for itself; the others are shared.
+    each
+        Of a list of data: the values that hold for one set alone, ``[{"delta": 0.5}, {"delta": 2}]``.
+    bounds
+        Ranges of free parameters, ``{"alpha": (0.1, 1)}``; None leaves an end as the model declares it.
+    priors
+        What is known of free parameters beforehand: ``{"sigma2": (0.1, 0.02)}``, or ``uncertain(0.1, 0.02)``.
     at, observables
         Use these times, and these observables, of the data; all by default.
     rtol
@@ -165,46 +233,105 @@ def fit(
     assert isinstance(model, Model)
     wanted = tuple(dict.fromkeys(free))
     if not wanted:
-        raise UsageError("free= names at least one parameter to fit")
+        raise UsageError("name at least one parameter to fit")
     found = find_parameters(model, wanted)
-    known = {**(params or {}), **parameters}
-    source = read_data(data)
-    if observables is None:
-        own = [name for name in source.names if name in model.names or name in model.observables]
-        if not own:
-            has = ", ".join(model.observables)
-            raise UsageError(f"the data have no observable of model `{model.name}`: {', '.join(source.names)} (it has: {has})")
-        observables = own
-    chosen = source.cut(at, observables)
-    begin = []
-    for name, item in found.items():
-        value = known.pop(name, model.defaults.get(item, item.default))
-        if value is None:
-            raise UsageError(f"say where `{name}` begins: {name}=...; the model has no value of its own for it")
-        begin.append(float(value))
-    problem = _Problem.of(model, wanted, found, chosen, known, rtol)
-    return problem.solve(np.array(begin))
+    many = isinstance(data, list | tuple)
+    sources = [read_data(item) for item in (data if many else [data])]
+    settings = [table(item, "each") for item in (each or [{}] * len(sources))]
+    if not sources or len(settings) != len(sources):
+        raise UsageError(f"there are {len(sources)} sets of data, and values for {len(settings)} of them")
+    for what, known in (("own", own), ("bounds", bounds or {}), ("priors", priors or {})):
+        for name in known:
+            if name not in wanted:
+                raise UsageError(f"{what}: `{name}` is not free{did_you_mean(name, wanted)}; free are: {', '.join(wanted)}")
+    common = {**(params or {}), **parameters}
+    keys: list[str] = []
+    begin: list[float] = []
+    sets = []
+    for number_of, (source, special) in enumerate(zip(sources, settings, strict=True), 1):
+        known, places = {**common, **special}, []
+        for name, item in found.items():
+            value = known.pop(name, model.defaults.get(item, item.default))
+            if name in special and name not in own:
+                raise UsageError(f"`{name}` is free and the same for all data: set {number_of} cannot have a value of its own")
+            key = f"{name}[{number_of}]" if name in own and len(sources) > 1 else name
+            if key not in keys:
+                if value is None:
+                    raise UsageError(f"say where `{name}` begins: the model has no value of its own for it")
+                keys.append(key)
+                begin.append(number(value, f"the start of `{name}`"))
+            places.append(keys.index(key))
+        chosen = source.cut(at, _shared(model, source) if observables is None else observables)
+        shown = {name: value for name, value in special.items() if name not in wanted}
+        sets.append(_Set.of(Question(model, wanted, chosen.names, chosen.times, known, rtol), chosen, shown, places))
+    named = [key.partition("[")[0] for key in keys]
+    ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])
+    known_before = np.array([_prior(name, (priors or {}).get(name)) for name in named])
+    return _Problem(sets, tuple(keys), (ranges[:, 0], ranges[:, 1]), known_before, rtol).solve(np.array(begin))
+
+
+def _shared(model: Model, source: Data) -> list[str]:
+    """Return the observables of a model that the data have."""
+    own = [name for name in source.names if name in model.names or name in model.observables]
+    if not own:
+        has = ", ".join(model.observables)
+        raise UsageError(f"the data have no observable of model `{model.name}`: {', '.join(source.names)} (it has: {has})")
+    return own
+
+
+def _range(name: str, item: Any, asked: Any) -> tuple[float, float]:
+    """Return the range of a parameter: what the model declares, and inside it what is asked for."""
+    low = -math.inf if item.bounds[0] is None else float(item.bounds[0])
+    if item.is_positive:
+        low = max(low, _SMALL)
+    elif item.is_nonnegative:
+        low = max(low, 0.0)
+    high = math.inf if item.bounds[1] is None else float(item.bounds[1])
+    if asked is None:
+        return low, high
+    try:
+        first, last = asked
+        ends = (low if first is None else max(low, float(first)), high if last is None else min(high, float(last)))
+    except (TypeError, ValueError):
+        raise UsageError(f"bounds of `{name}`: expected two numbers, the lowest and the highest, got {asked!r}") from None
+    if not ends[0] < ends[1]:
+        raise UsageError(f"bounds of `{name}`: nothing lies between {ends[0]:g} and {ends[1]:g}")
+    return ends
+
+
+def _prior(name: str, asked: Any) -> tuple[float, float]:
+    """Return what is known of a parameter beforehand, and its error: infinite where nothing is."""
+    if asked is None:
+        return 0.0, math.inf
+    if is_uncertain(asked):
+        asked = (asked.nominal_value, asked.std_dev)
+    try:
+        value, error = map(float, asked)
+    except (TypeError, ValueError):
+        raise UsageError(f"prior of `{name}`: expected a value and its error, got {asked!r}") from None
+    if not (math.isfinite(value) and 0 < error < math.inf):
+        raise UsageError(f"prior of `{name}`: expected a value and its error above 0, got {value:g} and {error:g}")
+    return value, error
 
 
 @dataclass(eq=False)
-class _Problem:
-    """Residuals of data in units of their errors, and how these change with the parameters."""
+class _Set:
+    """One set of data: the question that the model is asked, the errors of the data, and which of all parameters it has."""
 
     question: Question
     data: Data
+    settings: dict[str, Any]
+    places: list[int]
     target: Array
     sigmas: Array
-    assumes: str
     scaled: bool
-    bounds: tuple[Array, Array]
+    assumes: str
     solves: int = 0
-    _known: dict[tuple[float, ...], tuple[Array, Array, float]] = field(default_factory=dict)
-    _results: dict[tuple[float, ...], Result] = field(default_factory=dict)
+    last: Result | None = None
+    _known: dict[tuple[float, ...], tuple[Evaluation, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, model: Model, free: tuple[str, ...], found: Any, data: Data, known: Mapping[str, Any], rtol: float
-    ) -> _Problem:
+    def of(cls, question: Question, data: Data, settings: dict[str, Any], places: list[int]) -> _Set:
         means = np.concatenate([data.values[name].mean(axis=0) for name in data.names])
         scaled = False
         if data.draws > 1:
@@ -220,115 +347,168 @@ class _Problem:
             scaled = True
             assumes = "one draw without error bars: errors are taken as independent and equal, from the residuals themselves"
         floor = 1e-9 * np.abs(means).max() + 1e-300  # what all draws share exactly, the start, says nothing
-        live = sigmas > floor
-        sigmas = np.where(live, sigmas, np.inf)
-        low = np.array([_lowest(item) for item in found.values()])
-        high = np.array([math.inf if item.bounds[1] is None else float(item.bounds[1]) for item in found.values()])
-        question = Question(model, free, data.names, data.times, known, rtol)
-        return cls(question, data, means, sigmas, assumes, scaled, (low, high))
+        return cls(question, data, settings, places, means, np.where(sigmas > floor, sigmas, np.inf), scaled, assumes)
 
-    def at(self, point: Array) -> tuple[Array, Array, float]:
-        """Return the model's values, their derivatives, and how well these are known, relatively."""
-        key = tuple(map(float, point))
+    def at(self, point: Array) -> tuple[Evaluation, float]:
+        """Return the model's values and derivatives, and how well these are known, relatively."""
+        key = tuple(map(float, point[self.places]))
         if key not in self._known:
-            found = self.question.evaluate(point)
+            found = self.question.evaluate(np.array(key), near=self.last)
             self.solves += 1
+            self.last = found.result
             size = float(np.abs(found.slopes).max(initial=0.0))
-            unsure = float(found.slope_errors.max(initial=0.0)) / size if size else 0.0
-            slopes = found.slopes.reshape(len(point), -1).T
-            self._known[key] = (found.values.ravel(), slopes, unsure)
-            self._results[key] = found.result
+            self._known[key] = (found, float(found.slope_errors.max(initial=0.0)) / size if size else 0.0)
         return self._known[key]
 
-    def solve(self, begin: Array) -> Fit:
-        from scipy.optimize import least_squares
-        from scipy.special import stdtrit
+    def meat(self, jacobian: Array) -> Array:
+        """Return the covariance of Jᵀ times the data in units of their errors."""
+        if self.data.draws == 1:
+            return jacobian.T @ jacobian
+        every = np.hstack([self.data.values[name] for name in self.data.names])
+        off = ((every - every.mean(axis=0)) / self.sigmas) @ jacobian
+        return off.T @ off / (len(off) - 1) / len(off)
 
-        low, high = self.bounds
-        inside = np.where((begin <= low) & (low > -np.inf), np.maximum(low, 0.0) + _INSIDE, begin)
-        begin = np.where(inside < high, inside, (low + high) / 2)
-        free = self.question.names
-        usable = int(np.isfinite(self.sigmas).sum())
-        if usable < len(free):
-            raise UsageError(f"{usable} data points that vary cannot tell {len(free)} parameters; free fewer, or add times")
-        self._demand_identifiable(begin)
-        logs = low >= _SMALL  # positive ones move by factors
-
-        def back(u: Array) -> Array:
-            return np.where(logs, np.exp(np.where(logs, u, 0.0)), u)
-
-        def there(x: Array) -> Array:
-            return np.where(logs, np.log(np.where(logs, np.maximum(x, 1e-300), 1.0)), x)
-
-        found = least_squares(
-            lambda u: (self.at(back(u))[0] - self.target) / self.sigmas, there(begin),
-            jac=lambda u: self.at(back(u))[1] * np.where(logs, back(u), 1.0) / self.sigmas[:, None],
-            bounds=(there(low), there(high)), x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE)),
-            max_nfev=_ROUNDS, xtol=1e-8, ftol=1e-10, gtol=1e-10,
-        )  # fmt: skip
-        best = back(np.asarray(found.x))
-        self._demand_identifiable(best)
-        values, slopes, _ = self.at(best)
-        jacobian = slopes / self.sigmas[:, None]
-        inverse = np.linalg.inv(jacobian.T @ jacobian)
-        freedom = usable - len(free)
-        chi2 = float(((values - self.target) / self.sigmas) @ ((values - self.target) / self.sigmas))
-        quantile = 1.96
-        if self.data.draws > 1:
-            every = np.hstack([self.data.values[name] for name in self.data.names])
-            off = ((every - every.mean(axis=0)) / self.sigmas) @ jacobian
-            covariance = inverse @ (off.T @ off / (len(off) - 1) / len(off)) @ inverse
-            quantile = float(stdtrit(len(off) - 1, 0.975))
-        else:
-            covariance = inverse * (chi2 / max(freedom, 1) if self.scaled else 1.0)
-            quantile = float(stdtrit(max(freedom, 1), 0.975)) if self.scaled else quantile
-        errors = np.sqrt(np.diagonal(covariance))
-        unit = covariance / np.multiply.outer(errors, errors)
-        count = len(self.data.names)
-        return Fit(
-            self.question.model.name, dict(zip(free, best.tolist(), strict=True)),
-            dict(zip(free, errors.tolist(), strict=True)),
-            {name: (float(x - quantile * e), float(x + quantile * e)) for name, x, e in zip(free, best, errors, strict=True)},
-            {name: dict(zip(free, row.tolist(), strict=True)) for name, row in zip(free, unit, strict=True)},
-            chi2, freedom, self.assumes, self.solves, self.data,
-            dict(zip(self.data.names, values.reshape(count, -1), strict=True)),
-            dict(zip(self.data.names, self.sigmas.reshape(count, -1), strict=True)),
-            *self._drawn(self._results[tuple(map(float, best))]), self,
+    def told(self, point: Array, scale: float) -> FitSet:
+        found, _ = self.at(point)
+        names, count = self.data.names, len(self.data.names)
+        return FitSet(
+            self.data, {name: str(value) for name, value in self.settings.items()},
+            dict(zip(names, found.values.reshape(count, -1), strict=True)),
+            dict(zip(names, scale * self.sigmas.reshape(count, -1), strict=True)), self._drawn(found.result),
         )  # fmt: skip
 
-    def _drawn(self, result: Result) -> tuple[dict[str, Array], dict[str, str]]:
-        """Return the model between the data's times, for either scale of time, and the LaTeX of its names."""
+    def _drawn(self, result: Result) -> dict[str, Array]:
+        """Return the model between the data's times, for either scale of time."""
         times = self.data.times
         if times is None or not float(np.min(times)) < float(np.max(times)):
-            return {}, result.latex
+            return {}
         low, high = float(np.min(times)), float(np.max(times))
         first = low if low > 0 else _FIRST * high
         moments = np.unique(np.concatenate([times, np.linspace(low, high, _DRAWN), np.geomspace(first, high, _DRAWN)]))
         moments = moments[(moments >= low) & (moments <= high)]
         found = result.at(moments)
-        return {"t": moments, **{name: np.asarray(found[name].values) for name in self.data.names}}, result.latex
+        return {"t": moments, **{name: np.asarray(found[name].values) for name in self.data.names}}
 
-    def held(self, name: str, value: float, begin: Mapping[str, float]) -> float:
-        """Return χ² with one parameter held and the others fitted."""
+
+@dataclass(eq=False)
+class _Problem:
+    """Residuals of all data in units of their errors, and how these change with the parameters."""
+
+    sets: list[_Set]
+    keys: tuple[str, ...]
+    bounds: tuple[Array, Array]
+    priors: Array
+    rtol: float
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.scaled = self.sets[0].scaled
+        self.prior = np.isfinite(self.priors[:, 1])
+        if any(item.scaled != self.scaled for item in self.sets):
+            raise UsageError("some sets of data have error bars and some have none: what each is worth cannot be told")
+        if self.scaled and self.prior.any():
+            raise UsageError(
+                "priors need data with error bars, NAME_error, or several draws: else what they are worth is not known"
+            )
+
+    def at(self, point: Array) -> tuple[Array, Array]:
+        """Return the residuals in units of the errors, priors among them, and their derivatives."""
+        residuals, rows = [], []
+        for item in self.sets:
+            found, _ = item.at(point)
+            residuals.append((found.values.ravel() - item.target) / item.sigmas)
+            made = np.zeros((len(item.target), len(point)))
+            made[:, item.places] = found.slopes.reshape(len(item.places), -1).T / item.sigmas[:, None]
+            rows.append(made)
+        residuals.append(((point - self.priors[:, 0]) / self.priors[:, 1])[self.prior])
+        rows.append(np.diag(1 / self.priors[:, 1])[self.prior])
+        return np.concatenate(residuals), np.vstack(rows)
+
+    def descend(self, begin: Array, held: int | None = None) -> tuple[Array, Array]:
+        """Return the best point and which parameters ended at a bound; one may be held."""
         from scipy.optimize import least_squares
 
-        place = self.question.names.index(name)
+        low, high = self.bounds
+        moves = np.arange(len(begin)) != (-1 if held is None else held)
+        if not moves.any():
+            return begin, np.zeros(len(begin), dtype=bool)
+        logs = (low >= _SMALL) & (begin > 0)  # positive ones move by factors
+        floor = self.rtol if self.scaled else 1.0  # a residual that stays, so that the end is told by an absolute change
 
-        def whole(x: Array) -> Array:
-            return np.insert(x, place, value)
+        def back(u: Array) -> Array:
+            whole = begin.copy()
+            whole[moves] = u
+            return np.where(logs & moves, np.exp(np.where(logs & moves, whole, 0.0)), whole)
 
-        def residual(x: Array) -> Array:
-            return np.asarray((self.at(whole(x))[0] - self.target) / self.sigmas)
+        def there(x: Array) -> Array:
+            return np.where(logs, np.log(np.where(logs, np.maximum(x, 1e-300), 1.0)), x)[moves]
 
-        others = np.array([entry for key, entry in begin.items() if key != name])
-        if not len(others):
-            return float(residual(others) @ residual(others))
-        low, high = (np.delete(end, place) for end in self.bounds)
+        def slopes(u: Array) -> Array:
+            point = back(u)
+            residuals, jacobian = self.at(point)
+            made = (jacobian * np.where(logs, point, 1.0))[:, moves]
+            gain = made @ np.linalg.lstsq(made, residuals, rcond=None)[0]  # what the next step would take off
+            enough = gain @ gain <= _ENOUGH * (residuals @ residuals + floor**2)
+            return np.vstack([0.0 * made if enough else made, np.zeros(made.shape[1])])
+
         found = least_squares(
-            residual, others, jac=lambda x: np.delete(self.at(whole(x))[1], place, axis=1) / self.sigmas[:, None],
-            bounds=(low, high), x_scale="jac", max_nfev=_ROUNDS,
+            lambda u: np.append(self.at(back(u))[0], floor), there(begin), jac=slopes, bounds=(there(low), there(high)),
+            x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves], max_nfev=_ROUNDS,
+            xtol=min(1e-4, 0.1 * self.rtol), ftol=_ENOUGH, gtol=1e-10,
         )  # fmt: skip
-        return float(2 * found.cost)
+        edges = np.zeros(len(begin), dtype=bool)
+        edges[moves] = found.active_mask != 0
+        return back(np.asarray(found.x)), edges
+
+    def solve(self, begin: Array) -> Fit:
+        from scipy.special import stdtrit
+
+        low, high = self.bounds
+        inside = np.where((begin <= low) & (low > -np.inf), np.maximum(low, 0.0) + _INSIDE, begin)
+        begin = np.where(inside < high, inside, np.where(low > -np.inf, (low + high) / 2, high - _INSIDE))
+        usable = int(sum(np.isfinite(item.sigmas).sum() for item in self.sets) + self.prior.sum())
+        if usable < len(self.keys):
+            raise UsageError(
+                f"{usable} data points that vary cannot tell {len(self.keys)} parameters; free fewer, or add times"
+            )
+        self._demand_identifiable(begin)
+        best, edges = self.descend(begin)
+        self._demand_identifiable(best)
+        residuals, jacobian = self.at(best)
+        inverse = np.linalg.inv(jacobian.T @ jacobian)
+        freedom = usable - len(self.keys)
+        chi2 = float(residuals @ residuals)
+        meat = np.diag(np.where(self.prior, self.priors[:, 1], np.inf) ** -2.0)
+        first = 0
+        for item in self.sets:
+            meat = meat + item.meat(jacobian[first : first + len(item.target)])
+            first += len(item.target)
+        covariance = inverse @ meat @ inverse
+        quantile = 1.96
+        if self.scaled:
+            self.scale = math.sqrt(chi2 / max(freedom, 1))
+            covariance, quantile = covariance * self.scale**2, float(stdtrit(max(freedom, 1), 0.975))
+        elif draws := [item.data.draws for item in self.sets if item.data.draws > 1]:
+            quantile = float(stdtrit(min(draws) - 1, 0.975))
+        errors = np.sqrt(np.diagonal(covariance))
+        unit = covariance / np.maximum(np.multiply.outer(errors, errors), 1e-300)
+        keys = self.keys
+        return Fit(
+            self.sets[0].question.model.name, dict(zip(keys, best.tolist(), strict=True)),
+            dict(zip(keys, errors.tolist(), strict=True)),
+            {name: (float(x - quantile * e), float(x + quantile * e)) for name, x, e in zip(keys, best, errors, strict=True)},
+            {name: dict(zip(keys, row.tolist(), strict=True)) for name, row in zip(keys, unit, strict=True)},
+            None if self.scaled else chi2, freedom, [key for key, edge in zip(keys, edges, strict=True) if edge],
+            "; ".join(dict.fromkeys(item.assumes for item in self.sets)), sum(item.solves for item in self.sets),
+            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best)[0].result.latex, self,
+        )  # fmt: skip
+
+    def held(self, place: int, value: float, begin: Array) -> float:
+        """Return χ² with one parameter held and the others fitted."""
+        point = begin.copy()
+        point[place] = value
+        residuals, _ = self.at(self.descend(point, place)[0])
+        return float(residuals @ residuals) / (self.scale**2 or 1.0)
 
     def _demand_identifiable(self, point: Array) -> None:
         """Raise where the data do not tell all parameters apart: a direction along which nothing changes.
@@ -336,24 +516,17 @@ class _Problem:
         Derivatives are known to a relative error; a direction that changes the data by less, compared with the one that
         changes them most, may as well not change them at all.
         """
-        _, slopes, unsure = self.at(point)
-        scales = np.maximum(np.abs(point), 1e-3)
-        jacobian = slopes * scales / self.sigmas[:, None]
-        _, sizes, directions = np.linalg.svd(jacobian, full_matrices=False)
+        _, slopes = self.at(point)
+        unsure = max(item.at(point)[1] for item in self.sets)
+        _, sizes, directions = np.linalg.svd(slopes * np.maximum(np.abs(point), 1e-3), full_matrices=False)
         least = max(unsure, 1e-9) * max(float(sizes[0]), 1e-300)
         if sizes[0] == 0 or sizes[-1] <= least:
             weights = directions[-1] / np.abs(directions[-1]).max()
-            parts = [f"`{name}`" for name, part in zip(self.question.names, weights, strict=True) if abs(part) > 0.1]
+            parts = [f"`{name}`" for name, part in zip(self.keys, weights, strict=True) if abs(part) > 0.1]
             moved = " and ".join(parts)
             how = "changing it" if len(parts) == 1 else "changing them together"
+            seen = ", ".join(dict.fromkeys(name for item in self.sets for name in item.data.names))
             raise UsageError(
-                f"{moved} cannot be identified from these data: {how} leaves {', '.join(self.data.names)} as they are at "
+                f"{moved} cannot be identified from these data: {how} leaves {seen} as they are at "
                 f"all times given; hold one of them fixed, or add observables or times that depend on it"
             )
-
-
-def _lowest(item: Any) -> float:
-    low = -math.inf if item.bounds[0] is None else float(item.bounds[0])
-    if item.is_positive:
-        return max(low, _SMALL)
-    return max(low, 0.0) if item.is_nonnegative else low

@@ -4,26 +4,29 @@ A coarse scan of the whole range finds where to begin, then gradients lead on: a
 between the neighbours of the best point (Brent's method), along several L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995,
 doi:10.1137/0916069), both scipy's. With H the second derivatives, from differences of the exact first ones, an error δg of the
 gradient moves the optimum by H⁻¹ δg: that is its error bar. Time may be one of the parameters: its optimum is found on every
-curve, and moves with the others without changing their derivatives (the envelope theorem).
+curve, and moves with the others without changing their derivatives (the envelope theorem). Under constraints scipy's SLSQP
+(Kraft 1988) leads on, and those that hold as equalities count in the error bars.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from eqsolve.arguments import checked, flag, number, table, text
+from eqsolve.arguments import checked, flag, got, list_of, number, numbers, table
 from eqsolve.errors import EqsolveError, SolverError, UsageError
-from eqsolve.fitting.evaluating import Question, find_parameters
+from eqsolve.fitting.evaluating import Question, find_parameters, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.numerics.arrays import Array
+from eqsolve.results.result import Result
 
 _SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get _MANY points in all
 _MANY = 64
@@ -65,6 +68,8 @@ class Optimum:
         The observable there.
     at_edge
         Whether it is best at an end of a range; ``edge`` says where, in words.
+    active
+        The constraints that hold as equalities there.
     scan
         The coarse scan: a table of points (point, parameter), and the values there.
     """
@@ -82,12 +87,20 @@ class Optimum:
     ranges: tuple[Range, ...] = field(repr=False)
     solves: int = 0
     latex: dict[str, str] = field(repr=False, default_factory=dict)
+    active: tuple[str, ...] = ()
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
         made = {"model": self.model, "observable": self.observable, "goal": "maximise" if self.maximise else "minimise"}
         numbers = {"parameters": self.parameters, "errors": self.errors, "value": self.value, "value_error": self.error}
-        return {**made, **numbers, "at_edge": self.at_edge, "message": self.edge, "solves": self.solves}
+        return {
+            **made,
+            **numbers,
+            "at_edge": self.at_edge,
+            "message": self.edge,
+            "active": list(self.active),
+            "solves": self.solves,
+        }
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the landscape: the scan along one parameter, or as a map over two, and the optimum in it."""
@@ -98,14 +111,24 @@ class Optimum:
         return plot_landscape(names, self.scan, best, [item.log for item in self.ranges], self.observable, self.latex, ax)
 
 
-@checked(model=read_model, observable=text, over=table, maximise=flag, rtol=number, params=table)
+Function = Callable[[Result], Any]
+
+
+def _goal(value: Any, what: str) -> str | Function:
+    if not isinstance(value, str) and not callable(value):
+        raise UsageError(f"{what} is the name of an observable, or a function of the result, got {got(value)}")
+    return value
+
+
+@checked(model=read_model, observable=_goal, over=table, at=numbers, maximise=flag, rtol=number, params=table)
 def optimise(
     model: Model | str,
-    observable: str,
+    observable: str | Function,
     *,
     over: Mapping[str, Any],
-    at: float | None = None,
+    at: float | Iterable[float] | None = None,
     maximise: bool = False,
+    constraints: Mapping[str, Any] | Iterable[Function] = (),
     rtol: float = 1e-3,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -115,14 +138,17 @@ def optimise(
     Parameters
     ----------
     model, observable
-        A model, and one of its observables or unknowns: of a dynamics, a fixed point or a rate.
+        A model, and one of its observables or unknowns: of a dynamics, a fixed point or a rate. Or a function of its result,
+        ``lambda res: res["E_test"][-1] + 0.1 * res["l1"][-1]``; derivatives are led through it.
     over
         Ranges by name, ``{"alpha": (1e-3, 10), "lam": (0, 1)}``; a third entry ``"log"`` or ``"linear"`` says how a range is
         scanned. ``"t"`` is the time, for early stopping.
     at
-        The time, of a dynamics.
+        The time, of a dynamics; for a function of the result there may be several, which the solves meet.
     maximise
         Look for the largest value instead.
+    constraints
+        Ranges of observables, ``{"E_train": (None, 0.1)}``, or functions of the result that are not to be negative.
     rtol
         Tolerance of the solves.
     params, **parameters
@@ -133,6 +159,7 @@ def optimise(
     >>> eqsolve.optimise("dln_fixed_point_min_norm", "E_test", over={"alpha": (0.01, 10)}, delta=0.5, sigma2=0.05)
     """
     assert isinstance(model, Model)
+    assert at is None or isinstance(at, list)
     ranges = tuple(_range(str(name), entry) for name, entry in over.items())
     if not ranges:
         raise UsageError("over= names at least one range, such as {'alpha': (0.001, 10)}")
@@ -140,14 +167,61 @@ def optimise(
     find_parameters(model, [item.name for item in own])
     timed = next((item for item in ranges if item.name == "t"), None)
     timeless = model.kind in ("FixedPoint", "Singularity", "Cases")
+    limits = _limits(constraints, timeless)
+    plain = isinstance(observable, str) and not limits
     if timeless and (at is not None or timed is not None):
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time; leave out at= and the range of t")
     if not timeless and (at is None) == (timed is None):
-        raise UsageError(f"say when `{observable}` is to be best: at=20, or over={{'t': (0, 100), ...}} for the best time")
-    times = None if timeless else np.array([number(at, "at")]) if timed is None else np.linspace(timed.low, timed.high, _TIMES)
+        raise UsageError(
+            f"say when `{_name(observable)}` is to be best: at=20, or over={{'t': (0, 100), ...}} for the best time"
+        )
+    if timed is not None and not plain:
+        raise UsageError("the best time is found for an observable by its name, and without constraints; give at= instead")
+    if isinstance(observable, str) and at is not None and len(at) != 1:
+        raise UsageError(f"`{observable}` is best at one time, got {len(at)}; for the best time give the range of t")
+    times = None if timeless else np.array(at) if timed is None else np.linspace(timed.low, timed.high, _TIMES)
     settings = {**(params or {}), **parameters}
-    question = Question(model, tuple(item.name for item in own), (observable,), times, settings, rtol)
-    return _Search(question, own, timed, -1.0 if maximise else 1.0).run(maximise)
+    names = (observable,) if isinstance(observable, str) else ()
+    question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol)
+    goal = None if plain else _read(observable, timeless) if isinstance(observable, str) else observable
+    return _Search(question, own, timed, -1.0 if maximise else 1.0, _name(observable), goal, limits).run(maximise)
+
+
+def _name(goal: str | Function) -> str:
+    named = goal if isinstance(goal, str) else getattr(goal, "__name__", "")
+    return named if named.isidentifier() else "goal"
+
+
+def _read(name: str, timeless: bool) -> Function:
+    """Return the function of a result that reads an observable, at the last time."""
+    return lambda res: res[name].item() if timeless else res[name].values[-1]
+
+
+def _beyond(read: Function, sign: float, end: float, res: Result) -> Any:
+    return sign * (read(res) - end)
+
+
+def _limits(constraints: Any, timeless: bool) -> tuple[tuple[str, Function], ...]:
+    """Return the constraints by their texts, as functions that are not to be negative."""
+    if not isinstance(constraints, Mapping):
+        made = []
+        for place, entry in enumerate(list_of(constraints, "constraints"), 1):
+            if not callable(entry):
+                raise UsageError(f"constraints= takes ranges by name, or functions of the result, got {got(entry)}")
+            made.append((f"constraint {place}", entry))
+        return tuple(made)
+    found: list[tuple[str, Function]] = []
+    for name, entry in constraints.items():
+        try:
+            low, high = (None if end is None else float(end) for end in entry)
+        except (TypeError, ValueError):
+            raise UsageError(f"the range of `{name}` in the constraints is (LOWEST, HIGHEST), got {entry!r}") from None
+        read = _read(str(name), timeless)
+        for sign, end in ((1.0, low), (-1.0, high)):
+            if end is not None:
+                text = f"{name} {'>=' if sign > 0 else '<='} {end:g}"
+                found.append((text, functools.partial(_beyond, read, sign, end)))
+    return tuple(found)
 
 
 def _range(name: str, entry: Any) -> Range:
@@ -155,15 +229,29 @@ def _range(name: str, entry: Any) -> Range:
         low, high, *how = entry
         low, high = float(low), float(high)
     except (TypeError, ValueError):
-        raise UsageError(f"over=: the range of `{name}` is (FIRST, LAST), got {entry!r}") from None
+        raise UsageError(f"the range of `{name}` is (FIRST, LAST), got {entry!r}") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise UsageError(f"over=: the range of `{name}` goes from a smaller to a larger number, got {low:g} to {high:g}")
+        raise UsageError(f"the range of `{name}` goes from a smaller to a larger number, got {low:g} to {high:g}")
     if how and how[0] not in ("log", "linear"):
-        raise UsageError(f"over=: the range of `{name}` is scanned 'log' or 'linear', got {how[0]!r}")
+        raise UsageError(f"the range of `{name}` is scanned 'log' or 'linear', got {how[0]!r}")
     log = how[0] == "log" if how else low > 0 and high / low >= _WIDE
     if log and low <= 0:
-        raise UsageError(f"over=: a logarithmic range of `{name}` begins above 0, got {low:g}")
+        raise UsageError(f"a logarithmic range of `{name}` begins above 0, got {low:g}")
     return Range(name, low, high, log)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """One point of a search: goal and constraints there, their gradients in the coordinates, and the errors of these."""
+
+    value: float
+    error: float
+    gradient: Array
+    unsure: Array
+    moment: float = math.nan
+    limits: Array = field(default_factory=lambda: np.empty(0))
+    limit_errors: Array = field(default_factory=lambda: np.empty(0))
+    limit_slopes: Array = field(default_factory=lambda: np.empty((0, 0)))
 
 
 @dataclass(eq=False)
@@ -174,47 +262,72 @@ class _Search:
     ranges: tuple[Range, ...]
     timed: Range | None
     sign: float
+    name: str
+    goal: Function | None  # None: the observable of the question
+    limits: tuple[tuple[str, Function], ...] = ()
     solves: int = 0
-    _known: dict[tuple[float, ...], tuple[float, Array, float, Array, float]] = field(default_factory=dict)
+    last: Result | None = None
+    _known: dict[tuple[float, ...], _Seen] = field(default_factory=dict)
 
     def run(self, maximise: bool) -> Optimum:
         points, values = self._scan()
         start = points[int(np.argmin(values))]
         best = self._descend(points, values, start) if self.ranges else np.empty(0)
-        value, gradient, error, gradient_error, moment = self.at(best)
+        here = self.at(best)
         edges = [bool(place <= _CLOSE or place >= 1 - _CLOSE) for place in best]
-        errors = self._errors(best, gradient, gradient_error, edges)
+        allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
+        if (here.limits < -allowed).any():
+            worst = self.limits[int(np.argmin(here.limits))][0]
+            raise UsageError(f"no point of the ranges was found where {worst} holds; widen the ranges, or ask for less")
+        active = here.limits <= allowed
+        errors = self._errors(best, here, edges, active)
         found = {item.name: float(item.value(float(place))) for item, place in zip(self.ranges, best, strict=True)}
         spread = {item.name: float(entry) for item, entry in zip(self.ranges, errors, strict=True)}
         where = [f"{item.name} = {found[item.name]:g}" for item, edge in zip(self.ranges, edges, strict=True) if edge]
         if self.timed is not None:
-            found["t"], spread["t"] = moment, (self.timed.high - self.timed.low) / (_TIMES - 1)
-            if min(moment - self.timed.low, self.timed.high - moment) < 1e-9 * (self.timed.high - self.timed.low):
-                where.append(f"t = {moment:g}")
-        goal = "largest" if maximise else "smallest"
-        name = self.question.observables[0]
+            found["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (_TIMES - 1)
+            if min(here.moment - self.timed.low, self.timed.high - here.moment) < 1e-9 * (self.timed.high - self.timed.low):
+                where.append(f"t = {here.moment:g}")
+        goal, name = "largest" if maximise else "smallest", self.name
         edge = f"`{name}` is {goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
         table = np.array([[item.value(place) for item, place in zip(self.ranges, point, strict=True)] for point in points])
         return Optimum(
-            self.question.model.name, name, maximise, found, spread, self.sign * value, error, bool(where), edge,
+            self.question.model.name, name, maximise, found, spread, self.sign * here.value, here.error, bool(where), edge,
             (table, self.sign * values), self.ranges, self.solves, latex_names((self.question.model,)),
+            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held),
         )  # fmt: skip
 
-    def at(self, place: Array, *, slopes: bool = True) -> tuple[float, Array, float, Array, float]:
-        """Return value, gradient in the coordinates, their errors, and the best time."""
+    def at(self, place: Array, *, slopes: bool = True) -> _Seen:
+        """Return what is seen at a point."""
         key = (*map(float, place), float(slopes))
         if key not in self._known:
             point = [item.value(min(max(float(x), 0.0), 1.0)) for item, x in zip(self.ranges, place, strict=True)]
             rough = None if slopes else max(_ROUGH, self.question.rtol)
-            found = self.question.evaluate(point, slopes=slopes and bool(self.ranges), rtol=rough)
+            along = self.question.names if slopes else ()
+            scale = np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)][: len(along)])
             self.solves += 1
-            curve = self.sign * found.values[0]
-            index = int(np.argmin(curve))
-            moment = float("nan") if self.question.times is None else float(self.question.times[index])
-            scale = np.array([item.slope(float(x)) for item, x in zip(self.ranges, place, strict=True)])
-            gradient = self.sign * found.slopes[:, 0, index] * scale if slopes and self.ranges else np.zeros(len(self.ranges))
-            unsure = found.slope_errors[:, 0, index] * scale if slopes and self.ranges else np.zeros(len(self.ranges))
-            self._known[key] = (float(curve[index]), gradient, float(found.errors[0, index]), np.abs(unsure), moment)
+            if self.goal is None:
+                found = self.question.evaluate(point, slopes=bool(along), rtol=rough, near=self.last)
+                self.last, curve = found.result, self.sign * found.values[0]
+                index = int(np.argmin(curve))
+                moment = math.nan if self.question.times is None else float(self.question.times[index])
+                ends = (found.slopes[:, 0, index], found.slope_errors[:, 0, index]) if along else (np.empty(0), np.empty(0))
+                seen = (
+                    float(curve[index]),
+                    float(found.errors[0, index]),
+                    self.sign * ends[0] * scale,
+                    np.abs(ends[1] * scale),
+                )
+                self._known[key] = _Seen(*seen, moment)
+            else:
+                result = self.last = self.question.solve(point, slopes=bool(along), rtol=rough, near=self.last)
+                value, error, gradient, unsure = through(self.goal, result, along)
+                held = [through(function, result, along) for _, function in self.limits]
+                self._known[key] = _Seen(
+                    self.sign * value, error, self.sign * gradient * scale, np.abs(unsure * scale),
+                    limits=np.array([item[0] for item in held]), limit_errors=np.array([item[1] for item in held]),
+                    limit_slopes=np.array([item[2] * scale for item in held]).reshape(len(held), len(scale)),
+                )  # fmt: skip
         return self._known[key]
 
     def _scan(self) -> tuple[list[Array], Array]:
@@ -227,30 +340,41 @@ class _Search:
             from scipy.stats import qmc
 
             points = [*qmc.Sobol(count, seed=0).random(_MANY)]
-        values, reasons = [], []
+        values, reasons, off = [], [], []
         for point in points:
             try:
-                values.append(self.at(point, slopes=False)[0])
+                seen = self.at(point, slopes=False)
+                values.append(seen.value)
+                off.append(float(-np.minimum(seen.limits, 0.0).sum()))
             except SolverError as reason:
                 values.append(math.inf)
+                off.append(math.inf)
                 reasons.append(str(reason))
         if not np.isfinite(values).any():
             raise SolverError(f"no point of the ranges can be solved: {reasons[0]}")
         known = np.array(values)[np.isfinite(values)]
         if count and float(np.ptp(known)) <= 1e-12 * max(float(np.abs(known).max()), 1e-300):
             names = ", ".join(f"`{item.name}`" for item in self.ranges)
-            raise UsageError(f"`{self.question.observables[0]}` does not depend on {names}: there is no optimum to be found")
-        return points, np.array(values)
+            raise UsageError(f"`{self.name}` does not depend on {names}: there is no optimum to be found")
+        least = min(off)  # where no point keeps the constraints, those count that break them least
+        return points, np.where(np.array(off) <= least, values, math.inf) if self.limits else np.array(values)
 
     def _descend(self, points: list[Array], values: Array, start: Array) -> Array:
         """Return the optimum near the best point of the scan."""
         from scipy.optimize import brentq, minimize
 
+        if self.limits:
+            kept = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
+            found = minimize(
+                lambda x: self.at(x).value, start, jac=lambda x: self.at(x).gradient, method="SLSQP", constraints=[kept],
+                bounds=[(0.0, 1.0)] * len(self.ranges), options={"maxiter": 40, "ftol": 1e-10},
+            )  # fmt: skip
+            return np.clip(np.asarray(found.x), 0.0, 1.0)
         if len(self.ranges) == 1:
             grid = np.array([float(point[0]) for point in points])
             place = int(np.argmin(values))
             low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
-            slope: Callable[[float], float] = lambda x: float(self.at(np.array([x]))[1][0])  # noqa: E731
+            slope: Callable[[float], float] = lambda x: float(self.at(np.array([x])).gradient[0])  # noqa: E731
             if slope(low) < 0 < slope(high):
                 return np.array([brentq(slope, low, high, xtol=1e-7, rtol=1e-10)])
             if slope(low) >= 0 and low == 0.0:
@@ -258,21 +382,28 @@ class _Search:
             if slope(high) <= 0 and high == 1.0:
                 return np.array([high])
         found = minimize(
-            lambda x: self.at(x)[:2], start, jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(self.ranges),
+            lambda x: (self.at(x).value, self.at(x).gradient), start, jac=True, method="L-BFGS-B",
+            bounds=[(0.0, 1.0)] * len(self.ranges),
             options={"maxiter": 40, "ftol": 1e-14, "gtol": 1e-10},
         )  # fmt: skip
         return np.asarray(found.x)
 
-    def _errors(self, best: Array, gradient: Array, unsure: Array, edges: list[bool]) -> Array:
-        """Return the error bars of the parameters: what the error of the gradient is to the optimum."""
-        count = len(best)
-        made = np.full(count, math.inf)
-        inside = [place for place in range(count) if not edges[place]]
-        for place in range(count):
-            if edges[place]:
-                made[place] = 0.0
-        if not inside:
+    def _errors(self, best: Array, here: _Seen, edges: list[bool], active: Array) -> Array:
+        """Return the error bars of the parameters: what errors of gradient and constraints are to the optimum.
+
+        Constraints that hold as equalities are Lagrange's, with the multipliers of least squares.
+        """
+        made = np.where(edges, 0.0, math.inf)
+        inside = np.flatnonzero(~np.array(edges, dtype=bool))
+        if not len(inside):
             return made
+        held = here.limit_slopes[active][:, inside] if active.any() else np.empty((0, len(inside)))
+        multipliers = np.linalg.lstsq(held.T, here.gradient[inside], rcond=None)[0] if len(held) else np.empty(0)
+
+        def lagrangian(seen: _Seen) -> Array:
+            more = multipliers @ seen.limit_slopes[active][:, inside] if len(held) else 0.0
+            return np.asarray(seen.gradient[inside] - more)
+
         hessian = np.zeros((len(inside), len(inside)))
         for row, place in enumerate(inside):
             step = min(_STEP, best[place], 1 - best[place]) or _STEP
@@ -280,13 +411,15 @@ class _Search:
             for side in (-1.0, 1.0):
                 moved = best.copy()
                 moved[place] += side * step
-                ends.append(self.at(moved)[1])
-            hessian[row] = ((ends[1] - ends[0]) / (2 * step))[inside]
+                ends.append(lagrangian(self.at(moved)))
+            hessian[row] = (ends[1] - ends[0]) / (2 * step)
         hessian = (hessian + hessian.T) / 2
         try:
-            if np.linalg.eigvalsh(hessian)[0] <= 0:
+            if not len(held) and np.linalg.eigvalsh(hessian)[0] <= 0:
                 return made
-            spread = np.abs(np.linalg.inv(hessian)) @ (unsure + np.abs(gradient))[inside]
+            whole = np.block([[hessian, held.T], [held, np.zeros((len(held), len(held)))]])
+            off = np.concatenate([here.unsure[inside] + np.abs(lagrangian(here)), here.limit_errors[active]])
+            spread = np.abs(np.linalg.inv(whole)) @ off
         except (np.linalg.LinAlgError, EqsolveError):
             return made
         for row, place in enumerate(inside):

@@ -13,7 +13,7 @@ from eqsolve.plotting.style import COLOURS, LINE
 from eqsolve.plotting.times import set_scales, time_axis
 
 if TYPE_CHECKING:
-    from eqsolve.fitting.fit import Fit
+    from eqsolve.fitting.fit import Fit, FitSet
 
 
 def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | None = None, logy: bool | None = None) -> Any:
@@ -25,27 +25,26 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
     elif np.size(np.asarray(ax, dtype=object)) != 2:
         raise UsageError("ax= takes two axes here, for the data and for the residuals below them")
     above, below = np.ravel(np.asarray(ax, dtype=object))
-    times, lines = found.data.times, found.lines
-    axis = time_axis(lines["t"], [lines[name] for name in names], logx) if lines else None
-    for place, name in enumerate(names):
-        values = found.data.values[name].mean(axis=0)
-        where = np.arange(len(values)) if times is None else times
-        sigmas = found.sigmas[name]
+    lines = [item.lines for item in found.sets if item.lines]
+    axis = time_axis(lines[0]["t"], [item[name] for item in lines for name in names if name in item], logx) if lines else None
+    drawn = [(item, name) for item in found.sets for name in names if name in item.data.names]
+    for place, (item, name) in enumerate(drawn):
+        values, sigmas = item.data.values[name].mean(axis=0), item.sigmas[name]
+        where = np.arange(len(values)) if item.data.times is None else item.data.times
         colour = COLOURS[place % len(COLOURS)]
-        bars = np.where(np.isfinite(sigmas), sigmas, 0.0)
-        above.errorbar(
-            where, values, yerr=bars, fmt="o", ms=4, mfc="white", color=colour, label=f"{written(name, found.latex)}"
-        )
-        if lines:
-            above.plot(lines["t"], lines[name], lw=LINE, color=colour)
+        label = ", ".join(filter(None, (written(name, found.latex), _own(item, found.latex))))
+        bars = None if found.chi2 is None else np.where(np.isfinite(sigmas), sigmas, 0.0)
+        above.errorbar(where, values, yerr=bars, fmt="o", ms=4, mfc="white", color=colour, label=label)
+        if item.lines:
+            above.plot(item.lines["t"], item.lines[name], lw=LINE, color=colour)
         else:
-            above.plot(where, found.curves[name], "_", ms=14, color=colour)
-        below.plot(where, (values - found.curves[name]) / sigmas, "o", ms=4, color=colour)
+            above.plot(where, item.curves[name], "_", ms=14, color=colour)
+        below.plot(where, (values - item.curves[name]) / sigmas, "o", ms=4, color=colour)
     below.axhspan(-2, 2, color="0.93", lw=0, zorder=0)
     below.axhline(0.0, lw=0.8, color="0.5")
-    below.set_ylabel("residual/error")
-    below.set_xlabel(written("t", found.latex) if times is not None else "")
-    if len(names) > 1:
+    below.set_ylabel("residual/error" if found.chi2 is not None else "residual/scatter")
+    below.set_xlabel(written("t", found.latex) if found.data.times is not None else "")
+    if len(drawn) > 1:
         above.legend(frameon=False)
     else:
         above.set_ylabel(written(names[0], found.latex))
@@ -54,6 +53,10 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
         axes.spines[["top", "right"]].set_visible(False)
     above.set_title(_title(found), fontsize=TITLE_SIZE)
     return np.array([above, below], dtype=object)
+
+
+def _own(item: FitSet, latex: dict[str, str]) -> str:
+    return ", ".join(f"{written(name, latex)} = {value}" for name, value in item.settings.items())
 
 
 def _title(found: Fit) -> str:

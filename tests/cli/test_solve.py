@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ import eqsolve
 from eqsolve.cli import main
 from eqsolve.cli.output import number_with_error
 from eqsolve.errors import SolverError
+
+SOLVERS = Path(eqsolve.__file__).parent / "solvers"
 
 
 def test_json_holds_the_contract_and_the_truth(folder, capsys):
@@ -276,3 +279,13 @@ def test_a_region_that_is_none(folder, capsys, words, said):
 def test_a_region_without_a_singularity(folder, capsys):
     assert main(["solve", "decay", "--region", "-3,20"]) == 2
     assert "--region is where a Singularity is searched, and model `decay` is a System" in capsys.readouterr().err
+
+
+def test_the_log_speaks_plainly(folder, capsys):
+    assert main(["solve", "decay", "--at", "1", "-v"]) == 0
+    said = capsys.readouterr().err
+    assert "compared with a rougher solution the error is " in said
+    assert " times the tolerance" in said
+    texts = [line for path in SOLVERS.rglob("*.py") for line in path.read_text().splitlines() if "logger.info(" in line]
+    for word in ("panels:", "points:", "residual %.2g of", "sweep %d", "level %d", " beside "):
+        assert [line for line in texts if word in line] == []

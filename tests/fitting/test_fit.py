@@ -48,6 +48,89 @@ def test_values_and_error_bars(rng):
     assert above.get_ylabel() == "$\\mathrm{size}$"
 
 
+def _line(values, errors=None):
+    """Data whose least squares are linear in v: size = v e^{−t/2} with noise."""
+    made = {"t": MOMENTS, "size": values}
+    return made if errors is None else {**made, "size_error": np.full(len(MOMENTS), errors)}
+
+
+def test_a_prior_is_one_more_measurement(rng):
+    """Linear in v: the weighted mean of what the data say and of what was known."""
+    shape, noise = np.exp(-0.5 * MOMENTS), 0.05
+    values = 2 * shape + noise * rng.standard_normal(20)
+    weight = shape @ shape / noise**2
+    alone = shape @ values / (shape @ shape)
+    found = eqsolve.fit(DECAY, _line(values, noise), free=["v"], a=0.5, priors={"v": (2.5, 0.1)}, rtol=1e-8)
+    assert found.parameters["v"] == pytest.approx((weight * alone + 2.5 / 0.1**2) / (weight + 1 / 0.1**2), rel=1e-6)
+    assert found.errors["v"] == pytest.approx((weight + 1 / 0.1**2) ** -0.5, rel=1e-4)
+    assert found.freedom == 20
+    with pytest.raises(UsageError, match="priors need data with error bars"):
+        eqsolve.fit(DECAY, _line(values), free=["v"], a=0.5, priors={"v": (2.5, 0.1)})
+    with pytest.raises(UsageError, match="prior of `v`: expected a value and its error"):
+        eqsolve.fit(DECAY, _line(values, noise), free=["v"], priors={"v": 2.5})
+    with pytest.raises(UsageError, match="priors: `a` is not free"):
+        eqsolve.fit(DECAY, _line(values, noise), free=["v"], priors={"a": (2.5, 0.1)})
+
+
+def test_bounds_hold(rng):
+    data = _line(2 * np.exp(-0.5 * MOMENTS) + 0.01 * rng.standard_normal(20), 0.01)
+    found = eqsolve.fit(DECAY, data, free=["v", "a"], bounds={"v": (None, 1.5), "a": (0.1, None)})
+    assert found.parameters["v"] == pytest.approx(1.5, rel=1e-3)
+    assert found.at_edge == ["v"]
+    assert "v: 1.5" in found.report()
+    assert "at the end of its range" in found.report()
+    with pytest.raises(UsageError, match="nothing lies between 3 and 2"):
+        eqsolve.fit(DECAY, data, free=["v"], bounds={"v": (3, 2)})
+
+
+def test_unweighted_data_have_no_chi_square(rng):
+    """The scatter about the fit is what was put in."""
+    values = 2 * np.exp(-0.5 * MOMENTS) + 0.01 * rng.standard_normal(20)
+    found = eqsolve.fit(DECAY, _line(values), free=["v", "a"])
+    assert found.chi2 is None
+    assert found.json_object()["reduced_chi2"] is None
+    assert "no chi-square" in found.report()
+    assert "correlation of v and a: +0." in found.report()
+    assert found.sigmas["size"][0] == pytest.approx(0.01, rel=0.5)
+    assert found.plot()[1].get_ylabel() == "residual/scatter"
+
+
+def test_several_sets_share_parameters(rng, tmp_path):
+    """Two decays of one rate from two heights: as many solves' worth of truth as the closed form has."""
+    sets = [_line(v * np.exp(-0.7 * MOMENTS) + 1e-3 * rng.standard_normal(20), 1e-3) for v in (2.0, 3.0)]
+    found = eqsolve.fit(DECAY, sets, free=["a", "v"], own=["v"], rtol=1e-6)
+    assert list(found.parameters) == ["a", "v[1]", "v[2]"]
+    shape = np.exp(-0.7 * MOMENTS) / 1e-3
+    jacobian = np.zeros((40, 3))
+    for place, v in enumerate((2.0, 3.0)):
+        rows = slice(20 * place, 20 * place + 20)
+        jacobian[rows, 0], jacobian[rows, 1 + place] = -v * MOMENTS * shape, shape
+    expected = np.sqrt(np.diagonal(np.linalg.inv(jacobian.T @ jacobian)))
+    assert list(found.errors.values()) == pytest.approx(expected, rel=0.02)
+    for name, truth in (("a", 0.7), ("v[1]", 2.0), ("v[2]", 3.0)):
+        assert abs(found.parameters[name] - truth) < 4 * found.errors[name]
+    found.save(tmp_path / "fit.nc")
+    again = eqsolve.open(tmp_path / "fit.nc")
+    assert again.report() == found.report()
+    np.testing.assert_array_equal(again.sets[1].lines["size"], found.sets[1].lines["size"])
+    shared = eqsolve.fit(DECAY, sets, free=["a"], each=[{"v": 2.0}, {"v": 3.0}])
+    assert list(shared.parameters) == ["a"]
+    labels = shared.plot()[0].get_legend_handles_labels()[1]
+    assert [label.split(", ")[1] for label in labels] == ["$v$ = 2.0", "$v$ = 3.0"]
+    with pytest.raises(UsageError, match="set 1 cannot have a value of its own"):
+        eqsolve.fit(DECAY, sets, free=["a", "v"], each=[{"v": 2.0}, {"v": 3.0}])
+    with pytest.raises(UsageError, match="some sets of data have error bars"):
+        eqsolve.fit(DECAY, [sets[0], _line(sets[1]["size"])], free=["a"])
+
+
+def test_few_solves():
+    """Derivatives are exact: four or five solves find two parameters to what the solves themselves are known to."""
+    data = _line(2 * np.exp(-0.7 * MOMENTS), 0.01)
+    found = eqsolve.fit(DECAY, data, free=["a", "v"])
+    assert found.solves <= 7
+    assert found.parameters == pytest.approx({"a": 0.7, "v": 2.0}, rel=1e-3)
+
+
 def test_a_fit_is_saved_and_read(tmp_path, rng):
     found = eqsolve.fit(DECAY, _draws(rng, 3, 0.05), free=["a", "v"])
     found.save(tmp_path / "fit.nc")
@@ -110,6 +193,25 @@ def test_the_command_line(tmp_path, capsys):
     assert eqsolve.open(kept).parameters["alpha"] == pytest.approx(0.25, rel=1e-2)
     assert '"alpha": 0.2' in capsys.readouterr().out.replace("0.25", "0.2")
     assert main(["fit", "dln_infinite_data", "--data", str(path), "--free", "beta"]) == 2
+    words = [
+        "fit",
+        "dln_infinite_data",
+        "--data",
+        f"{path},sigma2=0",
+        str(path),
+        "--free",
+        "alpha",
+        "--bounds",
+        "alpha=0.2:0.24",
+    ]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "2 sets of data" in out
+    assert "at the end of its range" in out
+    assert main([*words, "--prior", "alpha=0.2,0.1"]) == 2
+    assert "priors need data with error bars" in capsys.readouterr().err
+    assert main([*words, "--bounds", "alpha"]) == 2
+    assert "--bounds takes NAME=LOWEST:HIGHEST" in capsys.readouterr().err
     words = ["optimise", "dln_infinite_data", "--minimise", "E_test", "--over", "lam=0.1:1", "--at", "3", "--json"]
     assert main(words) == 2
     assert '"at_edge": true' in capsys.readouterr().out

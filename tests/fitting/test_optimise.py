@@ -1,10 +1,13 @@
 """Optima against closed forms and the known best initialization."""
 
+import json
+
 import numpy as np
 import pytest
 
 import eqsolve
 from eqsolve import Eq, System, function, param, times
+from eqsolve.cli import main
 from eqsolve.errors import UsageError
 
 t = times("t")
@@ -31,6 +34,49 @@ def test_two_parameters_of_a_dynamics():
     assert found.parameters["b"] == pytest.approx(-0.2, abs=1e-5)
     assert found.value == pytest.approx(1.0, abs=1e-9)
     found.plot()
+
+
+def test_a_function_of_the_result():
+    """(h − 2)² + 1 with h = 1 + 2a² is smallest where 2a² = 1."""
+    model = System("hill", eqs=[Eq(y(t).diff(t), 2 * a**2)], init={y: 1}, observables={"height": y(t)})
+    goal = lambda res: (res.at([1.0])["height"].item() - 2) ** 2 + 1  # noqa: E731
+    found = eqsolve.optimise(model, goal, over={"a": (0.2, 1.5)}, at=1.0, rtol=1e-6)
+    assert found.parameters["a"] == pytest.approx(np.sqrt(0.5), abs=1e-4)
+    assert found.observable == "goal"
+    with pytest.raises(UsageError, match="is to give one number, got"):
+        eqsolve.optimise(model, lambda res: res["height"], over={"a": (0.2, 1.5)}, at=1.0)
+    with pytest.raises(UsageError, match="or a function of the result"):
+        eqsolve.optimise(model, 3, over={"a": (0.2, 1.5)}, at=1.0)
+
+
+@pytest.mark.parametrize("constraints", [{"slope": (0.3, None)}, [lambda res: res["slope"].values[-1] - 0.3]])
+def test_constraints(constraints):
+    """a² + b² with a + b at least 0.3: smallest at 0.15, 0.15, by Lagrange."""
+    model = System(
+        "valley", eqs=[Eq(y(t).diff(t), a**2 + b**2)], init={y: 0}, observables={"height": y(t), "slope": (a + b) * t}
+    )
+    found = eqsolve.optimise(model, "height", over={"a": (-1, 1), "b": (-1, 1)}, at=1.0, constraints=constraints, rtol=1e-6)
+    assert found.parameters == pytest.approx({"a": 0.15, "b": 0.15}, abs=1e-5)
+    assert found.active == (("slope >= 0.3",) if isinstance(constraints, dict) else ("constraint 1",))
+    assert not found.at_edge
+    assert max(found.errors.values()) < 1e-3
+    with pytest.raises(UsageError, match="no point of the ranges was found where slope >= 3 holds"):
+        eqsolve.optimise(model, "height", over={"a": (-1, 1)}, b=0, at=1.0, constraints={"slope": (3, None)})
+
+
+def test_the_command_line_speaks_its_own_words(capsys):
+    words = ["optimise", "dln_infinite_data", "--minimise", "E_test", "--over", "lam=0.1:1"]
+    assert main(words) == 2
+    assert "--at 20, or --over t=0:100" in capsys.readouterr().err
+    assert main([*words, "--at", "3", "--where", "w_mean"]) == 2
+    assert "--where takes NAME<=VALUE or NAME>=VALUE" in capsys.readouterr().err
+    assert main([*words[:-1], "lam=1:0.1", "--at", "3"]) == 2
+    assert "over=" not in capsys.readouterr().err
+    assert main([*words, "--at", "3", "--where", "w_mean<=0.02", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["active"] == ["w_mean <= 0.02"]
+    mean = eqsolve.solve("dln_infinite_data", lam=out["parameters"]["lam"], at=[3.0])["w_mean"].values[-1]
+    assert mean == pytest.approx(0.02, rel=1e-3)
 
 
 def test_an_edge_is_said():

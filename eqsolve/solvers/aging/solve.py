@@ -101,12 +101,13 @@ def _refine(compiled: CompiledPlan, begun: March, resolution: float, options: Op
         share = (0.0, 0.3) if before is None else (0.3, 1.0)
         long, stalled = go_on(compiled, begun, LEVELS[place], options, share)
         if stalled is not None:  # a rough solution may fail where a better one does not
-            logger.info("level %d: stopped at t = %.4g", place, stalled.time)
+            logger.info("resolution %d: the solution stops at t = %.4g; trying a finer one", place, stalled.time)
             before, reason = None, f"at t = {stalled.time:.4g}: {stalled.message}"
             continue
         if before is not None:
             made = compare(compiled, long, before, _ROUGHLY * resolution, options)
-            logger.info("level %d: %d row panels, error %.2g of the tolerance", place, long.panels, made.worst)
+            logger.info("resolution %d: %d panels; against the rougher one before, the error is %.2g times the tolerance",
+                        place, long.panels, made.worst)  # fmt: skip
             if best is None or made.worst < best.worst:
                 best = made
             if best.worst <= 1.0 or options.is_short_of_time():

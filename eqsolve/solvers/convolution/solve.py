@@ -134,7 +134,8 @@ def _solve(
         fine, later = march(program, m, delays, coarse.end if stop else end, resolution, options, guide=coarse)
         stop = later or stop
         solution = _compare(fine, coarse, begin, options, rule, rounds)
-        logger.info("tails %.1g: %d panels, error %.2g of the tolerance", resolution, fine.panels, solution.worst)
+        logger.info("time grid: %d panels, tails below %.1g cut; against a rougher one the error is %.2g times the tolerance",
+                    fine.panels, resolution, solution.worst)  # fmt: skip
         if best is None or solution.worst < best.worst:
             best = solution
         if best.worst <= 1.0 or resolution <= rule.finest or later is not None or options.is_short_of_time():

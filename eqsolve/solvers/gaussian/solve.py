@@ -196,7 +196,7 @@ class _Solve:
             except UnsettledError as reason:
                 if number == self.fineness.halvings - 1 or reason.block == 0:
                     raise
-                logger.info("%s; panels are halved there", reason)
+                logger.info("%s; the time grid is made finer there", reason)
                 panels = halved(panels, (reason.block - 1) // (self.order if self.rough else 1))
         raise AssertionError
 
@@ -238,7 +238,8 @@ class _Solve:
         for number in range(1, control.rounds + 1):
             found = self._find(panels, solved)
             worst = self._worst(found)
-            logger.info("panels: %d nodes, error %.2g of the tolerance", found.marched.grid.size, worst)
+            logger.info("time grid: %d nodes; compared with an independent grid its error is %.2g times the tolerance",
+                        found.marched.grid.size, worst)  # fmt: skip
             if self.best is None or worst < self._worst(self.best):
                 self.best = found
             stalled = stalled + 1 if worst > self.fineness.falls * last else 0

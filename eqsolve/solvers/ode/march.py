@@ -180,7 +180,7 @@ class Integrator:
                     self.runs += 1
                     return made
                 except _StiffError:
-                    logger.info("the system is stiff: Radau IIA instead of DOP853")
+                    logger.info("the system is stiff: the implicit method Radau IIA instead of DOP853")
                     self.method = "Radau"
             made = self._march(paths, tolerance, finer_than, by)
             self.runs += 1
@@ -359,7 +359,9 @@ def grow(
             (excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in controlled),
             default=0.0,
         )
-        logger.info("%s: %d nodes, quadrature error %.2g of rtol", item, _ORDERS[level], worst)
+        logger.info(
+            "mean over `%s`: %d values; compared with fewer the error is %.2g times the tolerance", item, _ORDERS[level], worst
+        )
         if worst > _SHARE / len(levels):
             larger[item] = _next(system, item, level, 2 if worst < 100 else 4)
     try:

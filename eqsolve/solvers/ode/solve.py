@@ -121,7 +121,8 @@ def _refine(integrator: Integrator, levels: Levels) -> tuple[OdeSolution, Levels
             solution = _compare(integrator.system, fine, coarse, options)
         _check_finite(solution)
         missing = solution.excess(solution.step)
-        logger.info("tolerance %.2g: %d steps, step error %.2g of rtol", tolerance, len(fine.ends) - 1, missing)
+        logger.info("time steps: %d of them; compared with a rougher solution the error is %.2g times the tolerance",
+                    len(fine.ends) - 1, missing)  # fmt: skip
         ended = missing <= 0.5 or rounds == _ROUNDS or (tolerance <= _FINEST and missing > 0.3 * before)
         if ended or options.is_short_of_time():
             break

@@ -123,13 +123,13 @@ class _Solve:
                 return self._package(*best, params).stopped(what, said)
             best = (made, steps, paths, number)
             by_steps, by_samples = (self._excess(made, errors) for errors in (made.by_steps, made.by_samples))
-            logger.info("samples: %d nodes, %d × %d paths: errors %.2g by steps and %.2g by samples, of the tolerance",
+            logger.info("%d times, %d samples of %d paths: the error is %.2g tolerances by the steps, %.2g by chance",
                         len(nodes), control.batches, paths, by_steps, by_samples)  # fmt: skip
             if self._excess(made, made.errors) <= 1.0:
                 break
             wanted, more = self._refined(steps, paths, by_steps, by_samples)
             if len(self._nodes(wanted)) ** 2 * more * control.batches > control.work:
-                logger.info("more would be too much work; the errors are stated as they are")
+                logger.info("more steps or paths would be too much work; the errors are stated as they are")
                 break
             steps, paths = wanted, more
         assert best is not None

@@ -171,7 +171,7 @@ class _Solve:
             if self.last is not None and not number:
                 self.turns = [turns_of(item, self.last) for item in self.last.ensembles]
             by_chance, by_bias = (self._excess(made, errors) for errors in (self._chance(made), made.bias))
-            logger.info("samples: %d nodes, %d × %d paths: errors %.2g by chance and %.2g by bias, of the tolerance",
+            logger.info("%d times, %d samples of %d paths: the error is %.2g tolerances by chance, %.2g by their number",
                         size, control.samples, paths, by_chance, by_bias)  # fmt: skip
             if number and by_chance + by_bias <= 1.0:
                 break
@@ -180,7 +180,7 @@ class _Solve:
             while more > paths and (size**3 * more * control.samples > control.work or size**2 * more * 2.0 > 0.3 * memory()):
                 more //= 2
             if more <= paths:
-                logger.info("more would be too much work; the errors are stated as they are")
+                logger.info("more paths would be too much work; the errors are stated as they are")
                 break
             paths = more
         assert best is not None

@@ -113,7 +113,8 @@ class Ensembles:
             errors = judge.compare(solved, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
             curves = judge.curves(dense)
             worst = judge.worst(curves, errors)
-            logger.info("panels: %d nodes with %d paths, error %.2g of the tolerance", dense.grid.size, dense.paths, worst)
+            logger.info("time grid: %d nodes, followed by %d paths; its error is %.2g times the tolerance",
+                        dense.grid.size, dense.paths, worst)  # fmt: skip
             if worst <= control.share or worst > control.stuck * last:
                 break
             over = np.max([judge.over(curves, errors, name) for name in judge.excesses(curves, errors)
@@ -160,7 +161,7 @@ class Ensembles:
             except SolverError as reason:  # they do not fit into the memory, or a path has no solution
                 if number == 1:
                     raise
-                logger.info("points: larger ensembles cannot be had: %s", reason)
+                logger.info("paths: no larger samples: %s", reason)
                 break
             last, (final, ends) = final, self._correct(small, final, [item for item in swept if item is not None])
             curves = judge.curves(final)
@@ -171,7 +172,7 @@ class Ensembles:
             )
             chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
             room = max(0.9 - judge.worst(curves, by_panels), control.share)
-            logger.info("points: %d ensembles of %d paths, error %.2g of the tolerance, last change %.2g",
+            logger.info("%d samples of %d paths scatter by %.2g times the tolerance; the last correction was %.2g",
                         control.sets, paths, worst, judge.worst(curves, change))  # fmt: skip
             if worst <= room:
                 break

@@ -236,7 +236,7 @@ def iterate(
         stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
         best = min(best, residual)
         if stalled >= how.stalled:
-            logger.info("mean responses do not help at residual %.2g; going on without them", residual)
+            logger.info("Newton's method gains nothing %.2g away from self-consistency; going on without it", residual)
             trusting, secants = False, Secants(how.plain_depth)
         image = after
         if trusting:
@@ -254,7 +254,8 @@ def iterate(
             averages = None
     else:
         if remains > 10 * tolerance:
-            logger.info("the iteration left %.2g after %d sweeps (asked for %.2g)", remains, how.most, tolerance)
+            logger.info("the iteration is %.2g away from self-consistency after %d rounds (asked for: %.2g)",
+                        remains, how.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
     return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting)
@@ -281,7 +282,7 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
                 raise
             if alone:
                 grid, halvings = _halved(grid, blocks - 2), halvings + 1
-                logger.info("panels are halved at t = %.4g", float(window.nodes[-1]))
+                logger.info("the time grid is made finer at t = %.4g", float(window.nodes[-1]))
             else:
                 reach = max(1, (blocks - done) // 2)
                 blocks = done + reach

@@ -65,12 +65,13 @@ def average_kinks(
                 name: 2.0 * np.std([item[name] for item in sets], axis=0, ddof=1) / math.sqrt(control.sets) for name in bent
             }
             errors, worst = over({name: apart[name] + value for name, value in spread.items()})
-            logger.info("kinks: %d sets of %d paths, error %.2g of the tolerance", control.sets, paths, worst)
+            logger.info("means with kinks: %d independent sets of %d paths scatter by %.2g times the tolerance",
+                        control.sets, paths, worst)  # fmt: skip
             if worst <= 0.9 or paths >= most:
                 break
             paths = min(most, 2 ** math.ceil(math.log2(paths * max((1.3 * worst / 0.9) ** 1.2, 2.0))))
     except (SolverError, MemoryError) as reason:
-        logger.info("more points for kinks cannot be had: %s", reason)
+        logger.info("means with kinks: no more paths: %s", reason)
     return made, errors
 
 

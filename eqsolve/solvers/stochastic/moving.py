@@ -75,7 +75,7 @@ class Mover:
             if found.left > max(solved.left, settled):
                 break
             solved, design = found, finer
-            logger.info("points: %d paths before panels are chosen", solved.paths)
+            logger.info("paths: %d of them before the time grid is chosen", solved.paths)
         return solved, design
 
     def move(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
@@ -105,8 +105,8 @@ class Mover:
             errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
             by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
             trend = (*trend, (self._count(final, finer), by_points))
-            logger.info("points: %d paths, error %.2g of the tolerance beside %d others",
-                        begun.paths, by_points, trend[-1][0])  # fmt: skip
+            logger.info("paths: %d chosen ones; compared with %d others their error is %.2g times the tolerance",
+                        begun.paths, trend[-1][0], by_points)  # fmt: skip
             if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
                 return Moved(last, errors, before_last, trend)  # moves that run away
             if ((slow or self.bent) and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
@@ -146,7 +146,8 @@ class Mover:
             step = probe(self.engine, solved, same, design, way)
             moved = {name: value + step[name] for name, value in solved.means.items()}
             effects[way] = self.judge.worst(curves, self.judge.change(curves, solved.grid, moved))
-        logger.info("more points: %s", ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))
+        logger.info("paths: what more of them would change, in tolerances: %s",
+                    ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
         return effects
 
     def refined(self, level: Level, effects: dict[str, float]) -> Level:

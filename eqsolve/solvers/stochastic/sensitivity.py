@@ -127,13 +127,14 @@ class _Search:
                 points = linearise(self.own, alone, base, finer)
                 final = self.iterate(points, {name: final.means[name] for name in begun}, Secants(effort.most))
             except (SolverError, MemoryError) as reason:
-                logger.info("derivatives: more points cannot be had: %s", reason)
+                logger.info("derivatives: no more paths: %s", reason)
                 break
             curves = judge.curves(final)
             before, moved = moved, judge.apart(last, curves)
             errors = judge.spread(curves, [moved, {name: effort.share * change for name, change in before.items()}])
             worst = judge.worst(curves, errors)
-            logger.info("derivatives: set %d, %d paths, error %.2g of the tolerance", number, points.paths, worst)
+            logger.info("derivatives: set %d of paths, %d of them; their error is %.2g times the tolerance",
+                        number, points.paths, worst)  # fmt: skip
             if number > 1 and worst + judge.worst(curves, by_panels) <= effort.enough:
                 break
         total = {}
@@ -171,7 +172,7 @@ class _Search:
             whole = {**points.known, **means}
             image = before + improve(engine, whole, after - before, averages, weights, how)
             means = unpack(engine, secants.next(before, image, weights), made)
-            logger.info("derivatives: sweep %d, residual %.2g", count, left)
+            logger.info("derivatives: round %d of the linear solver, residual %.2g", count, left)
             if left <= self.effort.stop * self.options.rtol:
                 break
         whole = {**points.known, **means}

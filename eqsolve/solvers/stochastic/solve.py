@@ -94,7 +94,7 @@ class StochasticSolver(Solver):
     def why(self, plan: Plan) -> str:
         noises = plan.facts.noises
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
-        return f"processes {driven}: sweeps over all paths on one grid, modes by quadrature"
+        return f"processes {driven}: paths are followed on one time grid until their means reproduce themselves"
 
     def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for; an interruption returns what there is."""
@@ -220,7 +220,7 @@ class _Solve:
             apart, chance, alone = self.ensembles.compare(window, first, other)
         except SolverError:  # too many paths, or one without a solution
             return False
-        logger.info("points: sparse grids differ by %.2g of the tolerance, by %.2g from sampled paths (%.2g by chance)",
+        logger.info("paths: two chosen sets differ by %.2g times the tolerance, from drawn ones by %.2g (by chance %.2g)",
                     alone, apart, chance)  # fmt: skip
         self.chance = chance
         errs = alone > self.control.few or apart > max(self.control.few, 3.0 * chance)
@@ -244,7 +244,7 @@ class _Solve:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points."""
         begun, solved, design = self._begin_with(window, few)
         if not begun.is_sampled and self._unsettled(solved):
-            logger.info("few points have no solution of their own; trying a sample")
+            logger.info("paths: a few chosen ones do not suffice for a solution; drawing them at random instead")
             with contextlib.suppress(SolverError):
                 found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
                 begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
@@ -273,7 +273,7 @@ class _Solve:
             return None
         begun = begin_beside(near, self.engine, options, self.order, self.begin, self._rate)
         if isinstance(begun, str):
-            logger.info("the start is not used: %s", begun)
+            logger.info("the solution given to begin with is not used: %s", begun)
             return None
         self.stage = "panels"
         design = Design(few, None, begun.shapes)
@@ -282,9 +282,11 @@ class _Solve:
             if self._unsettled(solved):
                 return None
         except SolverError as reason:
-            logger.info("the start does not lead to the solution (%s); beginning without it", reason)
+            logger.info("the solution given to begin with does not lead to this one (%s); beginning without it", reason)
             return None
-        logger.info("a neighbour's solution leads here on %d nodes with %d paths", solved.grid.size, solved.paths)
+        logger.info(
+            "begun with a solution at other parameters: time grid of %d nodes, %d paths", solved.grid.size, solved.paths
+        )
         self._keep(solved, None, "after the start")
         by_panels = self.judge.nothing(solved)
         if options.step is None:
@@ -313,7 +315,7 @@ class _Solve:
         try:
             return start(self.engine, grid, rough, most=self.control.tries)
         except SolverError:
-            logger.info("the start fails with few points; trying a sample")
+            logger.info("paths: the first times cannot be solved with a few chosen ones; drawing them at random instead")
             return self._start_sampled(grid, rough)
 
     def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
@@ -330,7 +332,8 @@ class _Solve:
             errors = self.judge.compare(base, dense, ratios)
             curves = self.judge.curves(dense)
             worst = self.judge.worst(curves, errors)
-            logger.info("panels: %d nodes, error %.2g of the tolerance", dense.grid.size, worst)
+            logger.info("time grid: %d nodes; compared with a coarser grid its error is %.2g times the tolerance",
+                        dense.grid.size, worst)  # fmt: skip
             self._keep(dense, None, f"with {dense.grid.size} nodes")
             if self._unsettled(dense):
                 break
@@ -350,7 +353,9 @@ class _Solve:
         """Whether the iteration leaves so much that neither panels nor points are worth refining."""
         if solved.left <= self.control.settled * self.options.rtol:
             return False
-        logger.info("the iteration leaves %.2g, which more panels and points do not mend", solved.left)
+        logger.info(
+            "the iteration stops %.2g away from self-consistency, which neither more times nor more paths mend", solved.left
+        )
         return True
 
     def _check_panels(self, solved: Solved, design: Design) -> Errors:
@@ -363,8 +368,8 @@ class _Solve:
         other, _ = self._move(solved, design, PanelGrid(edges, order), replace(solved.how, choose=(), most=BESIDE.most))
         errors = self.judge.differ(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
-        logger.info("panels: %d nodes with %d paths, error %.2g beside %d others of order %d",
-                    solved.grid.size, solved.paths, worst, other.grid.size, order)  # fmt: skip
+        logger.info("time grid: %d nodes; compared with an independent grid of %d nodes its error is %.2g times the tolerance",
+                    solved.grid.size, other.grid.size, worst)  # fmt: skip
         return errors
 
     def _ratios(self, curves: Curves, errors: Errors, solved: Solved, bounds: tuple[float, float] = (1.1, 2.0)) -> Array:
@@ -445,7 +450,7 @@ class _Solve:
                         solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
                     design = replace(design, shapes=variation(solved.averages))
             except SolverError as reason:  # too many points, or far from a solution
-                logger.info("more points cannot be had: %s", reason)
+                logger.info("no more paths: %s", reason)
                 break
         return final, by_panels, errors
 
@@ -510,7 +515,7 @@ class _Solve:
             drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + _GUARD)
             return disagreement(solved, drawn, errors, curves)
         except (SolverError, MemoryError) as reason:
-            logger.info("no paths are drawn as a check: %s", reason)
+            logger.info("no paths could be drawn as a check: %s", reason)
             return ""
 
     def _hand_on(self, final: Solved, by_panels: Errors) -> Neighbour | None:
@@ -529,7 +534,7 @@ class _Solve:
         try:
             return sample(self.engine, solved.kernels, solved.averages, self.control.kept, self.options.seed)
         except (SolverError, MemoryError) as reason:  # what was solved is returned all the same
-            logger.info("no paths are kept: %s", reason)
+            logger.info("no sample of paths is kept in the result: %s", reason)
             return ()
 
 

@@ -315,7 +315,8 @@ def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: A
         actual = (len(edges) - 1) / panels[-1]
         panels.append(fine.panels)
         solution = compare(fine, coarse, actual, options, tuple(panels))
-        logger.info("round %d: %d panels, error %.2g of the tolerance", round_number, panels[-1], solution.worst)
+        logger.info("time grid: %d panels (round %d); against a coarser grid its error is %.2g times the tolerance",
+                    panels[-1], round_number, solution.worst)  # fmt: skip
         if stop is not None:
             return solution, stop
         stalled = stalled + 1 if best is not None and solution.worst > 0.7 * best.worst else 0
