@@ -72,11 +72,11 @@ def test_the_command_line_speaks_its_own_words(capsys):
     assert "--where takes NAME<=VALUE or NAME>=VALUE" in capsys.readouterr().err
     assert main([*words[:-1], "lam=1:0.1", "--at", "3"]) == 2
     assert "over=" not in capsys.readouterr().err
-    assert main([*words, "--at", "3", "--where", "w_mean<=0.02", "--json"]) == 0
+    assert main([*words, "--at", "3", "--where", "w_mean<=0.003", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
-    assert out["active"] == ["w_mean <= 0.02"]
+    assert out["active"] == ["w_mean <= 0.003"]
     mean = eqsolve.solve("dln_infinite_data", lam=out["parameters"]["lam"], at=[3.0])["w_mean"].values[-1]
-    assert mean == pytest.approx(0.02, rel=1e-3)
+    assert mean == pytest.approx(0.003, rel=1e-3)
 
 
 def test_an_edge_is_said():
