@@ -39,6 +39,8 @@ WORKERS = ["-n", "auto", "--dist", "worksteal"]  # of pytest: each begins with i
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # more are slower on a solve's small matrices
 ENV = dict.fromkeys(THREADS, "1") | os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+ENV.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process, and every worker of pytest, translates all it imports again
+INSTALL = ["-m", "pip", "install", "--quiet", "--no-compile"]  # what is imported is translated then: a third of the files
 
 
 class StepError(Exception):
@@ -88,11 +90,13 @@ def environment(*extras):
         stamp = {}
         make_venv(VENV)
     wanted = sorted({"explore", *extras, *stamp.get("extras", [])})
+    if "dev" in wanted:
+        wanted = ["dev"]  # which brings the others
     if stamp.get("pyproject") != digest or stamp.get("extras") != wanted:
         STAMP.unlink(missing_ok=True)  # so that an interrupted installation is taken up again
         target = f".[{','.join(wanted)}]"
         why = "the installation failed; pip's message is above (no network?)"
-        need(python, "-m", "pip", "install", "--quiet", "--editable", target, why=why)
+        need(python, *INSTALL, "--editable", target, why=why)
         STAMP.write_text(json.dumps({"root": str(ROOT), "pyproject": digest, "extras": wanted}))
     return python
 
@@ -148,10 +152,10 @@ def wheel():
     with tempfile.TemporaryDirectory(prefix="eqsolve-wheel-") as folder:
         fresh, elsewhere, built = (Path(folder, name) for name in ("env", "elsewhere", "built"))
         elsewhere.mkdir()
-        need(python, "-m", "build", "--outdir", built, ROOT, why="the build failed")
+        need(python, "-m", "build", "--no-isolation", "--outdir", built, ROOT, why="the build failed")
         [file] = built.glob("*.whl")
         need(python, "-m", "twine", "check", "--strict", *built.iterdir(), why="the metadata would be refused on publishing")
-        need(make_venv(fresh), "-m", "pip", "install", "--quiet", file, env=env, why="the wheel does not install")
+        need(make_venv(fresh), *INSTALL, file, env=env, why="the wheel does not install")
         command = tool(fresh, "eqsolve")
         for words in (["list"], ["doctor"], ["validate", *DEMO, "--plot", "demo.png"]):
             need(command, *words, cwd=elsewhere, env=env, why=f"`eqsolve {words[0]}` fails from the wheel")

@@ -1,5 +1,6 @@
 """`eqsolve plot` draws any saved file again, and solves nothing."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from PIL import Image
 
 import eqsolve
 from eqsolve.cli import main
+
+from .conftest import MODELS
 
 
 def forbid_solving(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,15 +29,25 @@ def is_picture(path: Path) -> bool:
         return len(np.unique(np.asarray(picture.convert("L")))) > 10
 
 
-@pytest.fixture
-def files(folder: Path) -> Path:
-    eqsolve.solve("decay", t_max=3).save("solve.nc")
-    eqsolve.sweep("decay", {"k": [0.5, 1, 2]}, at=[1, 2], out="sweep.nc")
-    runs = eqsolve.load("linear_flow").simulate(d=20, seeds=2, at=[0.5, 1.0, 2.0])
-    runs.save("runs.nc")
-    eqsolve.validate("linear_flow", d=20, seeds=3, at=[0.5, 2.0]).save("validation.nc")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file of every kind."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "decay.py").write_text(MODELS["decay"].lstrip())
+    decay = eqsolve.load(str(folder / "decay.py"))
+    eqsolve.solve(decay, t_max=3).save(folder / "solve.nc")
+    eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[1, 2], out=folder / "sweep.nc")
+    eqsolve.load("linear_flow").simulate(d=20, seeds=2, at=[0.5, 1.0, 2.0]).save(folder / "runs.nc")
+    eqsolve.validate("linear_flow", d=20, seeds=3, at=[0.5, 2.0]).save(folder / "validation.nc")
     moments = np.linspace(0.2, 3, 8)
-    eqsolve.fit("decay", {"t": moments, "size": np.exp(-2 * moments)}, free=["k"]).save("fit.nc")
+    eqsolve.fit(decay, {"t": moments, "size": np.exp(-2 * moments)}, free=["k"]).save(folder / "fit.nc")
+    return folder
+
+
+@pytest.fixture
+def files(folder: Path, made: Path) -> Path:
+    for path in made.glob("*.nc"):
+        shutil.copy(path, folder)
     return folder
 
 
@@ -143,24 +156,3 @@ def test_a_sweep_that_is_finished_is_not_solved_again(
     assert main(command) == 0
     assert main([*command[:3], "k=0.5,1,3", *command[4:]]) == 0  # another grid is another sweep
     assert eqsolve.open("sweep.nc")["k"].values.tolist() == [0.5, 1, 3]
-
-
-def test_validate_writes_what_plot_reads(folder: Path) -> None:
-    command = [
-        "validate",
-        "linear_flow",
-        "--d",
-        "30",
-        "--seeds",
-        "3",
-        "--at",
-        "0.5,2",
-        "--out",
-        "v.nc",
-        "--plot",
-        "v.png",
-        "-q",
-    ]
-    assert main(command) in (0, 1)
-    assert is_picture(folder / "v.png")
-    assert eqsolve.open("v.nc").t.tolist() == [0.5, 2]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import eqsolve
 from eqsolve.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,12 +20,13 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_says_agrees_and_draws(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["linear_regression", "--set", "delta=0.5", "--d", "100", "--seeds", "4", "--at", "0.3,1,3"]
-    assert main(["validate", *words, "--json", "--plot", "v.png"]) == 0
+    assert main(["validate", *words, "--json", "--plot", "v.png", "--out", "v.nc"]) == 0
     out = capsys.readouterr().out
     made = json.loads(out)
     assert made["verdict"] == "agrees"
     assert made["observables"]["E_test"]["verdict"] == "agrees"
     assert (models / "v.png").is_file()
+    assert eqsolve.open("v.nc").t.tolist() == [0.3, 1, 3]
     assert main(["validate", *words]) == 0
     text = capsys.readouterr().out
     assert "verdict: agrees" in text
@@ -36,7 +38,7 @@ def test_a_wrong_theory_disagrees(models: Path, capsys: pytest.CaptureFixture[st
     wrong = text.replace("+ Int(R_w(tp, s) * C_f(t, s)", "- Int(R_w(tp, s) * C_f(t, s)")
     assert wrong != text
     (models / "wrong.py").write_text(wrong.replace('"linear_regression",', '"wrong",'))
-    assert main(["validate", "wrong.py", "--d", "300", "--seeds", "8", "--at", "1,3", "--json"]) == 1
+    assert main(["validate", "wrong.py", "--d", "100", "--seeds", "6", "--at", "1,3", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["verdict"] == "disagrees"
 
 

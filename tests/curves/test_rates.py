@@ -153,7 +153,7 @@ def smallest_eigenvalues(alpha: float, d: int, seeds: int) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("alpha", [0.3, 1.0])
+@pytest.mark.parametrize("alpha", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_the_slowest_direction_at_finite_size_tends_to_the_rate(alpha: float) -> None:
     """Above it by a distance of order d^{−2/3}, as at the edge of a spectrum; taken out with two sizes."""
     gamma = float(eqsolve.solve("dln_rate", alpha=alpha, delta=0.5, sigma2=0)["gamma"])

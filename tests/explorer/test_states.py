@@ -172,7 +172,7 @@ def page(slowed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         server.server_close()
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_random_clicks(page: Any, count: int) -> None:
     chance = random.Random(count)
     for _ in range(count):

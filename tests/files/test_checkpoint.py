@@ -19,7 +19,7 @@ from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.files.codec import Codec
 
 RUNS = {  # small ones: a stochastic system, and one of two times
-    "stochastic": ("dln", {"t_max": 5}),
+    "stochastic": ("dln", {"t_max": 2, "rtol": 1e-2}),
     "two_time": ("pspin", {"t_max": 10}),
 }
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -125,14 +125,14 @@ def wrong(polynomial):
     return ("" if same else f"{polynomial}: {level}, not {truth}"), True
 
 
-@pytest.mark.parametrize("first", [*range(0, 40, 5), *(pytest.param(k, marks=pytest.mark.slow) for k in range(40, 500, 5))])
+@pytest.mark.parametrize("first", [0, 35, *(pytest.param(k, marks=pytest.mark.slow) for k in range(40, 120, 5))])
 def test_no_certified_answer_is_wrong(first) -> None:
     seen = [wrong(transform_like(np.random.default_rng(seed))) for seed in range(first, first + 5)]
     assert [message for message, _ in seen if message] == []
     assert sum(certified for _, certified in seen) >= 4
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 60, 4))])
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 20, 4))])
 def test_shifted_scaled_and_rounded_equations(first) -> None:
     moves = [{p: p / 1000}, {p: p + 50}, {p: 100 * p - 3, R: R / 7}]
     seen = []
@@ -144,7 +144,7 @@ def test_shifted_scaled_and_rounded_equations(first) -> None:
     assert [message for message, _ in seen if message] == []
 
 
-@pytest.mark.parametrize("seed", [0, 3, *(pytest.param(k, marks=pytest.mark.slow) for k in (41, 1, 2, *range(4, 30)))])
+@pytest.mark.parametrize("seed", [0, 3, *(pytest.param(k, marks=pytest.mark.slow) for k in (41, 1, 2, *range(4, 10)))])
 def test_the_search_that_knows_no_polynomials_agrees(seed, monkeypatch) -> None:
     """With expectations or other functions in it, an equation is followed along the axis and over a mesh of the half plane."""
     polynomial = transform_like(np.random.default_rng(seed))
@@ -168,7 +168,7 @@ def test_a_pole_of_another_sheet_does_not_count() -> None:
     assert moved.certified
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_one_equation_written_in_five_ways(seed) -> None:
     polynomial = transform_like(np.random.default_rng(1000 + seed))
     first = Poly(polynomial, R).coeff_monomial(1)

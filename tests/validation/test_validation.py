@@ -68,7 +68,7 @@ def test_features_of_other_laws_agree_too(tmp_path: Path) -> None:
     assert found.verdict in ("agrees", "not enough data")  # one matrix: its own fluctuation is not averaged out
 
 
-def test_what_is_reported_is_plain_and_drawn(tmp_path: Path) -> None:
+def test_what_is_reported_is_plain_and_drawn() -> None:
     found = eqsolve.validate("linear_regression", d=60, seeds=2, at=AT)
     made = json.loads(json.dumps(found.json_object()))
     assert made["verdict"] in ("agrees", "disagrees", "not enough data")
@@ -76,9 +76,7 @@ def test_what_is_reported_is_plain_and_drawn(tmp_path: Path) -> None:
     entry = made["observables"]["E_test"]
     names = ("theory", "theory_error", "simulation", "standard_error", "bias", "z", "detectable")
     assert {len(entry[key]) for key in names} == {3}
-    figure = found.plot()
-    figure.savefig(tmp_path / "v.png")
-    assert (tmp_path / "v.png").stat().st_size > 5000
+    assert len(found.plot().axes) == 2
     with pytest.raises(UsageError, match="did you mean `E_test`"):
         found.plot("E_tst")
     assert "largest |z|" in repr(found)
@@ -175,7 +173,7 @@ def test_binary_features_follow_the_gaussian_theory() -> None:
         assert np.abs(item.z).max() <= 3
 
 
-def test_the_law_of_a_fixed_point_is_that_of_its_estimator(tmp_path: Path) -> None:
+def test_the_law_of_a_fixed_point_is_that_of_its_estimator() -> None:
     """The weights given w* are nearly independent draws of the theory's law: so is their distance to it."""
     found = eqsolve.validate("dln_fixed_point_min_norm", alpha=0.3, delta=0.5, sigma2=0.1, d=400, seeds=6)
     law = found.wasserstein
@@ -190,7 +188,6 @@ def test_the_law_of_a_fixed_point_is_that_of_its_estimator(tmp_path: Path) -> No
     assert found.laws[1].mean("w") == pytest.approx(found.laws[0].mean("w"), abs=0.02)
     figure = found.plot()
     assert any("law of $w$" in axes.get_title() for axes in figure.axes)
-    figure.savefig(tmp_path / "law.png")
     wrong = eqsolve.solve("dln_fixed_point_min_norm", alpha=0.3, delta=0.5, sigma2=0.5).law("w")
     assert distances_at_rest(wrong, [found.laws[1]], 6)["values"][0][0] > 3 * law["values"][1][0]
 

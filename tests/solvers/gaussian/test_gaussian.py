@@ -73,7 +73,7 @@ def demand_honest(result: eqsolve.Result, moments: Array, truth: dict[str, Array
 
 
 # --- networks --------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize("rtol", [1e-2, 1e-6])
 def test_chaotic_network(rtol: float) -> None:
     """Gain 2, C at a few pairs by Chebyshev points and two-dimensional quadrature; good to the digits given."""
     result = eqsolve.solve("rnn", gain=2, t_max=10, rtol=rtol, kernels=True)
@@ -86,8 +86,14 @@ def test_chaotic_network(rtol: float) -> None:
     assert (error <= rtol * truth.max()).all()
 
 
-@pytest.mark.parametrize("rtol", [1e-2, 1e-3, pytest.param(1e-6, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("rate", "kernel", "strength"), [(erf, arcsine, 1.5), (lambda u: Max(u, 0), arc_cosine, 1.2)])
+@pytest.mark.parametrize(
+    ("rate", "kernel", "strength", "rtol"),
+    [
+        (erf, arcsine, 1.5, 1e-3),
+        (lambda u: Max(u, 0), arc_cosine, 1.2, 1e-2),
+        pytest.param(lambda u: Max(u, 0), arc_cosine, 1.2, 1e-6, marks=pytest.mark.slow),
+    ],
+)
 def test_networks_whose_rates_average_in_closed_form(rate: Callable, kernel: Callable, strength: float, rtol: float) -> None:
     nodes, table = marched(kernel, strength, 4.0)
     variances = np.diag(table)
@@ -157,7 +163,7 @@ def test_populations_with_means_agree_with_paths() -> None:
 
 
 # --- linear systems ----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("rtol", [1e-2, 1e-3, 1e-6, pytest.param(1e-10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rtol", [1e-2, 1e-6, pytest.param(1e-10, marks=pytest.mark.slow)])
 def test_a_linear_drive_in_closed_form(rtol: float) -> None:
     """x' = −x + a + b t from a random start of mean 1/2; E|x|, P(x > 1/2) and a cut-off mean as well."""
     from scipy.special import ndtr
@@ -189,12 +195,11 @@ def test_a_linear_drive_in_closed_form(rtol: float) -> None:
         assert (np.abs(result.at(moments)[name].values - values) <= rtol * values.max() + 1e-13).all(), name
 
 
-@pytest.mark.parametrize("rtol", [1e-3, 1e-8])
-def test_ridge_regression_with_responses(rtol: float) -> None:
+def test_ridge_regression_with_responses() -> None:
     """The mean-field equations of a flow, with memory through responses, against the closed system without processes."""
     moments = np.array([0.3, 1.0, 3.0])
     closed = eqsolve.solve("linear_regression", t_max=3, rtol=1e-11).at(moments)
-    result = eqsolve.solve("linear_flow", t_max=3, rtol=rtol)
+    result = eqsolve.solve("linear_flow", t_max=3, rtol=1e-8)
     assert result.stats["solver"] == "gaussian"
     demand_honest(result, moments, {name: closed[name].values for name in ("E_train", "E_test")})
 

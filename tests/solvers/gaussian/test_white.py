@@ -73,18 +73,20 @@ def symmetric(late: float, early: float, coupling: float, temperature: float) ->
     return float(quad(mode, [0, mp.pi]))
 
 
-@pytest.mark.parametrize(("kappa", "law"), [pytest.param(0, independent, marks=pytest.mark.slow), (1, symmetric)])
-def test_linear_soft_spins(kappa: int, law: object) -> None:
-    res = eqsolve.solve("soft_spin", u=0, T=0.5, J=0.4, kappa=kappa, t_max=4, at=FEW, rtol=1e-6)
+@pytest.mark.parametrize(
+    ("kappa", "law", "rtol"), [pytest.param(0, independent, 1e-6, marks=pytest.mark.slow), (1, symmetric, 1e-4)]
+)
+def test_linear_soft_spins(kappa: int, law: object, rtol: float) -> None:
+    res = eqsolve.solve("soft_spin", u=0, T=0.5, J=0.4, kappa=kappa, t_max=4, at=FEW, rtol=rtol)
     assert res.stats["solver"] == "gaussian"
     found = res.at(FEW)
     errors = np.abs(found["q"].values - [law(time, time, 0.4, 0.5) for time in FEW])
-    assert errors.max() < 1e-6
+    assert errors.max() < rtol
     assert (errors <= 3 * found["q_error"].values).all()
     for pair in PAIRS:
         values = res.at2([pair])
         error = abs(values["C"].item() - law(*pair, 0.4, 0.5))
-        assert error < 2e-6, pair  # between nodes, and not watched
+        assert error < 2 * rtol, pair  # between nodes, and not watched
         assert error <= 3 * values["C_error"].item(), pair
         lag = pair[0] - pair[1]
         answer = np.exp(-lag) * (iv(1, 0.8 * lag) / (0.4 * lag) if kappa and lag else 1.0)
@@ -122,13 +124,12 @@ def march(gain: float, strength: float, end: float, steps: int) -> Array:
 
 
 def test_a_network_with_noise() -> None:
-    rough, fine = (march(1.2, 0.25, 2.0, steps) for steps in (16, 32))
-    finest = march(1.2, 0.25, 2.0, 64)
+    rough, fine, finest = (march(1.2, 0.25, 1.0, steps) for steps in (8, 16, 32))
     first, second = (4 * fine - rough) / 3, (4 * finest - fine) / 3
     truth = (16 * second - first) / 15
     assert np.abs(truth - second).max() < 1e-6
-    pairs = [(2.0, 2.0), (2.0, 1.0), (1.0, 1.0)]
-    res = eqsolve.solve("noisy_rnn", gain=1.2, D=0.25, t_max=2, at2=pairs, rtol=1e-6)
+    pairs = [(1.0, 1.0), (1.0, 0.5), (0.5, 0.5)]
+    res = eqsolve.solve("noisy_rnn", gain=1.2, D=0.25, t_max=1, at2=pairs, rtol=1e-6)
     found = res.at2(pairs)
     assert res.stats["solver"] == "gaussian"
     assert np.abs(found["C"].values - truth).max() < 2e-7
@@ -214,8 +215,8 @@ def test_noise_that_is_coloured_and_white() -> None:
         "coloured", [Eq(x(t).diff(t), -x(t) + eta(t) + xi(t)), Eq(C(t, tp), E(x(t) * x(tp)))],
         laws={eta: GP(exp(-abs(t - tp))), xi: White(1)}, init={x: 0}, observables={"q": C(t, t), "bound": E(tanh(x(t)) ** 2)},
     )  # fmt: skip
-    res = eqsolve.solve(model, t_max=2, at=[1.0, 2.0], rtol=1e-4)
-    clock = np.array([1.0, 2.0])
+    clock = np.array([0.5, 1.0])
+    res = eqsolve.solve(model, t_max=1, at=clock, rtol=1e-4)
     truth = (1 - np.exp(-2 * clock)) / 2 + (1 - np.exp(-2 * clock)) / 2 - clock * np.exp(-2 * clock)
     found = res.at(clock)
     assert (np.abs(found["q"].values - truth) < 1e-5 * truth).all()

@@ -20,8 +20,8 @@ from eqsolve.solvers.steps.solve import Control, StepsSolver, line_shares
 from eqsolve.spectra import MarchenkoPastur
 
 SETTINGS = {"delta": 1.5, "lam": 0.2, "rho2": 0.7, "sigma2": 0.3}
-ETA, STEPS, BATCH, LABELS = 0.2, 24, 0.25, 0.4
-AT = [ETA * k for k in (1, 4, 10, STEPS)]
+ETA, STEPS, BATCH, LABELS = 0.2, 12, 0.25, 0.4
+AT = [ETA * k for k in (1, 4, STEPS)]
 
 
 def closed_form(fresh: float, spread: float, heat: float = 0.0) -> tuple[np.ndarray, np.ndarray]:

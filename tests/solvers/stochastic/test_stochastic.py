@@ -172,9 +172,9 @@ def test_two_ensembles_that_drive_each_other() -> None:
         init={x: starts[0], y: starts[1]},
         observables={"q_x": E(x(t) ** 2), "q_y": E(y(t) ** 2)},
     )
-    asked = {"t_max": 5, "solver": "stochastic"}
+    asked = {"t_max": 3, "solver": "stochastic"}
     both, one = eqsolve.solve(model, rtol=1e-3, **asked), solve("rnn", 1e-3, gain=0.8, **asked)
-    moments = np.linspace(0, 5, 6)
+    moments = np.linspace(0, 3, 4)
     for name in ("q_x", "q_y"):
         difference = np.abs(both.at(moments)[name].values - one.at(moments)["q"].values).max()
         assert difference <= 3 * (largest(both, name) + largest(one, "q"))

@@ -169,14 +169,13 @@ def test_species_approach_the_cavity_fixed_point() -> None:
         assert abs(late + correction - rest) <= allowed, name
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5])
-def test_noise_that_multiplies_the_process(gamma: float) -> None:
+def test_noise_that_multiplies_the_process() -> None:
     """Without the logarithm the noise multiplies N; the same means come out."""
     model = eqsolve.load(str(MODELS / "lotka_volterra.py"))
     heads = {head.name: head for head in (*model.processes, *model.init)}
     plain = model.replace("plain", substitute={heads["N"]: None}, init={heads["x"]: None})
-    first, second = (eqsolve.solve(m, t_max=4, rtol=1e-3, gamma=gamma) for m in (model, plain))
-    moments = np.linspace(0.5, 4, 8)
+    first, second = (eqsolve.solve(m, t_max=2, rtol=1e-3, gamma=0.5) for m in (model, plain))
+    moments = np.linspace(0.5, 2, 4)
     for name in ("m", "q"):
         difference = np.abs(first.at(moments)[name].values - second.at(moments)[name].values).max()
         assert difference <= 3 * (largest(first, name) + largest(second, name)), name

@@ -28,7 +28,7 @@ def card(request: pytest.FixtureRequest) -> Iterator[None]:
     [
         ("dln", {"t_max": 2, "rtol": 1e-2}),
         ("rnn", {"t_max": 3, "rtol": 1e-2, "solver": "stochastic"}),
-        ("soft_spin", {"t_max": 0.1, "rtol": 0.1, "kappa": 1}),
+        pytest.param("soft_spin", {"t_max": 0.1, "rtol": 0.1, "kappa": 1}, marks=pytest.mark.slow),
         pytest.param("noisy_rnn", {"t_max": 0.5, "rtol": 0.05, "solver": "sampled"}, marks=pytest.mark.slow),
         pytest.param("rnn", {"t_max": 0.5, "rtol": 0.05, "solver": "sampled"}, marks=pytest.mark.slow),
     ],
