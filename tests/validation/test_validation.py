@@ -76,7 +76,7 @@ def test_what_is_reported_is_plain_and_drawn() -> None:
     entry = made["observables"]["E_test"]
     names = ("theory", "theory_error", "simulation", "standard_error", "bias", "z", "detectable")
     assert {len(entry[key]) for key in names} == {3}
-    assert len(found.plot().axes) == 2
+    assert len(found.plot().axes) == 4  # two observables, and the scores of each
     with pytest.raises(UsageError, match="did you mean `E_test`"):
         found.plot("E_tst")
     assert "largest |z|" in repr(found)

@@ -64,7 +64,7 @@ def test_paths_drawn_as_a_check_contradict_wrong_means_alone(monkeypatch: pytest
         return known(solved, drawn, errors, curves)
 
     monkeypatch.setattr(module, "disagreement", watched)
-    assert eqsolve.solve("dln", t_max=2, w_star=law, observables=WATCHED).status == "ok"
+    assert eqsolve.solve("dln", t_max=5, w_star=law, observables=WATCHED).status == "ok"
     solved, errors, curves = seen[0]
     engine = engines[0]
     wrong = dataclasses.replace(solved, means={name: value / 2 for name, value in solved.means.items()})
