@@ -19,25 +19,15 @@ Takes = Literal["number", "whole", "times", "pairs", "names", "region", "seconds
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """One option."""
 
-    Attributes
-    ----------
-    doc
-        What it means, in docstrings.
-    takes
-        How the text after its flag is read; nothing for an option without a flag of this table.
-    metavar, help
-        On the command line.
-    kinds
-        The kinds of model that it has a meaning for; any by default.
-    """
-
-    doc: str
+    doc: str  # what it means, in docstrings
+    # how the text after its flag is read; nothing for an option without a flag of this table
     takes: Takes = ""
+    # on the command line
     metavar: str = ""
     help: str = ""
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()  # the kinds of model that it has a meaning for; any by default
 
 
 _IN_TIME = ("System", "Flow")

@@ -65,25 +65,18 @@ class Integrand:
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionProgram:
-    """Everything the solver runs; times are counted from ``begin``.
-
-    Attributes
-    ----------
-    equations
-        The unknowns, in order; ``bodies`` are their derivatives, values or residuals, by their kind.
-    observables, outputs
-        Names and expressions of what is reported beside the unknowns.
-    delays, gauges
-        Lengths of the delays; functions of time that panels must resolve.
-    """
+    """Everything the solver runs; times are counted from ``begin``."""
 
     begin: Lowered
     moments: tuple[tuple[str, Moment], ...]
+    # the unknowns, in order; ``bodies`` are their derivatives, values or residuals, by their kind
     equations: tuple[MemoryEquation, ...]
     bodies: Terms
+    # names and expressions of what is reported beside the unknowns
     observables: tuple[str, ...]
     outputs: Terms
     integrals: tuple[Integrand, ...]
+    # lengths of the delays; functions of time that panels must resolve
     delays: Lowered
     gauges: Lowered
 

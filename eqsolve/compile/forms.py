@@ -27,21 +27,12 @@ Source = Literal["model", "paths", "changed paths"]
 
 @dataclass(frozen=True)
 class Form(Generic[Program]):
-    """How a plan is compiled for a method.
+    """How a plan is compiled for a method."""
 
-    Attributes
-    ----------
-    name
-        By which the program is kept.
-    home
-        The function that compiles, "module:function"; imported when it is first needed.
-    source
-        What is compiled: the model itself, the equations of its paths, or those after changes of variable, which are exact in
-        continuous time only.
-    """
-
-    name: str
-    home: str
+    name: str  # by which the program is kept
+    home: str  # the function that compiles, "module:function"; imported when it is first needed
+    # what is compiled: the model itself, the equations of its paths, or those after changes of
+    # variable, which are exact in continuous time only
     source: Source = "model"
 
     def compile(self, source: Any, *parameters: Any) -> Program:

@@ -38,26 +38,16 @@ class _Moment:
 
 @dataclass(frozen=True)
 class LawPlan:
-    """A law whose numbers depend on parameters.
+    """A law whose numbers depend on parameters."""
 
-    Attributes
-    ----------
-    make
-        What makes the numeric law, of its numbers and of the laws of its parts.
-    numbers
-        The numbers, as a function of the parameters named in ``arguments`` and of the ``moments``.
-    parts
-        The laws this one is made of.
-    usage
-        How the law is written, for messages.
-    """
-
+    # what makes the numeric law, of its numbers and of the laws of its parts
     make: Callable[..., numeric.Law]
+    # the numbers, as a function of the parameters named in ``arguments`` and of the ``moments``
     numbers: Lowered
     arguments: tuple[str, ...]
     moments: tuple[_Moment, ...]
-    parts: tuple[LawPlan, ...]
-    usage: str
+    parts: tuple[LawPlan, ...]  # the laws this one is made of
+    usage: str  # how the law is written, for messages
 
     def at(self, values: Mapping[str, float], laws: Mapping[str, numeric.Law] = {}) -> numeric.Law:
         """Return the law at values of the parameters; a ParameterError if it takes none of these numbers.

@@ -45,39 +45,29 @@ class OdeStep:
 
 @dataclass(frozen=True, eq=False)
 class OdeProgram:
-    """The array functions of one model.
+    """The array functions of one model."""
 
-    Attributes
-    ----------
-    constants
-        The random constants, in the order in which functions take them; ``laws`` are those that are drawn as starts.
-    states, definitions, observables
-        The differential and the pointwise equations, and the names of the observables.
-    needed, reported
-        How many steps the derivatives need, and how many the functions of time and the observables.
-    starts, derivatives, outputs
-        Of the states, and of the observables; the first takes the constants, the others all quantities.
-    sizes
-        Sizes of the terms behind functions of time and observables, see ``term_sizes``.
-    coupled
-        Whether the derivatives need means.
-    meetings
-        Constants and processes that one equation or one expectation combines.
-    """
-
+    # the random constants, in the order in which functions take them; ``laws`` are those that are
+    # drawn as starts
     constants: tuple[str, ...]
     laws: tuple[tuple[str, LawPlan], ...]
+    # the differential and the pointwise equations, and the names of the observables
     states: tuple[OdeEquation, ...]
     definitions: tuple[OdeEquation, ...]
     observables: tuple[str, ...]
     steps: tuple[OdeStep, ...]
+    # how many steps the derivatives need, and how many the functions of time and the observables
     needed: int
     reported: int
+    # of the states, and of the observables; the first takes the constants, the others all
+    # quantities
     starts: Lowered
     derivatives: Lowered
     outputs: Lowered
+    # sizes of the terms behind functions of time and observables, see ``term_sizes``
     sizes: Lowered
-    coupled: bool
+    coupled: bool  # whether the derivatives need means
+    # constants and processes that one equation or one expectation combines
     meetings: tuple[tuple[str, ...], ...]
     begin: Lowered
 

@@ -64,52 +64,37 @@ class PointwiseTerm:
 
 @dataclass(frozen=True, eq=False)
 class CompiledContraction:
-    """An integral over the middle time.
-
-    Attributes
-    ----------
-    left, right
-        Index of the left factor; index of the right factor, or None for 1.
-    gain
-        Derivative of the right-hand side by the integral, if that is a function of the row only and the integral
-        contains the equation's own unknown: a kernel as the right factor, a function inside the left one.
-    feedback
-        Derivative of the left factor by the own function, over (row, middle as column).
-    """
+    """An integral over the middle time."""
 
     symbol: str
     span: str
+    # index of the left factor; index of the right factor, or None for 1
     left: int
     right: int | None
     joint: PointwiseTerm | None
+    # derivative of the right-hand side by the integral, if that is a function of the row only and
+    # the integral contains the equation's own unknown: a kernel as the right factor, a function
+    # inside the left one
     gain: PointwiseTerm | None
+    # derivative of the left factor by the own function, over (row, middle as column)
     feedback: PointwiseTerm | None
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledEquation:
-    """A right-hand side, its integrals, its derivative by the unknown itself at the same times, and its diagonal.
+    """A right-hand side, its integrals, its derivative by the unknown itself at the same times, and its diagonal."""
 
-    Attributes
-    ----------
-    name, key, label
-        Of the unknown or observable; as declared; and as messages name the equation.
-    symmetric, differential, hidden
-        Whether the unknown is a correlation, is given by its derivative, and is made by a pass, not declared.
-    start
-        The value at the start, if one is given.
-    doubtful
-        The parts that are not defined everywhere, for messages.
-    """
-
+    # of the unknown or observable; as declared; and as messages name the equation
     name: str
     key: str
     label: str
+    # whether the unknown is a correlation, is given by its derivative, and is made by a pass, not
+    # declared
     symmetric: bool
     differential: bool
     hidden: bool
-    start: Lowered | None
-    doubtful: str
+    start: Lowered | None  # the value at the start, if one is given
+    doubtful: str  # the parts that are not defined everywhere, for messages
     body: PointwiseTerm
     slope: PointwiseTerm | None
     slope_by_row: bool

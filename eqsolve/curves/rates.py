@@ -18,32 +18,21 @@ from eqsolve.numerics.arrays import Array
 
 @dataclass(frozen=True)
 class FittedRate:
-    """The rate r of y(t) − limit ≈ A t^ν (1 + c₁/t + …) e^{−rt}, measured on a window.
+    """The rate r of y(t) − limit ≈ A t^ν (1 + c₁/t + …) e^{−rt}, measured on a window."""
 
-    Attributes
-    ----------
-    rate, error
-        The rate and its uncertainty: from the errors of the data (or the scatter of runs), plus how far the rate moves
-        with one correction term more, and on the later half of the window.
-    amplitude, corrections
-        A and c₁, c₂, …
-    exponent, limit, window
-        ν, the limit subtracted, and the times used.
-    residual
-        Root mean square of the misfit of log y.
-    runs
-        The rate of each run, when there were several.
-    """
-
+    # the rate and its uncertainty: from the errors of the data (or the scatter of runs), plus how
+    # far the rate moves with one correction term more, and on the later half of the window
     rate: float
     error: float
+    # a and c₁, c₂, …
     amplitude: float
     corrections: tuple[float, ...]
+    # ν, the limit subtracted, and the times used
     exponent: float
     limit: float
     window: tuple[float, float]
-    residual: float
-    runs: tuple[float, ...] = ()
+    residual: float  # root mean square of the misfit of log y
+    runs: tuple[float, ...] = ()  # the rate of each run, when there were several
 
     def __str__(self) -> str:
         return f"rate {self.rate:.6g} ± {self.error:.2g} on [{self.window[0]:g}, {self.window[1]:g}]"
@@ -221,26 +210,17 @@ def _least_squares(t: Array, y: Array, relative: Array | None, power: float, ter
 
 @dataclass(frozen=True)
 class RateCurve:
-    """Observables of a `Singularity` along one parameter.
+    """Observables of a `Singularity` along one parameter."""
 
-    Attributes
-    ----------
-    parameter, at
-        What is varied, and its values.
-    values, errors
-        Each observable and its error at every value.
-    slopes
-        Total derivatives of the observables along the parameter, when asked for.
-    certified
-        Where the half plane was searched; between, the singularity was followed.
-    """
-
+    # what is varied, and its values
     parameter: str
     at: Array
+    # each observable and its error at every value
     values: dict[str, Array]
     errors: dict[str, Array]
+    # total derivatives of the observables along the parameter, when asked for
     slopes: dict[str, Array]
-    certified: Array
+    certified: Array  # where the half plane was searched; between, the singularity was followed
 
     def __getitem__(self, name: str) -> Array:
         if name not in self.values:

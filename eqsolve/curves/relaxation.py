@@ -26,19 +26,13 @@ _OFFSETS = np.array([0.16, 0.08, 0.04, 0.02])
 
 @dataclass(frozen=True)
 class PathRates:
-    """The law of the rates of single paths.
+    """The law of the rates of single paths."""
 
-    Attributes
-    ----------
-    sizes, rates, errors
-        |variable| of paths that end away from zero, their rates −Re p, and the errors of these.
-    moving, resting
-        The laws of the variable, and of the rate of paths that end at zero.
-    """
-
+    # |variable| of paths that end away from zero, their rates −Re p, and the errors of these
     sizes: Array
     rates: Array
     errors: Array
+    # the laws of the variable, and of the rate of paths that end at zero
     moving: Any
     resting: Any
 

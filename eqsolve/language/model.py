@@ -98,29 +98,21 @@ def through_laws(mapping: Mapping[Basic, Basic], randoms: Iterable[Random]) -> d
 
 
 class Model(Mapping[str, Equation]):
-    """Base of the four kinds of model. A model is a value: equal by content, hashable, picklable, never changed.
-
-    Attributes
-    ----------
-    name, equations, defaults, observables, conditions, cite
-        As declared.
-    doc, file
-        The docstring and path of the model file, when it was loaded from one.
-    location
-        Where the model was declared.
-    """
+    """Base of the four kinds of model. A model is a value: equal by content, hashable, picklable, never changed."""
 
     kind: ClassVar[str] = "model"
     content: ClassVar[tuple[str, ...]] = ()
+    # as declared
     name: str
     equations: tuple[Equation, ...]
     defaults: Table
     observables: Table
     conditions: tuple[Relational, ...]
     cite: str | None
+    # the docstring and path of the model file, when it was loaded from one
     doc: str | None
     file: str | None
-    location: Location | None
+    location: Location | None  # where the model was declared
     observable_latex: Table = Table()  # (this and the next are no content: how a number is written does not change it)
     clock: Expr | None = None  # the time that runs, in terms of the one before it was rescaled or shifted
 

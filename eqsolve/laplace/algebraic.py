@@ -44,25 +44,14 @@ class Lost(ArithmeticError):
 
 @dataclass(frozen=True)
 class Critical:
-    """A singular point of a sheet.
+    """A singular point of a sheet."""
 
-    Attributes
-    ----------
-    p
-        Where it is, in mpmath's numbers.
-    turns
-        After how many turns R comes back: 1 at a pole, k at a branch point of k sheets.
-    power, factor
-        μ and c of the leading term c (p − p_c)^μ that is singular.
-    value
-        R there, inf where it diverges.
-    """
-
-    p: Any
-    turns: int
+    p: Any  # where it is, in mpmath's numbers
+    turns: int  # after how many turns R comes back: 1 at a pole, k at a branch point of k sheets
+    # μ and c of the leading term c (p − p_c)^μ that is singular
     power: float
     factor: complex
-    value: complex
+    value: complex  # R there, inf where it diverges
 
 
 class Values:

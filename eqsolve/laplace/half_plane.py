@@ -41,21 +41,12 @@ class Complex:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a search found.
+    """What a search found."""
 
-    Attributes
-    ----------
-    found
-        Singularities off the real axis that lie as far right as the one on it, or further.
-    clean
-        Whether every cell to the right of the rightmost singularity passed.
-    cells
-        How many cells the region was cut into.
-    """
-
+    # singularities off the real axis that lie as far right as the one on it, or further
     found: tuple[Complex, ...]
-    clean: bool
-    cells: int
+    clean: bool  # whether every cell to the right of the rightmost singularity passed
+    cells: int  # how many cells the region was cut into
 
 
 @dataclass

@@ -20,24 +20,15 @@ from eqsolve.passes.forms.tangents import Tangent, derive_tangents
 
 @dataclass(frozen=True)
 class TransformedSystem:
-    """The Laplace transforms of a system's equations.
-
-    Attributes
-    ----------
-    responses
-        One equation per response function and per tangent process, in p.
-    functions
-        One equation per process and per function of one time, in p.
-    correlations
-        One equation per correlation, in p and q.
-    """
+    """The Laplace transforms of a system's equations."""
 
     system: System
     variable: Symbol
     second: Symbol
+    # one equation per response function and per tangent process, in p
     responses: tuple[Equation, ...]
-    functions: tuple[Equation, ...]
-    correlations: tuple[Equation, ...]
+    functions: tuple[Equation, ...]  # one equation per process and per function of one time, in p
+    correlations: tuple[Equation, ...]  # one equation per correlation, in p and q
 
     @property
     def equations(self) -> tuple[Equation, ...]:

@@ -32,31 +32,19 @@ class Start:
 
 @dataclass(frozen=True)
 class RealTrack:
-    """What was met on the real axis.
+    """What was met on the real axis."""
 
-    Attributes
-    ----------
-    kind
-        "branch point", "pole", "edge", or "" when the left end of the region was reached.
-    R, p
-        The singular point; R is inf at a pole.
-    scale
-        Where the transform leaves its behaviour at infinity: the size of p at which things happen.
-    points
-        The points (R, p) passed, from right to left.
-    bracket
-        h_R before and behind a branch point, or a(p) around the pole of a linear h; None where there is no bracket.
-    error
-        At an edge, how far its place still moved with the last step.
-    """
-
-    kind: str
+    kind: str  # "branch point", "pole", "edge", or "" when the left end of the region was reached
+    # the singular point; R is inf at a pole
     R: float
     p: float
+    # where the transform leaves its behaviour at infinity: the size of p at which things happen
     scale: float
-    points: tuple[tuple[float, float], ...]
+    points: tuple[tuple[float, float], ...]  # the points (R, p) passed, from right to left
+    # h_R before and behind a branch point, or a(p) around the pole of a linear h; None where there
+    # is no bracket
     bracket: tuple[float, float] | None = None
-    error: float = 0.0
+    error: float = 0.0  # at an edge, how far its place still moved with the last step
 
 
 def far_right(prepared: Prepared, start: float | None = None) -> Start:

@@ -56,22 +56,14 @@ def _terms(expr: Expr) -> list[Expr]:
 
 @dataclass(frozen=True)
 class Rules(ABC):
-    """What the three kinds of transform share: linearity, and a refusal that names the term and its equation.
+    """What the three kinds of transform share: linearity, and a refusal that names the term and its equation."""
 
-    Attributes
-    ----------
-    time, variable
-        The time that runs and the transform variable p.
-    initial
-        f(0) by function; a value that is not given stays as f(0).
-    label
-        What is being transformed, for error messages.
-    """
-
+    # the time that runs and the transform variable p
     time: Time
     variable: Symbol
+    # f(0) by function; a value that is not given stays as f(0)
     initial: dict[Head, Expr] = field(default_factory=dict)
-    label: str = "the expression"
+    label: str = "the expression"  # what is being transformed, for error messages
     start: Expr = S.Zero
 
     def __call__(self, expr: Expr) -> Expr:

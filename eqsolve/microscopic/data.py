@@ -25,21 +25,12 @@ _NAMED = {"gaussian": Normal(0, 1), "binary": Rademacher(1), "student_t": Studen
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """A source of feature matrices with entries of mean 0 and variance 1/d.
+    """A source of feature matrices with entries of mean 0 and variance 1/d."""
 
-    Attributes
-    ----------
-    label
-        What the user asked for, in words.
-    law
-        The law of the entries before they are standardised, or None for a fixed matrix.
-    matrix
-        The fixed matrix, or None.
-    """
-
-    label: str
+    label: str  # what the user asked for, in words
+    # the law of the entries before they are standardised, or None for a fixed matrix
     law: Law | None = None
-    matrix: Array | None = None
+    matrix: Array | None = None  # the fixed matrix, or None
 
     @property
     def shape(self) -> tuple[int, int] | None:

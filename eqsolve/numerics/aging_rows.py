@@ -44,27 +44,18 @@ def with_start(count: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The grid of one row panel.
+    """The grid of one row panel."""
 
-    Attributes
-    ----------
-    begin, end
-        The panel's times.
-    rows, nodes
-        Radau nodes in t, and on each column panel.
-    lags, columns
-        Edges of the column panels that are fixed in t − t' and in t', both from 0.
-    middle
-        How many panels stretch between these.
-    """
-
+    # the panel's times
     begin: float
     end: float
+    # radau nodes in t, and on each column panel
     rows: int
     nodes: int
+    # edges of the column panels that are fixed in t − t' and in t', both from 0
     lags: Array
     columns: Array
-    middle: int
+    middle: int  # how many panels stretch between these
 
     @property
     def panels(self) -> int:

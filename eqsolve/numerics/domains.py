@@ -14,24 +14,13 @@ _ROUNDING = 1e-12  # by which an unknown may leave its interval, in lengths of i
 
 @dataclass(frozen=True)
 class Domain:
-    """The domain of one unknown.
+    """The domain of one unknown."""
 
-    Attributes
-    ----------
-    name
-        Of the unknown.
-    sign
-        1 or -1 for an unknown of that sign (zero included where ``ends`` holds it), 0 for either.
-    interval
-        Both ends, for a bounded unknown.
-    ends
-        The ends that belong to the domain.
-    """
-
-    name: str
+    name: str  # of the unknown
+    # 1 or -1 for an unknown of that sign (zero included where ``ends`` holds it), 0 for either
     sign: int = 0
-    interval: tuple[float, float] | None = None
-    ends: tuple[float, ...] = ()
+    interval: tuple[float, float] | None = None  # both ends, for a bounded unknown
+    ends: tuple[float, ...] = ()  # the ends that belong to the domain
 
     @property
     def is_bounded(self) -> bool:

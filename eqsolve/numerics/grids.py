@@ -17,17 +17,11 @@ from eqsolve.numerics.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Radau:
-    """The m-node Radau IIA rule on [0, 1].
+    """The m-node Radau IIA rule on [0, 1]."""
 
-    Attributes
-    ----------
-    nodes
-        c_1 < ... < c_m = 1.
-    integrals
-        A[i, l] = ∫_0^{c_i} ℓ_l, with ℓ_l the Lagrange polynomials of the nodes; its last row are the weights.
-    """
-
-    nodes: Array
+    nodes: Array  # c_1 < ... < c_m = 1.
+    # A[i, l] = ∫_0^{c_i} ℓ_l, with ℓ_l the Lagrange polynomials of the nodes; its last row are the
+    # weights
     integrals: Array
 
     @property

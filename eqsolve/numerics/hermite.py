@@ -31,32 +31,21 @@ _CHUNK = 4_000_000  # numbers held at once
 
 @dataclass(frozen=True)
 class LineRule:
-    """How finely lines and planes are integrated.
+    """How finely lines and planes are integrated."""
 
-    Attributes
-    ----------
-    step, finest
-        Of evenly spaced points: at most, and the smallest that is tried.
-    width, nodes
-        Of Gauss–Legendre panels between kinks, in units of the shortest wave of the series.
-    outer, inner
-        Gauss–Legendre nodes per panel in the plane.
-    product
-        Gauss–Hermite nodes per variable where there are more than two.
-    even
-        Step of evenly spaced points in two dimensions, half as many in each of three.
-    most, most_bent
-        Terms of a series, at most; of functions with a kink.
-    """
-
+    # of evenly spaced points: at most, and the smallest that is tried
     step: float = 0.2
     finest: float = 0.01
+    # of Gauss–Legendre panels between kinks, in units of the shortest wave of the series
     width: float = 12.0
     nodes: int = 16
+    # gauss–Legendre nodes per panel in the plane
     outer: int = 16
     inner: int = 14
-    product: int = 14
+    product: int = 14  # gauss–Hermite nodes per variable where there are more than two
+    # step of evenly spaced points in two dimensions, half as many in each of three
     even: float = 0.3
+    # terms of a series, at most; of functions with a kink
     most: int = 2048
     most_bent: int = 512
 

@@ -41,17 +41,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class HandOver:
-    """What a solver answers in place of a result when another one is to solve this.
+    """What a solver answers in place of a result when another one is to solve this."""
 
-    Attributes
-    ----------
-    reason
-        In words; logged.
-    solver
-        The name of the other; by default the next in the order of preference that has no objection.
-    """
-
-    reason: str
+    reason: str  # in words; logged
+    # the name of the other; by default the next in the order of preference that has no objection
     solver: str = ""
 
 

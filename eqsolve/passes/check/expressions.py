@@ -34,39 +34,24 @@ from eqsolve.passes.rewrite.starts import start_of
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an expression stands.
+    """Where an expression stands."""
 
-    Attributes
-    ----------
-    label
-        How messages name the place, such as ``equation for `g` (file.py:32)``.
-    times
-        The times that have a meaning here: those on the left-hand side and the integration variables around.
-    order
-        Pairs (earlier, later) of times known to be ordered here.
-    random
-        Whether processes and random constants may stand here: in a path's own equation, or under E.
-    expected, responding
-        Whether an expectation or a response is already open.
-    bound
-        Variables bound by an inverse function or a sum around.
-    any_time
-        Whether every time may stand here, because what would say which is wrong itself.
-    integrals
-        The integrals around, outermost first.
-    function
-        The function of one time whose equation this is, if it is one.
-    """
-
-    label: str
+    label: str  # how messages name the place, such as ``equation for `g` (file.py:32)``
+    # the times that have a meaning here: those on the left-hand side and the integration variables
+    # around
     times: tuple[Expr, ...] = ()
+    # pairs (earlier, later) of times known to be ordered here
     order: frozenset[tuple[Expr, Expr]] = frozenset()
+    # whether processes and random constants may stand here: in a path's own equation, or under E
     random: bool = False
+    # whether an expectation or a response is already open
     expected: bool = False
     responding: bool = False
-    bound: frozenset[Basic] = frozenset()
+    bound: frozenset[Basic] = frozenset()  # variables bound by an inverse function or a sum around
+    # whether every time may stand here, because what would say which is wrong itself
     any_time: bool = False
-    integrals: tuple[Int, ...] = ()
+    integrals: tuple[Int, ...] = ()  # the integrals around, outermost first
+    # the function of one time whose equation this is, if it is one
     function: Function | None = None
 
     def precedes(self, first: Expr, second: Expr) -> bool:

@@ -70,34 +70,22 @@ def _moment(law: Any, power: int) -> Expr | None:
 # --- A flow taken apart for its limit: which weights move, which gradients act, and everything as processes in time.
 @dataclass(frozen=True)
 class FlowParts:
-    """What the derivations share.
-
-    Attributes
-    ----------
-    t, other, past
-        The running time, a second time, and the time integrated over.
-    active
-        Gradients that act on the state, by their places.
-    needed
-        Fields that an active loss gradient or an observable reads, by their places.
-    responsive
-        Weights that depend on the state; only they respond.
-    weights
-        Each weight as an expression in processes at time t; a composite one has a process and a definition.
-    definitions
-        Equations that define composite weights.
-    """
+    """What the derivations share."""
 
     flow: Flow
+    # the running time, a second time, and the time integrated over
     t: Time
     other: Time
     past: Time
-    active: tuple[int, ...]
+    active: tuple[int, ...]  # gradients that act on the state, by their places
+    # fields that an active loss gradient or an observable reads, by their places
     needed: tuple[int, ...]
-    responsive: tuple[int, ...]
+    responsive: tuple[int, ...]  # weights that depend on the state; only they respond
+    # each weight as an expression in processes at time t; a composite one has a process and a
+    # definition
     weights: tuple[Expr, ...]
     weight_names: tuple[str, ...]
-    definitions: tuple[Equation, ...]
+    definitions: tuple[Equation, ...]  # equations that define composite weights
     processes: Mapping[Basic, Basic]
     sample_randoms: frozenset[Random]
 

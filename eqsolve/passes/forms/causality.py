@@ -38,21 +38,14 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Causality:
-    """The dependency structure of a system.
+    """The dependency structure of a system."""
 
-    Attributes
-    ----------
-    dependencies
-        All reads, as edges.
-    blocks
-        Unknowns in the order a time slice computes them; several names in one block are solved together.
-    cycles
-        Cycles of purely pointwise definitions, which nothing can resolve, one for each set of unknowns that hang
-        together; empty in a sound model.
-    """
-
-    dependencies: tuple[Dependency, ...]
+    dependencies: tuple[Dependency, ...]  # all reads, as edges
+    # unknowns in the order a time slice computes them; several names in one block are solved
+    # together
     blocks: tuple[tuple[str, ...], ...]
+    # cycles of purely pointwise definitions, which nothing can resolve, one for each set of
+    # unknowns that hang together; empty in a sound model
     cycles: tuple[tuple[str, ...], ...]
 
     @property

@@ -13,24 +13,16 @@ from eqsolve.passes.rewrite.substitution import Substitution, apply_substitution
 
 @dataclass(frozen=True)
 class Derivation:
-    """A system as a solver takes it.
+    """A system as a solver takes it."""
 
-    Attributes
-    ----------
-    system
-        The system in its new variables, with explicit equations in place of constraints.
-    reduction
-        How its constraints became equations.
-    changes, changed
-        The changes of variable declared, and whether they are made.
-    form
-        Path equations, means and closed relations; None where a solver takes the equations as they stand.
-    """
-
+    # the system in its new variables, with explicit equations in place of constraints
     system: System
-    reduction: Reduction
+    reduction: Reduction  # how its constraints became equations
+    # the changes of variable declared, and whether they are made
     changes: tuple[Substitution, ...] = ()
     changed: bool = False
+    # path equations, means and closed relations; None where a solver takes the equations as they
+    # stand
     form: PathForm | None = None
 
     @property

@@ -50,45 +50,30 @@ class Argument:
 
 @dataclass(frozen=True)
 class Factor:
-    """A function of Gaussian arguments.
+    """A function of Gaussian arguments."""
 
-    Attributes
-    ----------
-    arguments
-        Their places among the ensemble's arguments.
-    symbols, function
-        The function, the symbols standing for the arguments.
-    degree
-        That of the function as a polynomial in the arguments; None of another function.
-    switches
-        Expressions, affine in the only argument, at whose zeros the function bends or jumps.
-    """
-
-    arguments: tuple[int, ...]
+    arguments: tuple[int, ...]  # their places among the ensemble's arguments
+    # the function, the symbols standing for the arguments
     symbols: tuple[Dummy, ...]
     function: Expr
+    # that of the function as a polynomial in the arguments; None of another function
     degree: int | None
+    # expressions, affine in the only argument, at whose zeros the function bends or jumps
     switches: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
 class GaussianEnsemble:
-    """What makes an ensemble Gaussian.
+    """What makes an ensemble Gaussian."""
 
-    Attributes
-    ----------
-    affine, conditions
-        Constants in which everything is affine, and those that are conditioned on whatever their law.
-    arguments, factors
-        Of everything that is averaged, each once.
-    pairs
-        Of each mean, by its terms, the places of its two factors. Of a response, by unknown: a(t) ∂output/∂unknown, and b.
-    """
-
+    # constants in which everything is affine, and those that are conditioned on whatever their law
     affine: tuple[Random, ...]
     conditions: tuple[Random, ...]
+    # of everything that is averaged, each once
     arguments: tuple[Argument, ...]
     factors: tuple[Factor, ...]
+    # of each mean, by its terms, the places of its two factors. Of a response, by unknown: a(t)
+    # ∂output/∂unknown, and b.
     pairs: tuple[tuple[tuple[int, int], ...], ...]
 
 

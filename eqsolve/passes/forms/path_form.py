@@ -76,21 +76,12 @@ class Drive:
 
 @dataclass(frozen=True)
 class Mean:
-    """An expectation.
+    """An expectation."""
 
-    Attributes
-    ----------
-    node
-        The expectation in (ROW) or (ROW, COLUMN).
-    kind
-        ``"one"``, ``"two"`` or ``"response"``.
-    terms
-        For "one": (1, f, 1). For "two": (outer, f(ROW), g(ROW) standing for the column's time). For "response":
-        (outer, a(ROW), b(ROW)) around the response of ``output`` to ``noise``.
-    """
-
-    node: E
-    kind: str
+    node: E  # the expectation in (ROW) or (ROW, COLUMN)
+    kind: str  # ``"one"``, ``"two"`` or ``"response"``
+    # for "one": (1, f, 1). For "two": (outer, f(ROW), g(ROW) standing for the column's time). For
+    # "response": (outer, a(ROW), b(ROW)) around the response of ``output`` to ``noise``.
     terms: tuple[tuple[Expr, Expr, Expr], ...]
     output: Expr = S.Zero
     noise: Process | None = None

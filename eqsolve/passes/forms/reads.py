@@ -13,23 +13,12 @@ from eqsolve.language.symbols import Time, Value
 
 @dataclass(frozen=True)
 class Read:
-    """One function value in an expression.
+    """One function value in an expression."""
 
-    Attributes
-    ----------
-    value
-        The function at its times.
-    integrals
-        The integrals around it, outermost first.
-    expected
-        Whether it stands inside an expectation.
-    response
-        Whether it is the output (``"output"``) or the noise (``"noise"``) of a response.
-    """
-
-    value: Value
-    integrals: tuple[Int, ...] = ()
-    expected: bool = False
+    value: Value  # the function at its times
+    integrals: tuple[Int, ...] = ()  # the integrals around it, outermost first
+    expected: bool = False  # whether it stands inside an expectation
+    # whether it is the output (``"output"``) or the noise (``"noise"``) of a response
     response: str | None = None
 
 

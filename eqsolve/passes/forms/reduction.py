@@ -18,25 +18,18 @@ from eqsolve.language.symbols import Parameter, Random, Unknown
 
 @dataclass(frozen=True)
 class Reduced:
-    """What is left to solve.
+    """What is left to solve."""
 
-    Attributes
-    ----------
-    unknowns, equations
-        As many equations as unknowns.
-    eliminated
-        Unknowns given explicitly, in terms of the remaining ones, in order of evaluation.
-    observables, variables
-        In terms of the remaining unknowns, the Gaussian variables standardised.
-    gaussians
-        Standard normal variables that replaced Gaussian ones whose law contains unknowns or parameters, by name.
-    """
-
+    # as many equations as unknowns
     unknowns: tuple[Unknown, ...]
     equations: tuple[Equation, ...]
+    # unknowns given explicitly, in terms of the remaining ones, in order of evaluation
     eliminated: tuple[tuple[Unknown, Expr], ...]
+    # in terms of the remaining unknowns, the Gaussian variables standardised
     observables: dict[str, Expr]
     variables: dict[str, Expr]
+    # standard normal variables that replaced Gaussian ones whose law contains unknowns or
+    # parameters, by name
     gaussians: dict[str, tuple[Random, Expr]]
     mapping: dict[Basic, Basic]
 

@@ -41,27 +41,15 @@ def as_written(expr: Basic) -> Basic:
 
 @dataclass(frozen=True)
 class Contraction:
-    """One integral over the middle time.
+    """One integral over the middle time."""
 
-    Attributes
-    ----------
-    symbol
-        Stands for the integral in the equation's body.
-    span
-        ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row).
-    left
-        Factor in (ROW, MIDDLE).
-    right
-        Factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the middle in "high". 1 if none.
-    joint
-        Factor of all three times that does not separate, else 1.
-    """
-
-    symbol: Dummy
-    span: str
-    left: Expr
+    symbol: Dummy  # stands for the integral in the equation's body
+    span: str  # ``"low"`` (start to column), ``"high"`` (column to row) or ``"all"`` (start to row)
+    left: Expr  # factor in (ROW, MIDDLE)
+    # factor in (COLUMN, MIDDLE), with the later time first: the column in "low", the middle in
+    # "high". 1 if none.
     right: Expr
-    joint: Expr
+    joint: Expr  # factor of all three times that does not separate, else 1
 
 
 @dataclass(frozen=True)

@@ -70,23 +70,13 @@ class TangentValue(Value):
 
 @dataclass(frozen=True)
 class TangentEquation:
-    """How one process responds to one noise.
-
-    Attributes
-    ----------
-    equation
-        D_x(t, t') = ... or dD_x(t, t')/dt = ...
-    instantaneous
-        a_x(t), the weight of the part proportional to δ(t − t').
-    initial
-        D_x(t', t') for a differential equation, else None.
-    """
+    """How one process responds to one noise."""
 
     process: Process
     noise: Process
-    equation: Equation
-    instantaneous: Expr
-    initial: Expr | None
+    equation: Equation  # D_x(t, t') = ... or dD_x(t, t')/dt = ...
+    instantaneous: Expr  # a_x(t), the weight of the part proportional to δ(t − t')
+    initial: Expr | None  # D_x(t', t') for a differential equation, else None
 
 
 def derive_tangents(system: System) -> tuple[TangentEquation, ...]:

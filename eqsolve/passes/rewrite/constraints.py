@@ -35,21 +35,14 @@ class AuxiliaryResponse(Response):
 
 @dataclass(frozen=True)
 class Reduction:
-    """A system without constraints, with an equation for every multiplier.
+    """A system without constraints, with an equation for every multiplier."""
 
-    Attributes
-    ----------
-    system
-        The system to solve.
-    multipliers
-        The derived equations; ``implicit`` names those that Newton's method solves.
-    invariants
-        For every constraint what must vanish at the start: the constraint and its derivatives free of multipliers.
-    """
-
-    system: System
+    system: System  # the system to solve
+    # the derived equations; ``implicit`` names those that Newton's method solves
     multipliers: tuple[Equation, ...] = ()
     implicit: frozenset[str] = frozenset()
+    # for every constraint what must vanish at the start: the constraint and its derivatives free of
+    # multipliers
     invariants: tuple[tuple[str, Expr], ...] = ()
 
 

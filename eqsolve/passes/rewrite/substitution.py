@@ -158,25 +158,15 @@ _KINKS = (Abs, Piecewise, sign, Heaviside, Max, Min, floor, ceiling)
 
 @dataclass(frozen=True)
 class Substitution:
-    """One exact change of variable.
+    """One exact change of variable."""
 
-    Attributes
-    ----------
-    old, new
-        The process replaced and the process that takes its place.
-    map
-        The old process as an expression in the new one, the time, parameters and random constants.
-    equation
-        The new process's differential equation.
-    initial
-        Its value at the start.
-    """
-
+    # the process replaced and the process that takes its place
     old: Process
     new: Process
+    # the old process as an expression in the new one, the time, parameters and random constants
     map: Expr
-    equation: Equation
-    initial: Expr
+    equation: Equation  # the new process's differential equation
+    initial: Expr  # its value at the start
 
 
 def apply_substitutions(system: System, changes: tuple[Substitution, ...]) -> System:

@@ -21,22 +21,14 @@ from eqsolve.solvers.two_time.march import March
 
 @dataclass(frozen=True)
 class Level:
-    """One resolution.
+    """One resolution."""
 
-    Attributes
-    ----------
-    rows, nodes
-        Radau nodes in t and on each column panel.
-    growth
-        The ratio of a row panel's two ends.
-    error
-        Of interpolation, relative: with ρ that of the ellipse up to the nearest singular point, at t = t' or at the start,
-        ρ^(−nodes − 1) on column panels (ρ = 5.8) plus ρ^(−rows − 1) in t.
-    """
-
+    # radau nodes in t and on each column panel
     rows: int
     nodes: int
-    growth: float
+    growth: float  # the ratio of a row panel's two ends
+    # of interpolation, relative: with ρ that of the ellipse up to the nearest singular point, at t
+    # = t' or at the start, ρ^(−nodes − 1) on column panels (ρ = 5.8) plus ρ^(−rows − 1) in t
     error: float
 
 
@@ -52,35 +44,20 @@ LEVELS = (
 
 @dataclass(frozen=True)
 class Growth:
-    """How panels are laid out.
+    """How panels are laid out."""
 
-    Attributes
-    ----------
-    ratio
-        Of the lengths of neighbouring panels that are fixed in the lag, in t', or under an integral.
-    share
-        Of the time, up to which they are fixed.
-    least
-        If the last of them would be less than this times as far as the one before, they are one.
-    middle
-        How many panels stretch between them.
-    orders
-        Of the extrapolation from which Newton's method starts, at most.
-    reach
-        Lags well below this many finest panels stay as they are in it; longer ones keep their ratio to t.
-    tolerance
-        Of Newton's method.
-    shortest
-        ln of the ratio of a row panel's ends below which the march is given up.
-    """
-
+    # of the lengths of neighbouring panels that are fixed in the lag, in t', or under an integral
     ratio: float = 2.0
-    share: float = 1 / 3
+    share: float = 1 / 3  # of the time, up to which they are fixed
+    # if the last of them would be less than this times as far as the one before, they are one
     least: float = 1.3
-    middle: int = 3
-    orders: int = 3
+    middle: int = 3  # how many panels stretch between them
+    orders: int = 3  # of the extrapolation from which Newton's method starts, at most
+    # lags well below this many finest panels stay as they are in it; longer ones keep their ratio
+    # to t
     reach: float = 30.0
-    tolerance: float = 1e-9
+    tolerance: float = 1e-9  # of Newton's method
+    # ln of the ratio of a row panel's ends below which the march is given up
     shortest: float = 0.02
 
 

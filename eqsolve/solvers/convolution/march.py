@@ -224,35 +224,23 @@ def _filled(value: Any, count: int) -> Array:
 # --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
 @dataclass(frozen=True)
 class Widths:
-    """How wide panels are chosen.
+    """How wide panels are chosen."""
 
-    Attributes
-    ----------
-    growth
-        The most by which a panel is wider than the one before. Tails then show in time what comes.
-    caution
-        The part of the width that the tail would allow.
-    least
-        The smallest width, in units of the rounding of the time.
-    failed
-        The factor after a panel on which Newton's method fails.
-    first
-        Of the time in which the fastest unknown changes by its own size: the first width tried.
-    finer
-        The width of panels in units of those of a guide: break points and tails alone might give the same ones again, and the
-        same error.
-    noise, falls
-        A tail below ``noise`` that falls by less than ``falls`` when the panel is narrower is rounding, amplified by Newton's
-        matrix: 1e-16 times its condition, which is 1e4 at a distance of 1e-4 from the transition of a glass. Narrower panels
-        do not mend it, so it is accepted; a resolved tail would fall like width^m.
-    """
-
+    # the most by which a panel is wider than the one before. Tails then show in time what comes.
     growth: float = 3.0
-    caution: float = 0.85
+    caution: float = 0.85  # the part of the width that the tail would allow
+    # the smallest width, in units of the rounding of the time
     least: float = 64 * np.finfo(float).eps
-    failed: float = 0.3
+    failed: float = 0.3  # the factor after a panel on which Newton's method fails
+    # of the time in which the fastest unknown changes by its own size: the first width tried
     first: float = 0.3
+    # the width of panels in units of those of a guide: break points and tails alone might give the
+    # same ones again, and the same error
     finer: float = 0.7
+    # a tail below ``noise`` that falls by less than ``falls`` when the panel is narrower is
+    # rounding, amplified by Newton's matrix: 1e-16 times its condition, which is 1e4 at a distance
+    # of 1e-4 from the transition of a glass. Narrower panels do not mend it, so it is accepted; a
+    # resolved tail would fall like width^m.
     noise: float = 1e-11
     falls: float = 0.3
 

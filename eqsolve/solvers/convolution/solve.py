@@ -43,32 +43,19 @@ logger = logging.getLogger("eqsolve")
 
 @dataclass(frozen=True)
 class Refining:
-    """How the tolerance is met.
+    """How the tolerance is met."""
 
-    Attributes
-    ----------
-    first
-        Tail allowed in the first solution, in units of the tolerance.
-    ratio
-        Between the tails of two solutions that are compared.
-    share
-        Least part of their difference that is taken for the error of the finer one. With panels narrower by q the error is
-        about 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time at its start,
-        1/(q^p − 1), 2.3 for p = 1.
-    finest
-        The smallest tail asked for. Rounding leaves tails of 1e-14 to 3e-14 near a transition; errors lie below tails.
-    rounds
-        The most solutions.
-    rounding
-        Error that two solutions may share, of the largest value.
-    """
-
-    first: float = 0.1
-    ratio: float = 30.0
+    first: float = 0.1  # tail allowed in the first solution, in units of the tolerance
+    ratio: float = 30.0  # between the tails of two solutions that are compared
+    # least part of their difference that is taken for the error of the finer one. With panels
+    # narrower by q the error is about 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where
+    # the solution is a power p of the time at its start, 1/(q^p − 1), 2.3 for p = 1.
     share: float = 1.0
+    # the smallest tail asked for. Rounding leaves tails of 1e-14 to 3e-14 near a transition; errors
+    # lie below tails.
     finest: float = 3e-13
-    rounds: int = 7
-    rounding: float = 5e-14
+    rounds: int = 7  # the most solutions
+    rounding: float = 5e-14  # error that two solutions may share, of the largest value
 
 
 USUAL = Refining()

@@ -53,31 +53,24 @@ def conditions(plan: LawPlan, names: Sequence[str], laws: Mapping[str, Any], ord
 
 @dataclass(eq=False)
 class Law:
-    """The law of one ensemble given one condition; rows are filled in block after block.
-
-    Attributes
-    ----------
-    whites, answered
-        Strengths of the white noises that kick unknowns, and those of them whose responses are asked for.
-    noises, constants
-        Weights of the unknowns: (unknown, node, drive, node), and (unknown, node, constant), the last being the weight of
-        one. Drives are the noises, the white ones that are answered, and the steps of all white ones; the weight of a step
-        stands at the node behind it.
-    by_noises, by_constants
-        Those of the signals.
-    arguments, argument_constants
-        Those of the Gaussian arguments of what is averaged.
-    """
+    """The law of one ensemble given one condition; rows are filled in block after block."""
 
     plan: EnsemblePlan
     law: LawPlan
     condition: Condition
+    # strengths of the white noises that kick unknowns, and those of them whose responses are asked
+    # for
     whites: Mapping[str, Pointwise]
     answered: tuple[str, ...]
+    # weights of the unknowns: (unknown, node, drive, node), and (unknown, node, constant), the last
+    # being the weight of one. Drives are the noises, the white ones that are answered, and the
+    # steps of all white ones; the weight of a step stands at the node behind it.
     noises: Array
     constants: Array
+    # those of the signals
     by_noises: Array
     by_constants: Array
+    # those of the Gaussian arguments of what is averaged
     arguments: Array
     argument_constants: Array
 

@@ -39,27 +39,13 @@ class UnsettledError(SolverError):
 
 @dataclass(frozen=True)
 class Steps:
-    """When the iteration of one block ends.
+    """When the iteration of one block ends."""
 
-    Attributes
-    ----------
-    tolerance
-        Change of the means, relative to the largest value of each.
-    most
-        Steps, at most: what then still changes does not settle on so long a panel.
-    bearable
-        Tolerances that may be left after so many steps; the error tells.
-    near
-        Change below which past steps are used.
-    depth
-        Past steps kept.
-    """
-
-    tolerance: float
-    most: int = 30
-    bearable: float = 100.0
-    near: float = 0.3
-    depth: int = 8
+    tolerance: float  # change of the means, relative to the largest value of each
+    most: int = 30  # steps, at most: what then still changes does not settle on so long a panel
+    bearable: float = 100.0  # tolerances that may be left after so many steps; the error tells
+    near: float = 0.3  # change below which past steps are used
+    depth: int = 8  # past steps kept
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,26 +29,16 @@ _ROUNDING = 1e-11  # of a curve: changes below say nothing
 
 @dataclass(frozen=True)
 class Cuts:
-    """How a system with white noise is resolved.
+    """How a system with white noise is resolved."""
 
-    Attributes
-    ----------
-    spacing
-        Of the nodes at first, in units of the fastest time scale: for tolerances above and below ``fine``.
-    fine
-        The tolerance from which on the longer of ``grids`` is used.
-    grids
-        How many grids are extrapolated, above and below.
-    orders
-        Nodes per panel, above and below.
-    share
-        Of the distance of the extrapolated values to those without the coarsest grid, which is the error of the latter.
-    """
-
+    # of the nodes at first, in units of the fastest time scale: for tolerances above and below
+    # ``fine``
     spacing: tuple[float, float] = (0.6, 0.4)
-    fine: float = 1e-4
-    grids: tuple[int, int] = (3, 3)
-    orders: tuple[int, int] = (5, 8)
+    fine: float = 1e-4  # the tolerance from which on the longer of ``grids`` is used
+    grids: tuple[int, int] = (3, 3)  # how many grids are extrapolated, above and below
+    orders: tuple[int, int] = (5, 8)  # nodes per panel, above and below
+    # of the distance of the extrapolated values to those without the coarsest grid, which is the
+    # error of the latter
     share: float = 0.3
 
     def of(self, rtol: float) -> tuple[float, int, int]:

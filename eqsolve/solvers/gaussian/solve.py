@@ -53,33 +53,19 @@ logger = logging.getLogger("eqsolve")
 
 @dataclass(frozen=True)
 class Fineness:
-    """How finely what is not time is resolved: rules for Gaussian integrals, and for constants with a density.
+    """How finely what is not time is resolved: rules for Gaussian integrals, and for constants with a density."""
 
-    Attributes
-    ----------
-    rule
-        For integrals over Gaussian variables.
-    constants
-        Gauss nodes of constants with a density that are conditioned on; ``more`` as many again where these are not enough.
-    most_conditions
-        Combinations of constants, without and with white noise: with more of them paths are cheaper.
-    accuracy
-        Of Gaussian integrals, in units of rtol.
-    left
-        Of the iteration, in units of rtol.
-    halvings
-        Of panels on which the means do not settle: what then fails has no solution.
-    falls
-        What denser panels leave of an error, at most, for two rounds: else it is not theirs.
-    """
-
-    rule: LineRule = field(default_factory=LineRule)
+    rule: LineRule = field(default_factory=LineRule)  # for integrals over Gaussian variables
+    # gauss nodes of constants with a density that are conditioned on; ``more`` as many again where
+    # these are not enough
     constants: int = 12
     more: float = 1.5
+    # combinations of constants, without and with white noise: with more of them paths are cheaper
     most_conditions: tuple[int, int] = (64, 8)
-    accuracy: float = 1e-3
-    left: float = 1e-3
-    halvings: int = 7
+    accuracy: float = 1e-3  # of Gaussian integrals, in units of rtol
+    left: float = 1e-3  # of the iteration, in units of rtol
+    halvings: int = 7  # of panels on which the means do not settle: what then fails has no solution
+    # what denser panels leave of an error, at most, for two rounds: else it is not theirs
     falls: float = 0.7
 
 
