@@ -16,7 +16,7 @@ from eqsolve.language.model import Model
 from eqsolve.passes.check.check import check
 from eqsolve.passes.explain.explain import ChosenSolver, Explanation
 from eqsolve.passes.explain.explain import explain as explain_equations
-from eqsolve.passes.forms.derivation import Derivation
+from eqsolve.passes.forms.structure import Derivation
 from eqsolve.solvers.contract import Solver, Wanted
 from eqsolve.solvers.registry import choose_solver, find_solver, solver_names
 

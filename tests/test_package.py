@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import eqsolve
-from eqsolve.numerics.memory import memory
+from eqsolve.numerics.backend import memory
 from eqsolve.tools.citing import read_entries
 
 ROOT = Path(__file__).resolve().parents[1]

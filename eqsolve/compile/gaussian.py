@@ -11,10 +11,10 @@ from sympy import Basic, Expr
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.stochastic import StochasticPlan, compile_stochastic
 from eqsolve.language.symbols import Function, Parameter, Random, Value
-from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.passes.forms.gaussian_form import Argument, Factor, GaussianEnsemble, derive_gaussian_form
 from eqsolve.passes.forms.path_form import Ensemble
 from eqsolve.passes.forms.sectors import ROW
+from eqsolve.passes.forms.structure import Derivation
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,9 @@ from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Function, Parameter, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
-from eqsolve.passes.forms.derivation import Derivation, derive
 from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
 from eqsolve.passes.forms.operator_form import is_composition
-from eqsolve.passes.forms.structure import distribute_parameters
+from eqsolve.passes.forms.structure import Derivation, derive, distribute_parameters
 from eqsolve.passes.rewrite.constraints import Reduction, reduce_constraints
 from eqsolve.passes.rewrite.starts import put_starts
 

@@ -27,9 +27,9 @@ from eqsolve.numerics.relations import (
     SmoothKernel,
     Sum,
 )
-from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.passes.forms.operator_form import on_diagonal
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, separate_times
+from eqsolve.passes.forms.structure import Derivation
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c"}
 

@@ -22,11 +22,11 @@ from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms import path_form as form
-from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.passes.forms.derivatives import slope
 from eqsolve.passes.forms.kinks import jumps
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW
+from eqsolve.passes.forms.structure import Derivation
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 

@@ -96,7 +96,7 @@ def path_rates(
     """
     from eqsolve.compile.values import binder_of
     from eqsolve.laplace.implicit import Prepared
-    from eqsolve.solvers.singularity.law import law_source
+    from eqsolve.solvers.singularity.solve import law_source
 
     chosen = model
     if largest is not None and largest <= 0:

@@ -8,24 +8,242 @@ comes close to the support of a law costs panels there, not accuracy.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.laplace.densities import (
-    Part,
-    density_parts,
-    law_extremes,
-    law_ladders,
-    legendre_panels,
-    precise_rule_of,
-    split,
-)
+from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.laws import Law
+from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
+from eqsolve.numerics.quadrature import precise_legendre
+
+# Densities of laws in coordinates in which they are smooth, panels on which Gauss rules resolve
+# integrands, whole supports. A rule has points where a law has weight. A transform is singular
+# wherever a random denominator vanishes on the support, however improbable that is: sequences that
+# go out to its ends find where.
+
+
+Coordinate = Callable[[Any, Any], Any]
+_STEPS = 10.0 ** np.arange(-1, 150.5, 0.5)  # outwards to an infinite end, or, one over it, towards a point
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a law with a density: x = point(y), with the density in y, for low < y < high.
+
+    The functions take y and the library whose functions they use, numpy or mpmath; the numbers are floats or mpmath's, as
+    those of the law are. The ends leave out what has no weight in double precision; ``support`` are the true ends, of x.
+    """
+
+    mass: Any
+    point: Coordinate
+    density: Coordinate
+    low: Any
+    high: Any
+    support: tuple[Any, Any] = (-np.inf, np.inf)
+
+
+def density_parts(law: Law, digits: int | None = None) -> list[Part]:
+    """Return the parts of a law that have a density, each smooth in its own coordinate."""
+    reach = 40 if digits is None else int(2.2 * digits**0.5 * 2) + 10
+    match law:
+        case Normal():
+            return [_gaussian(1, law.mean, law.variance, reach)] if law.variance != 0 else []
+        case GaussBernoulli():
+            p, variance = law.probability, law.variance
+            return [_gaussian(p, 0, variance, reach)] if variance != 0 and p != 0 else []
+        case Uniform():
+            width = law.high - law.low
+            return [Part(1, lambda y, lib: y, lambda y, lib: 1 / width + 0 * y, law.low, law.high, (law.low, law.high))]
+        case Laplace():
+            scale = law.scale
+            wide = scale * (40 if digits is None else 3 * digits)
+            below = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(y / scale) / scale, -wide, 0 * wide, (-np.inf, 0.0))
+            above = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(-y / scale) / scale, 0 * wide, wide, (0.0, np.inf))
+            return [below, above]
+        case StudentT():
+            return [_student(law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2)]
+        case MarchenkoPastur():
+            return [_marchenko_pastur(law.delta)]
+        case Mixture():
+            return [
+                Part(weight * part.mass, part.point, part.density, part.low, part.high, part.support)
+                for weight, component in zip(law.probabilities, law.laws, strict=True)
+                for part in density_parts(component, digits)
+            ]
+    if law.has_density:
+        raise UsageError(f"the law {law} has a density that the singularity search does not know how to integrate")
+    return []
+
+
+def _gaussian(mass: Any, mean: Any, variance: Any, reach: int) -> Part:
+    width = variance**0.5
+    return Part(
+        mass, lambda y, lib: mean + width * y, lambda y, lib: lib.exp(-(y**2) / 2) / lib.sqrt(2 * lib.pi), -reach, reach
+    )
+
+
+def _student(freedom: Any, top: Any) -> Part:
+    import mpmath
+
+    norm = type(freedom)(1 / mpmath.beta(freedom / 2, 0.5))
+    return Part(
+        1, lambda y, lib: freedom**0.5 * lib.sinh(y), lambda y, lib: norm * (1 + lib.sinh(y) ** 2) ** (-freedom / 2), -top, top
+    )
+
+
+def _marchenko_pastur(delta: Any) -> Part:
+    def point(y: Any, lib: Any) -> Any:
+        return 1 + 1 / delta - 2 / delta**0.5 * lib.cos(y)
+
+    def density(y: Any, lib: Any) -> Any:
+        if delta == 1:  # the lower edge is the hard wall at 0
+            return (1 + lib.cos(y)) / lib.pi
+        return 2 * lib.sin(y) ** 2 / (lib.pi * point(y, lib))
+
+    import mpmath
+
+    ends = ((1 - delta**-0.5) ** 2, (1 + delta**-0.5) ** 2)
+    return Part(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi, ends)
+
+
+@functools.lru_cache(maxsize=4)
+def _legendre(order: int) -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    return nodes, weights
+
+
+def legendre_panels(edges: Array) -> tuple[Array, Array]:
+    nodes, weights = _legendre(CONTROLS.order)
+    half = np.diff(edges)[:, None] / 2
+    return (edges[:-1, None] + half * (nodes + 1)).ravel(), (half * weights).ravel()
+
+
+def split(integrands: Callable[[Array], Array], low: float, high: float, tolerance: float = CONTROLS.tolerance) -> Array:
+    """Return the edges of panels on each of which a Gauss rule and its two halves agree, for every integrand."""
+    nodes, weights = _legendre(CONTROLS.order)
+    left = np.linspace(low, high, 9)[:-1]
+    right = np.linspace(low, high, 9)[1:]
+    done: list[Array] = []
+    total: Any = 0.0
+
+    def integrate(a: Array, b: Array) -> tuple[Array, Array]:
+        half = (b - a)[:, None] / 2
+        values = integrands(a[:, None] + half * (nodes + 1))
+        return np.sum(values * (half * weights), axis=-1), np.sum(np.abs(values) * (half * weights), axis=-1)
+
+    for depth in range(CONTROLS.depth):
+        middle = (left + right) / 2
+        whole, size = integrate(left, right)
+        first, second = integrate(left, middle)[0], integrate(middle, right)[0]
+        if depth == 0:
+            total = size.sum(axis=1, keepdims=True)
+        gap = np.abs(whole - first - second)
+        total = np.maximum(total, size.max(axis=1, keepdims=True))
+        rough = ~(gap <= tolerance * total + TINY).all(axis=0) & (gap > 2 * ROUNDING * size).any(axis=0)
+        rough &= right - left > 1e-14 * (high - low) * (0.01 + np.abs(middle) / max(abs(low), abs(high)))
+        done.append(left[~rough])
+        if not rough.any():
+            break
+        if sum(map(len, done)) + 2 * rough.sum() > CONTROLS.panels:  # an integrand with a pole on the support
+            done.append(left[rough])
+            break
+        left, right = (np.concatenate([left[rough], middle[rough]]), np.concatenate([middle[rough], right[rough]]))
+    else:
+        done.append(left)
+    return np.append(np.sort(np.concatenate(done)), high)
+
+
+def precise_rule_of(part: Part, edges: Array, digits: int) -> tuple[Array, Array]:
+    """Return a rule in mpmath numbers on panels, with as many nodes as the digits need; ``part`` is of a law with digits."""
+    import mpmath
+
+    with mpmath.workdps(digits + 15):
+        reference = precise_legendre(int(1.5 * digits) + 10, digits + 25)
+        mass, low, high = (mpmath.mpf(value) for value in (part.mass, part.low, part.high))
+        ends = [low, *(mpmath.mpf(float(edge)) for edge in edges[1:-1]), high]
+        xs, ws = [], []
+        for a, b in pairwise(ends):
+            for node, weight in reference:
+                y = a + (b - a) * (node + 1) / 2
+                xs.append(part.point(y, mpmath))
+                ws.append(mass * weight * (b - a) / 2 * part.density(y, mpmath))
+        return np.array(xs, dtype=object), np.array(ws, dtype=object)
+
+
+def law_ladders(law: Law) -> list[Array]:
+    """Return sequences of values that go out to the infinite ends of a law's support, and to 0 and finite ends from inside."""
+    made = []
+    for part in density_parts(law):
+        low, high = (float(end) for end in part.support)
+        for end, sign in ((low, -1.0), (high, 1.0)):
+            made.append(sign * _STEPS if np.isinf(end) else end - sign / _STEPS)
+        made += [sign / _STEPS for sign in (1.0, -1.0)]
+        made = [ladder[(ladder >= low) & (ladder <= high)] for ladder in made[-4:]] + made[:-4]
+    return [ladder for ladder in made if len(ladder) > 20]
+
+
+def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array]], list[Array]]) -> dict[str, Array]:
+    """Return where functions of independent variables are smallest and largest over the support of their laws.
+
+    One of them may have a density; it is looked at on a grid, and again around the best places, ever closer.
+    """
+    smooth = [name for name, law in laws.items() if density_parts(law)]
+    atoms = {name: np.array([float(value) for value, _ in law.atoms_of()]) for name, law in laws.items()}
+    if len(smooth) != 1:
+        return {}
+    (name,) = smooth
+    others = [key for key in laws if key != name]
+    fixed = [dict(zip(others, values, strict=True)) for values in itertools.product(*(atoms[key] for key in others))]
+    found: dict[str, list[float]] = {key: [] for key in laws}
+    for given in fixed:
+        for point, places in _lines(laws[name]):
+
+            def look(y: Array, point: Any = point, given: Mapping[str, float] = given) -> tuple[list[Array], Array]:
+                x = point(y) * np.ones_like(y)
+                return function({name: x, **{key: np.full(len(x), value) for key, value in given.items()}}), x
+
+            for value in _best(look, places):
+                for key in laws:
+                    found[key].append(value if key == name else given[key])
+    return {key: np.array(column) for key, column in found.items()}
+
+
+def _at(part: Part, y: Array) -> Array:
+    return np.asarray(part.point(y, np))
+
+
+def _lines(law: Law) -> Iterator[tuple[Any, Array]]:
+    for part in density_parts(law):
+        yield functools.partial(_at, part), np.linspace(float(part.low), float(part.high), 305)
+    for ladder in law_ladders(law):
+        yield np.asarray, np.sort(ladder)
+
+
+@np.errstate(all="ignore")
+def _best(look: Callable[[Array], tuple[list[Array], Array]], places: Array) -> list[float]:
+    """Return the values at which each column is smallest, and largest."""
+    made = []
+    for k, column in enumerate(look(places)[0]):
+        for sign in (1.0, -1.0):
+            score = np.where(np.isfinite(column), sign * column, np.inf)
+            place = int(np.argmin(score))
+            low, high = places[max(place - 1, 0)], places[min(place + 1, len(places) - 1)]
+            centre = places[place]
+            for _ in range(7):  # thirty times closer each time
+                near = np.append(np.linspace(low, high, 65), centre)
+                tried = look(near)[0][k]
+                centre = near[int(np.argmin(np.where(np.isfinite(tried), sign * tried, np.inf)))]
+                width = (high - low) / 30
+                low, high = max(centre - width, places[0]), min(centre + width, places[-1])
+            made.append(float(look(np.array([centre]))[1][0]))
+    return made
+
 
 Probe = Callable[[Mapping[str, Array]], Array]
 

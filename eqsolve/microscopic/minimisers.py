@@ -22,7 +22,7 @@ from eqsolve.compile.lowering import lower
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import Binding
 from eqsolve.language.fixed_point import FixedPoint, Minimiser
-from eqsolve.microscopic.balanced import Placement, balance_regression
+from eqsolve.microscopic.data import Placement, balance_regression
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import draw_law
 from eqsolve.numerics.increasing import increasing_roots

@@ -12,6 +12,7 @@ import functools
 import importlib
 import importlib.util
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,17 @@ import numpy as np
 from eqsolve.arguments import one_of
 from eqsolve.errors import MissingExtraError, UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.memory import memory
+
+# What the machine has.
+
+
+def memory() -> float:
+    """Return the machine's memory in bytes; infinity where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
 
 logger = logging.getLogger("eqsolve")
 

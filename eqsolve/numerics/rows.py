@@ -11,6 +11,213 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 
+# Two-time functions over many decades: rows of panels that grow with t, in coordinates that suit
+# both ends of a row. At late times C(t, t') changes slowly with t at fixed lag t − t' near the
+# diagonal, at fixed t' near the start, and at fixed ratio between. A row panel [A, B] therefore has
+# three kinds of column panels: fixed in the lag, up to a share of A; fixed in t', up to the same
+# share; and a few that stretch with t between. On each of them a function is a polynomial of degree
+# n in the place y and of degree m in t. Times are counted from the start.
+
+
+_CHUNK = 200_000  # pairs evaluated at once
+
+
+@functools.lru_cache(maxsize=32)
+def differentiation(count: int) -> Array:
+    """Return the derivatives at ``count`` Radau nodes on [0, 1] of polynomials given there and at 0."""
+    nodes = with_start(count)
+    gaps = nodes[:, None] - nodes[None, :]
+    np.fill_diagonal(gaps, 1.0)
+    scale = 1 / gaps.prod(axis=1)
+    matrix = scale[None, :] / scale[:, None] / gaps
+    np.fill_diagonal(matrix, 0.0)
+    np.fill_diagonal(matrix, -matrix.sum(axis=1))
+    return np.asarray(matrix[1:])
+
+
+@functools.lru_cache(maxsize=32)
+def with_start(count: int) -> Array:
+    """Return 0 and the Radau nodes of [0, 1]."""
+    return np.concatenate([[0.0], radau(count).nodes])
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The grid of one row panel."""
+
+    # the panel's times
+    begin: float
+    end: float
+    # radau nodes in t, and on each column panel
+    rows: int
+    nodes: int
+    # edges of the column panels that are fixed in t − t' and in t', both from 0
+    lags: Array
+    columns: Array
+    middle: int  # how many panels stretch between these
+
+    @property
+    def panels(self) -> int:
+        return len(self.lags) + len(self.columns) - 2 + self.middle
+
+    @property
+    def width(self) -> int:
+        """Nodes of a row, the one on the diagonal first."""
+        return self.panels * self.nodes + 1
+
+    @functools.cached_property
+    def times(self) -> Array:
+        """The left end and the nodes in t."""
+        made = self.begin + (self.end - self.begin) * with_start(self.rows)
+        made[-1] = self.end
+        return made
+
+    def places(self, time: float) -> tuple[Array, Array, Array, Array]:
+        """Return the nodes of a row: their lags and columns, and the derivatives of the lag by t and by the place."""
+        y, widths, ends = radau(self.nodes).nodes, np.diff(self.lags), np.diff(self.columns)[::-1]
+        stretch = time - self.lags[-1] - self.columns[-1]
+        near = self.lags[:-1, None] + widths[:, None] * y
+        near[:, -1] = self.lags[1:]
+        share = (np.arange(self.middle)[:, None] + y) / self.middle
+        far = self.columns[:0:-1, None] - ends[:, None] * y
+        far[:, -1] = self.columns[-2::-1]
+        lag = [np.zeros(1), near.ravel(), (self.lags[-1] + share * stretch).ravel(), (time - far).ravel()]
+        column = [np.array([time]), (time - near).ravel(), (self.columns[-1] + (1 - share) * stretch).ravel(), far.ravel()]
+        rate = [np.zeros(1 + near.size), share.ravel(), np.ones(far.size)]
+        by_place = [np.ones(1), np.repeat(widths, self.nodes), np.full(share.size, stretch / self.middle)]
+        by_place.append(np.repeat(ends, self.nodes))
+        return np.concatenate(lag), np.concatenate(column), np.concatenate(rate), np.concatenate(by_place)
+
+    def stencil(self, times: Array, columns: Array, lags: Array) -> tuple[Array, Array]:
+        """Return the n + 1 nodes of a row that hold each pair, and their weights."""
+        panel, y = np.empty(len(times), int), np.empty(len(times))
+        near = lags <= self.lags[-1]
+        far = ~near & (columns <= self.columns[-1])
+        between = ~near & ~far
+        place = np.clip(np.searchsorted(self.lags, lags[near]) - 1, 0, len(self.lags) - 2)
+        panel[near], y[near] = place, (lags[near] - self.lags[place]) / np.diff(self.lags)[place]
+        place = np.clip(np.searchsorted(self.columns, columns[far]) - 1, 0, len(self.columns) - 2)
+        panel[far], y[far] = self.panels - 1 - place, (self.columns[place + 1] - columns[far]) / np.diff(self.columns)[place]
+        stretch = times[between] - self.lags[-1] - self.columns[-1]
+        share = (lags[between] - self.lags[-1]) / stretch * self.middle
+        place = np.clip(share.astype(int), 0, self.middle - 1)
+        panel[between], y[between] = len(self.lags) - 1 + place, share - place
+        return panel[:, None] * self.nodes + np.arange(self.nodes + 1), lagrange(with_start(self.nodes), y)
+
+    def in_time(self, times: Array) -> Array:
+        """Return the weights of the left end and the nodes in t."""
+        return lagrange(with_start(self.rows), (times - self.begin) / (self.end - self.begin))
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A row panel with its solution: kernels on (left end and nodes in t, nodes of a row), functions on the former."""
+
+    layout: Layout
+    kernels: dict[str, Array]
+    functions: dict[str, Array]
+
+    def kernel(self, name: str, times: Array, columns: Array, lags: Array) -> Array:
+        """Return a kernel at pairs on the panel."""
+        out = np.empty(len(times))
+        for first in range(0, len(times), _CHUNK):
+            part = slice(first, first + _CHUNK)
+            places, weights = self.layout.stencil(times[part], columns[part], lags[part])
+            in_time = self.layout.in_time(times[part])
+            out[part] = np.einsum("pi,ipk,pk->p", in_time, self.kernels[name][:, places], weights, optimize=True)
+        return out
+
+    def function(self, name: str, times: Array) -> Array:
+        return np.asarray(self.layout.in_time(times) @ self.functions[name])
+
+
+@dataclass(frozen=True, eq=False)
+class AgingRows:
+    """A solution: its beginning on panels of rows and columns, what follows on row panels that grow with t.
+
+    ``start`` is the first time; ``early`` counts from there as the model does, the panels from 0.
+    """
+
+    start: float
+    early: RowStore
+    panels: tuple[Solved, ...]
+
+    def with_panel(self, panel: Solved) -> AgingRows:
+        return AgingRows(self.start, self.early, (*self.panels, panel))
+
+    @functools.cached_property
+    def ends(self) -> Array:
+        """Where the beginning and each row panel ends, counted from the start."""
+        return np.array([self.early.records[-1].end - self.start, *(item.layout.end for item in self.panels)])
+
+    def pairs(self, name: str, times: Array, columns: Array, lags: Array) -> Array:
+        """Return a kernel at pairs counted from the start; lags are given too, since t − t' would lose digits."""
+        out = np.empty(len(times))
+        where = np.minimum(np.searchsorted(self.ends, times), len(self.panels))
+        for place in np.unique(where):
+            chosen = np.flatnonzero(where == place)
+            if place:
+                out[chosen] = self.panels[place - 1].kernel(name, times[chosen], columns[chosen], lags[chosen])
+            else:
+                points = self.start + np.stack([times[chosen], columns[chosen]], axis=1)
+                out[chosen] = self.early.evaluate(name, points)
+        return out
+
+    def evaluate(self, name: str, points: Array) -> Array:
+        """Return a kernel at pairs with t ≥ t'."""
+        moved = points - self.start
+        return self.pairs(name, moved[:, 0], moved[:, 1], points[:, 0] - points[:, 1])
+
+    def tables(self, times: Array) -> dict[str, Array]:
+        """Return all kernels on all pairs of given times in ascending order, zero where t < t'."""
+        rows, columns = np.tril_indices(len(times))
+        out = {}
+        for name in self.early.records[0].values:
+            out[name] = np.zeros((len(times), len(times)))
+            out[name][rows, columns] = self.evaluate(name, np.stack([times[rows], times[columns]], axis=1))
+        return out
+
+    def flatten(self) -> dict[str, Array]:
+        """Return the store as flat arrays, to be saved."""
+        flat = {f"early_{key}": values for key, values in self.early.flatten().items()}
+        layouts = [item.layout for item in self.panels]
+        flat["aging_start"] = np.array([self.start])
+        flat["aging_ends"] = np.array([[item.begin, item.end] for item in layouts]).ravel()
+        shapes = [[item.rows, item.nodes, item.middle, len(item.lags), len(item.columns)] for item in layouts]
+        flat["aging_shapes"] = np.array(shapes).ravel()
+        flat["aging_lags"] = np.concatenate([item.lags for item in layouts])
+        flat["aging_columns"] = np.concatenate([item.columns for item in layouts])
+        for name in self.early.records[0].values:
+            flat[f"aging_values_{name}"] = np.concatenate([item.kernels[name].ravel() for item in self.panels])
+        return flat
+
+    @classmethod
+    def unflatten(cls, order: int, flat: dict[str, Array], names: Iterable[str]) -> AgingRows:
+        """Return the store from its flat arrays."""
+        names = list(names)
+        early = {key.removeprefix("early_"): values for key, values in flat.items() if key.startswith("early_")}
+        panels, taken = [], {"lags": 0, "columns": 0, "values": 0}
+
+        def take(key: str, name: str, count: int) -> Array:
+            first = taken[key]
+            taken[key] = first + count
+            return flat[name][first : first + count]
+
+        ends = flat["aging_ends"].reshape(-1, 2)
+        for (begin, end), shape in zip(ends, flat["aging_shapes"].astype(int).reshape(-1, 5), strict=True):
+            rows, nodes, middle, lags, columns = shape.tolist()
+            edges = take("lags", "aging_lags", lags), take("columns", "aging_columns", columns)
+            layout = Layout(float(begin), float(end), rows, nodes, *edges, middle)
+            count, first = (rows + 1) * layout.width, taken["values"]
+            taken["values"] = first + count
+            kernels = {n: flat[f"aging_values_{n}"][first : first + count].reshape(rows + 1, -1) for n in names}
+            panels.append(Solved(layout, kernels, {}))
+        return cls(float(flat["aging_start"][0]), RowStore.unflatten(order, early, names), tuple(panels))
+
+    def grid(self, order: int) -> PanelGrid:
+        """Return all row panels as a grid in t."""
+        return PanelGrid(np.concatenate([self.early.edges, self.start + self.ends[1:]]), order)
+
 
 @dataclass(frozen=True, eq=False)
 class Record:

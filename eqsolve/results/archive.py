@@ -20,9 +20,8 @@ from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError
 from eqsolve.files.atomic import atomic_path
 from eqsolve.files.record import is_damaged, seal
-from eqsolve.numerics.aging_rows import AgingRows
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.rows import RowStore
+from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.results.result import Result
 from eqsolve.results.words import jsonable
 from eqsolve.verbs import later

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eqsolve.numerics.aging_rows import AgingRows
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.rows import RowStore
+from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.results.result import Result
 
 

@@ -21,10 +21,9 @@ from eqsolve.language.binding import moment, read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
-from eqsolve.numerics.aging_rows import AgingRows
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
-from eqsolve.numerics.rows import RowStore
+from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
 from eqsolve.verbs import later
 

@@ -6,8 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from eqsolve.laplace.densities import density_parts
-from eqsolve.laplace.expectation import LawSource
+from eqsolve.laplace.expectation import LawSource, density_parts
 from eqsolve.numerics import laws
 from eqsolve.numerics.laws import Law
 

@@ -8,7 +8,7 @@ import eqsolve
 from eqsolve import UsageError
 from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli, GaussBernoulli, Normal, StudentT
-from eqsolve.microscopic.balanced import Placement, _Matrix
+from eqsolve.microscopic.data import Placement, _Matrix
 from eqsolve.microscopic.lowered import lower_flow
 from eqsolve.microscopic.minimisers import finite_size
 from eqsolve.microscopic.simulate import draw_balanced

@@ -16,9 +16,8 @@ from eqsolve import E, Flow, SolverError, UsageError, field, gradient, param, ra
 from eqsolve.language.binding import bind
 from eqsolve.laws import Normal
 from eqsolve.microscopic.data import read_data
-from eqsolve.microscopic.linearised import LinearisedFlow, fastest, slowest
 from eqsolve.microscopic.lowered import lower_flow
-from eqsolve.microscopic.simulate import draw_sample, simulate
+from eqsolve.microscopic.simulate import LinearisedFlow, draw_sample, fastest, simulate, slowest
 
 delta = param("delta", positive=True)
 w = state("w")

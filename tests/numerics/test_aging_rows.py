@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsolve.numerics.aging_rows import Layout, Solved, differentiation, with_start
+from eqsolve.numerics.rows import Layout, Solved, differentiation, with_start
 
 
 def layout() -> Layout:

@@ -5,9 +5,8 @@ import pytest
 from sympy import sin
 
 from eqsolve import GP, E, Eq, Resp, System, correlation, process, response, solve, times
-from eqsolve.numerics.diagonal_blocks import recovered_degree, recovery
 from eqsolve.numerics.grids import lagrange, radau
-from eqsolve.numerics.operators import OperatorGrid, PanelGrid
+from eqsolve.numerics.operators import OperatorGrid, PanelGrid, recovered_degree, recovery
 
 t, tp = times("t t'")
 x, z = process("x z")

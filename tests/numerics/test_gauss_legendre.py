@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from eqsolve.numerics.gauss_legendre import precise_legendre
+from eqsolve.numerics.quadrature import precise_legendre
 
 
 @pytest.mark.parametrize("order", [1, 2, 7, 20])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import erf, ndtr
 
-from eqsolve.numerics.hermite import LineRule, expand_line, mehler, plane_means, product_rule
+from eqsolve.numerics.quadrature import LineRule, expand_line, mehler, plane_means, product_rule
 
 RHO = np.array([-1.0, -0.7, 0.0, 0.3, 0.9, 0.99, 0.9999, 1.0])
 RULES = [LineRule(), LineRule().other()]

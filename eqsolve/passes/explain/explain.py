@@ -22,12 +22,12 @@ from eqsolve.language.symbols import Parameter, Process, Time, meanings
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
-from eqsolve.passes.forms.derivation import Derivation
 from eqsolve.passes.forms.kinks import Switch, take_apart
 from eqsolve.passes.forms.operator_form import OperatorForm, write_operators
 from eqsolve.passes.forms.path_form import Ensemble, Link, PathForm, Unknown
 from eqsolve.passes.forms.reduction import reduce_fixed_point
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
+from eqsolve.passes.forms.structure import Derivation
 from eqsolve.passes.forms.structure import sign as signature_of
 from eqsolve.passes.forms.tangents import Tangent, TangentEquation
 from eqsolve.passes.rewrite.constraints import Reduction

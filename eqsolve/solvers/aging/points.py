@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.compile.two_time import PointwiseTerm, Slot
-from eqsolve.numerics.aging_rows import AgingRows, Layout
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.rows import AgingRows, Layout
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

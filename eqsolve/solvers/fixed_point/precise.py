@@ -15,8 +15,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gauss_legendre import precise_legendre
-from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, branches, make_rows, stacked
+from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, branches, make_rows, precise_legendre, stacked
 from eqsolve.results.distribution import Distribution
 from eqsolve.solvers.fixed_point.newton import Problem
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqsolve.compile.gaussian import FactorPlan
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.hermite import LineRule, even_rule, expand_line, mehler, plane_means, product_rule
+from eqsolve.numerics.quadrature import LineRule, even_rule, expand_line, mehler, plane_means, product_rule
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.gaussian.law import Law
 from eqsolve.solvers.stochastic.modes import Group

@@ -16,10 +16,10 @@ from itertools import pairwise
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.diagonal_blocks import continuation
 from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import continuation
 from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.gaussian.panels import denser
+from eqsolve.solvers.gaussian.march import denser
 from eqsolve.solvers.stochastic.judge import Curves, Errors
 
 _SQUARE = 3.4  # changes that fall by less as steps halve do not go with their squares: 2**1.5 is 2.8

@@ -17,9 +17,9 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.ode import OdeEquation, OdeProgram
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
 from eqsolve.numerics.laws import Law
-from eqsolve.numerics.memory import memory
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import Pace, excess
 

@@ -31,7 +31,7 @@ from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
 from eqsolve.files.codec import Codec
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.memory import memory
+from eqsolve.numerics.backend import memory
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result

@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.diagonal_blocks import recovered_degree
-from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.operators import OperatorGrid, recovered_degree
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore

@@ -18,10 +18,9 @@ import numpy as np
 from eqsolve.compile.stochastic import EnsemblePlan
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import CPU, Backend, arrays_of
+from eqsolve.numerics.backend import CPU, Backend, arrays_of, memory
 from eqsolve.numerics.elimination import eliminate, invert
 from eqsolve.numerics.gaussian import Points
-from eqsolve.numerics.memory import memory
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.stochastic.modes import Drawn
 from eqsolve.solvers.threads import in_order, usable_threads

@@ -25,8 +25,8 @@ from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import memory
 from eqsolve.numerics.grids import PanelGrid, over_panels
-from eqsolve.numerics.memory import memory
 from eqsolve.numerics.richardson import error_share
 from eqsolve.numerics.rows import RowStore, mirrored, spread_to_times
 from eqsolve.results.dynamics import Kernel, dynamics_result

@@ -13,8 +13,8 @@ from sympy import Max, Rational, exp, tanh
 import eqsolve
 from eqsolve import GP, E, Eq, System, White, correlation, param, process, random, times
 from eqsolve.laws import Bernoulli, Normal
-from eqsolve.numerics.diagonal_blocks import continuation
 from eqsolve.numerics.grids import radau
+from eqsolve.numerics.operators import continuation
 
 Array = np.ndarray
 t, tp = times("t t'")
