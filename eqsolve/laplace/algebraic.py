@@ -11,6 +11,7 @@ doi:10.1016/S0167-2789(01)00156-7, for the continuation.)
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sympy import ZZ, Poly, symbols
 
 from eqsolve.laplace.candidates import Candidate, Found
 from eqsolve.laplace.controls import CONTROLS, ROUNDING
@@ -26,15 +28,8 @@ from eqsolve.laplace.half_plane import Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.real_axis import no_bounded_solution
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.integer_polynomials import (
-    as_integers,
-    common_divisor,
-    discriminant_times_leading,
-    quotient,
-    roots,
-    square_free,
-)
 
+_P, _R = symbols("p R")
 _SLANTS = (0.0, 0.1, -0.1, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0)  # of rays, in units of their length
 
 
@@ -52,6 +47,47 @@ class Critical:
     power: float
     factor: complex
     value: complex  # R there, inf where it diverges
+
+
+def _poly(row: Sequence[int]) -> Any:
+    """Return the polynomial in p with integer coefficients, lowest first."""
+    return Poly(list(reversed(row)) or [0], _P, domain=ZZ)
+
+
+def _coefficients(polynomial: Any) -> list[int]:
+    return [] if polynomial.is_zero else [int(value) for value in reversed(polynomial.all_coeffs())]
+
+
+def _as_integers(rows: Sequence[Sequence[Fraction]]) -> list[list[int]]:
+    """Return polynomials times one common number that makes all their coefficients whole."""
+    below = math.lcm(*(value.denominator for row in rows for value in row))
+    return [_coefficients(_poly([int(value * below) for value in row])) for row in rows]
+
+
+def _critical_polynomial(table: list[list[int]]) -> Any:
+    """Return the resultant of P and dP/dR in p: it vanishes where two roots R(p) meet, and where one diverges."""
+    if len(table) == 2:
+        return _poly(table[1])
+    whole = Poly({(i, j): value for i, row in enumerate(table) for j, value in enumerate(row)}, _R, _P, domain=ZZ)
+    return Poly(whole.resultant(whole.diff(_R)), _P, domain=ZZ)
+
+
+def _roots(a: Sequence[int], digits: int) -> list[Any]:
+    """Return the roots of a square-free polynomial in mpmath's numbers; those that are real are real numbers."""
+    import mpmath
+
+    if len(a) < 2:
+        return []
+    largest, n = max(map(abs, a)), len(a) - 1
+    guesses = [complex(x) for x in np.roots([float(Fraction(value, largest)) for value in reversed(a)])]
+    begin = guesses if len(guesses) == n and np.isfinite(guesses).all() else None
+    with mpmath.workdps(digits):
+        try:  # terms of size |a_k x^k| may cancel to many digits
+            found = mpmath.polyroots(list(reversed(a)), maxsteps=2000, extraprec=20 * n + 100, roots_init=begin)
+        except mpmath.libmp.NoConvergence:
+            raise ArithmeticError(f"the roots of a polynomial of degree {n} are too close to each other") from None
+        sharp = mpmath.mpf(10) ** (-digits // 2)
+        return [mpmath.re(x) if abs(mpmath.im(x)) <= sharp * abs(x) else x for x in found]
 
 
 class Values:
@@ -97,22 +133,21 @@ class Sheets:
     """
 
     def __init__(self, rows: Sequence[Sequence[Fraction]]) -> None:
-        table = as_integers(rows)
+        table = _as_integers(rows)
         while table and not table[-1]:
             table.pop()
         while table and not table[0]:  # R = 0 is no transform
             table.pop(0)
-        content: list[int] = []
-        for row in table:
-            content = common_divisor(content, row) if content else row
-        table = [quotient(row, content) if row else [] for row in table] if len(content) > 1 else table
+        if table:
+            content = functools.reduce(Poly.gcd, map(_poly, table))
+            table = [_coefficients(_poly(row).exquo(content)) for row in table]
         if (2 * len(table) - 3) * max(map(len, table)) > CONTROLS.critical:
             raise ArithmeticError("the polynomial has too many critical points")
-        critical = discriminant_times_leading(table) if len(table) > 1 else []
-        if not critical:
+        critical = _critical_polynomial(table) if len(table) > 1 else _poly([])
+        if critical.is_zero:
             raise ArithmeticError("the polynomial has a factor that does not contain the unknown, or one that is double")
         self.degrees = [len(row) - 1 for row in table]
-        self.points = roots(square_free(critical), CONTROLS.digits)
+        self.points = _roots(_coefficients(critical.sqf_part()), CONTROLS.digits)
         self.diverging = [_vanishes(table[-1], point) for point in self.points]
         places = np.array([complex(point) for point in self.points] or [0j])
         self.centre = float(np.median(places.real))
