@@ -62,9 +62,13 @@ def random_pairs(start: float, end: float, count: int = 400, seed: int = 5) -> A
 def lazy(delta: float, sigma2: float, rho2: float = 0.1) -> Case:
     law = MarchenkoPastur(delta)
     noise = sigma2 / delta
+    nodes, weights = (column[int(delta < 1) :] for column in law.quadrature(200))  # without the atom at 0
+
+    def grown(t: Array) -> Array:
+        return -np.expm1(-np.multiply.outer(t, nodes))
 
     def C_w(t: Array, tp: Array) -> Array:
-        return rho2 * law.laplace(t + tp) + noise * law.laplace_integrated_pair(t, tp)
+        return rho2 * law.laplace(t + tp) + noise * (grown(t) * grown(tp) @ (weights / nodes))
 
     def C_f(t: Array, tp: Array) -> Array:
         return rho2 * law.laplace(t + tp, 1) + noise * (law.laplace(t + tp) + delta - 1)
