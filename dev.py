@@ -8,6 +8,7 @@
   lint    ruff: rules and format
   types   mypy
   wheel   build sdist and wheel (into dist/), check their metadata, try the wheel in a fresh environment
+  publish write the address (Homepage in pyproject.toml), the version and the date into README, pages, CITATION.cff, conda
   ci      lint, types and wheel, test, docs, slow; stops at the first failure
   house   counts of the package: lines, characters, tunables, repeated names, circles, comments, import time
   cover   the default tests, and the lines of each file that they do not run
@@ -164,6 +165,33 @@ def wheel():
     return 0
 
 
+def publish(root=ROOT):
+    """The address that stood everywhere before is that of CITATION.cff."""
+    import re
+    import tomllib
+
+    address = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Homepage"]
+    version = re.search('__version__ = "(.*)"', (root / "eqsolve" / "_version.py").read_text(encoding="utf-8"))[1]
+    citation = root / "CITATION.cff"
+    text = citation.read_text(encoding="utf-8")
+    before = re.search("^repository-code: (.*)$", text, re.MULTILINE)[1]
+    if f"\nversion: {version}\n" not in text:
+        text = re.sub("(?m)^version: .*$", f"version: {version}", text)
+        text = re.sub("(?m)^date-released: .*$", f"date-released: {time.strftime('%Y-%m-%d')}", text)
+        citation.write_text(text, encoding="utf-8")
+    recipe = root / "conda" / "meta.yaml"
+    recipe.write_text(
+        re.sub(r"(?m)^(\s*version: ).*$", rf'\g<1>"{version}"', recipe.read_text(encoding="utf-8")), encoding="utf-8"
+    )
+    names = ("README.md", "CITATION.cff", "pyproject.toml", "conda/meta.yaml")
+    for path in [*(root / name for name in names), *sorted((root / "docs").rglob("*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        if before != address and before in text:
+            path.write_text(text.replace(before, address), encoding="utf-8")
+            print("wrote", path.relative_to(root))
+    return 0
+
+
 def house():
     """Counted by the code that tests/test_house.py holds the package with."""
     sys.path.insert(0, str(ROOT))
@@ -210,7 +238,7 @@ def attempt(step, *arguments):
         return 1
 
 
-VERBS = {step.__name__: step for step in (demo, test, quick, slow, docs, lint, types, wheel, ci, house, cover)}
+VERBS = {step.__name__: step for step in (demo, test, quick, slow, docs, lint, types, wheel, publish, ci, house, cover)}
 
 
 def main(arguments):

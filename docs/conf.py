@@ -45,10 +45,24 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5c8f", "color-brand-content": "#0b5c8f"},
     "dark_css_variables": {"color-brand-primary": "#6db8e8", "color-brand-content": "#6db8e8"},
 }
+CONTENTS = {
+    "Start": "installation tutorials/first_solve which_model gallery explorer",
+    "Tutorials": "tutorial_volterra declare tutorials/results tutorials/sweeps tutorials/long_runs tutorials/notebooks",
+    "Models": "microscopic training fixed_points rates long_times spectra equations",
+    "Tools": "derivatives figures gpu extending",
+    "Look things up": "command_line errors glossary api numerics numerics_stochastic benchmarks comparison decisions",
+}  # of the front page, which is plain Markdown for those who read it unbuilt
+
+
+def add_contents(app: Any, page: str, source: list[str]) -> None:
+    if page == "index":
+        for caption, pages in CONTENTS.items():
+            source[0] += "\n".join(["\n```{toctree}", ":hidden:", f":caption: {caption}\n", *pages.split(), "```\n"])
 
 
 def setup(app: Any) -> None:
     add_mathml(app)
+    app.connect("source-read", add_contents)
     app.connect("builder-inited", make_pictures)
     app.connect("builder-inited", make_explorer)
     app.connect("builder-inited", make_gallery)

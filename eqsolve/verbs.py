@@ -39,6 +39,7 @@ _HOMES = {
     "plot_result": "eqsolve.plotting.choose:plot_result",
     "plot_law": "eqsolve.plotting.laws:plot_law",
     "animate_law": "eqsolve.plotting.animation:animate_law",
+    "slide_sweep": "eqsolve.plotting.animation:slide_sweep",
 }
 
 

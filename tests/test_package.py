@@ -21,6 +21,33 @@ def test_one_address() -> None:
     assert all(url.startswith(ADDRESS) for url in PROJECT["urls"].values())
 
 
+def test_publishing_fills_in_one_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another Homepage in pyproject.toml is enough: no other address of ours is left anywhere."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    import dev
+
+    places = ["pyproject.toml", "README.md", "CITATION.cff", "conda/meta.yaml", "eqsolve/_version.py"]
+    places += [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
+    for name in places:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    assert dev.publish(tmp_path) == 0
+    assert all((tmp_path / name).read_bytes() == (ROOT / name).read_bytes() for name in places)  # all is as it should be
+    other, project = "https://code.example/lab/eqsolve", tmp_path / "pyproject.toml"
+    project.write_text(project.read_text().replace(f'Homepage = "{ADDRESS}"', f'Homepage = "{other}"'))
+    version = tmp_path / "eqsolve" / "_version.py"
+    version.write_text(version.read_text().replace(eqsolve.__version__, "7.8.9"))
+    assert dev.publish(tmp_path) == 0
+    texts = {name: (tmp_path / name).read_text(encoding="utf-8") for name in places}
+    assert [name for name, text in texts.items() if ADDRESS in text] == []
+    for name in ("README.md", "CITATION.cff", "conda/meta.yaml", "docs/index.md", "docs/installation.md"):
+        assert other in texts[name]
+    assert "\nversion: 7.8.9\n" in texts["CITATION.cff"]
+    assert 'version: "7.8.9"' in texts["conda/meta.yaml"]
+    urls = tomllib.loads(texts["pyproject.toml"])["project"]["urls"]
+    assert all(url.startswith(other) for url in urls.values())
+
+
 def test_the_recipe_of_conda_agrees() -> None:
     yaml = pytest.importorskip("yaml")
     recipe = yaml.safe_load((ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8"))

@@ -1,9 +1,14 @@
-"""The law of a random process as a film: its histogram at times one after the other."""
+"""What changes in time: the law of a random process as a film, a sweep with a slider."""
 
 from __future__ import annotations
 
+import base64
+import html
+import io
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +68,60 @@ def animate_law(
         _write(axes.figure, show, frames, path, seconds)
         return None
     return FuncAnimation(axes.figure, show, frames=frames, interval=1000 * seconds / frames, blit=False)
+
+
+@dataclass(frozen=True)
+class Slider:
+    """Pictures at several times with a slider that chooses one: HTML and a line of JavaScript, nothing to install."""
+
+    times: tuple[float, ...]
+    pictures: tuple[bytes, ...]
+    title: str
+
+    def _repr_html_(self) -> str:
+        last = len(self.times) - 1
+        shown = "".join(
+            f"<figure style='margin:0' {'' if place == last else 'hidden'}><figcaption>t = {time:.4g}</figcaption>"
+            f"<img alt='t = {time:.4g}' src='data:image/png;base64,{base64.b64encode(picture).decode()}'></figure>"
+            for place, (time, picture) in enumerate(zip(self.times, self.pictures, strict=True))
+        )
+        choose = "this.parentNode.querySelectorAll('figure').forEach((each, place) => each.hidden = place != this.value)"
+        bar = (
+            f'<input type="range" min="0" max="{last}" value="{last}" aria-label="time" style="width:20em" oninput="{choose}">'
+        )
+        return f"<div>{bar}{shown}</div>"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that holds everything in itself."""
+        head = f"<!doctype html><meta charset='utf-8'><title>{html.escape(self.title)}</title>"
+        Path(path).write_text(f"{head}<body style='font-family:sans-serif'>{self._repr_html_()}\n", encoding="utf-8")
+
+
+def slide_sweep(result: Result, names: tuple[str, ...], **ways: Any) -> Slider:
+    """Draw a sweep at each of its times, on the same scales."""
+    import matplotlib.pyplot as plt
+
+    if result.kind != "sweep" or result.dataset.sizes.get("t", 0) < 2:
+        raise UsageError("a slider of time is for a sweep that reports several times; use plot")
+    if {"ax", "at"} & set(ways):
+        raise UsageError("a slider draws figures of its own, at all times: leave out ax= and at=")
+    times = result.dataset["t"].values
+    drawn = [np.ravel(np.asarray(result.plot(*names, at=float(moment), **ways), dtype=object)) for moment in times]
+    for panels in zip(*drawn, strict=True):
+        maps = [panel.collections[0] for panel in panels if panel.collections and panel.collections[0].colorbar]
+        ends = [item.get_clim() for item in maps] or [panel.get_ylim() for panel in panels]
+        common = min(low for low, _ in ends), max(high for _, high in ends)
+        for item in maps:
+            item.set_clim(*common)
+        for panel in () if maps else panels:
+            panel.set_ylim(*common)
+    pictures = []
+    for first, *_ in drawn:
+        buffer = io.BytesIO()
+        first.figure.savefig(buffer, format="png", dpi=90)
+        plt.close(first.figure)
+        pictures.append(buffer.getvalue())
+    return Slider(tuple(map(float, times)), tuple(pictures), f"{result.model}: {', '.join(names or result.names)}")
 
 
 def _write(figure: Any, show: Callable[[int], Any], frames: int, path: str | os.PathLike[str], seconds: float) -> None:

@@ -36,7 +36,8 @@ def result_html(result: Result) -> str:
     ]  # fmt: skip
     table = _table(("", "name", "over", "values", "largest error"), rows)
     inside = f"<details><summary>dataset</summary>{result.dataset._repr_html_()}</details>"
-    return f"<div>{head}: {state}{took}<br><small>{_settings(result.params, result.latex)}</small>{table}{inside}</div>"
+    settings = _settings(result.params, result.latex, result.provenance.get("meanings"))
+    return f"<div>{head}: {state}{took}<br><small>{settings}</small>{table}{inside}</div>"
 
 
 def simulation_html(found: Simulation) -> str:
@@ -72,7 +73,8 @@ def validation_html(found: Validation) -> str:
     notes = "".join(f"<br><small>{_text(note)}</small>" for note in (*found.notes, *found.warnings))
     head = f"<b>{_text(found.model)}</b> (validation): <b style='color:{colour}'>{_text(found.verdict)}</b>"
     how = f"d = {found.d}, n = {found.n}, {found.seeds} draws, {_text(found.data)}"
-    return f"<div>{head}, {how}{notes}<br><small>{_settings(found.params, latex)}</small>{_table(heads, rows)}</div>"
+    settings = _settings(found.params, latex, {} if found.result is None else found.result.provenance.get("meanings"))
+    return f"<div>{head}, {how}{notes}<br><small>{settings}</small>{_table(heads, rows)}</div>"
 
 
 def sections_html(head: str, sections: Iterable[tuple[str, Iterable[str]]]) -> str:
@@ -102,12 +104,14 @@ def _named(name: str, latex: Mapping[str, str]) -> str:
     return f"{left}{math}</td>{left}<code>{_text(name)}</code></td>"
 
 
-def _settings(params: Mapping[str, object], latex: Mapping[str, str]) -> str:
+def _settings(params: Mapping[str, object], latex: Mapping[str, str], meanings: Mapping[str, str] | None = None) -> str:
+    """Return values of parameters, with what these mean."""
     made = []
     for name, value in params.items():
         relation = "=" if isinstance(value, int | float) else "∼"
         shown = f"${html.escape(latex[name])}$" if name in latex else _text(name)
-        made.append(f"{shown} {relation} {_value(value)}")
+        told = f" <span style='opacity:0.6'>({_text(meanings[name])})</span>" if meanings and name in meanings else ""
+        made.append(f"{shown} {relation} {_value(value)}{told}")
     return ", ".join(made)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from eqsolve.language.model import Model
 from eqsolve.language.printing import kept_by_model
+from eqsolve.language.symbols import meanings
 from eqsolve.passes.forms.structure import sign
 
 
@@ -22,7 +23,7 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
 
     from eqsolve._version import __version__
 
-    source = source_text(model)
+    source, said = source_text(model), meanings(model.file)
     return {
         "version": __version__,
         "signature": sign(model),
@@ -30,6 +31,7 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
         "file": model.file,
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
         "source": source,
+        "meanings": {item.name: told for item in (*model.parameters, *model.randoms) if (told := said.get(item))},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "numpy": numpy.__version__,

@@ -688,6 +688,13 @@ class Result:
             text(name, "plot")
         return later("plot_result")(self, names, ax=ax, logx=logx, logy=logy, label=label, **style)
 
+    def slider(self, *names: str, **ways: Any) -> Any:
+        """Draw a sweep at all its times, as a picture with a slider of time for notebooks and web pages.
+
+        ``ways`` are those of ``plot``. What is returned shows itself in a notebook; its ``save("times.html")`` writes a page.
+        """
+        return later("slide_sweep")(self, names, **ways)
+
     @checked(name=text, path=read_path, frames=whole(2))
     def animate(self, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60) -> Any:
         """Draw the law of a random process as a film in time: written to ``path`` as a GIF, else returned."""

@@ -285,3 +285,19 @@ def test_an_exported_page(browser: Any, slowed: Path, tmp_path: Path) -> None:
     assert page.problems() == []
     keep(page, "exported")
     page.close()
+
+
+def test_the_slider_of_a_sweep_chooses_its_time(browser: Any, tmp_path: Path) -> None:
+    swept = eqsolve.sweep("dln_infinite_data", alpha=[0.1, 0.3, 1, 3], lam=[0, 0.1, 0.3], at=[0.5, 1, 2, 4])
+    swept.slider("E_test", kind="map").save(tmp_path / "times.html")
+    page = browser.open((tmp_path / "times.html").as_uri())
+    shown = (
+        "[...document.querySelectorAll('figure')].filter(each => each.offsetHeight > 100).map(each => each.innerText.trim())"
+    )
+    assert page.js(shown) == ["t = 4"]
+    for place, when in ((1, "t = 1"), (0, "t = 0.5")):
+        page.js(f"(e => {{ e.value = {place}; e.dispatchEvent(new Event('input')); }})(document.querySelector('input'))")
+        assert page.js(shown) == [when]
+    assert page.problems() == []
+    keep(page, "times")
+    page.close()

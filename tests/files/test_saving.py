@@ -60,6 +60,18 @@ def test_tables_for_other_programs(result: eqsolve.Result, tmp_path: Path) -> No
         eqsolve.open(tmp_path / "x.csv")
 
 
+def test_parquet(result: eqsolve.Result, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    result.save(tmp_path / "x.parquet", at=[0.25, 1])
+    frame = pd.read_parquet(tmp_path / "x.parquet").set_index("t")
+    known = result.at([0.25, 1])
+    for name in result.names:
+        assert frame[name].to_numpy() == pytest.approx(known[name].values, rel=0)
+    swept = eqsolve.sweep("ridge", lam=[0.1, 1], progress=False, out=tmp_path / "s.parquet")
+    table = pd.read_parquet(tmp_path / "s.parquet").set_index("lam")
+    assert table["E_test"].to_numpy() == pytest.approx(swept["E_test"].values, rel=0)
+
+
 def test_an_axis_given_twice(tmp_path: Path) -> None:
     with pytest.raises(eqsolve.UsageError, match="`lam` is an axis twice"):
         eqsolve.sweep("ridge", {"lam": [1, 2]}, lam=[3, 4])

@@ -58,3 +58,22 @@ def test_what_cannot_be_filmed(paths: eqsolve.Result, tmp_path: Path) -> None:
     with pytest.raises(eqsolve.UsageError, match="the model has none"):
         eqsolve.solve("volterra_linear", t_max=1).animate("y")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_sweep_has_a_slider_of_time(tmp_path: Path) -> None:
+    before = plt.get_fignums()
+    swept = eqsolve.sweep("dln_infinite_data", alpha=[0.1, 0.3, 1], at=[0.5, 1, 2])
+    slider = swept.slider("E_test", logy=True)
+    assert slider.times == (0.5, 1.0, 2.0)
+    assert len(set(slider.pictures)) == 3
+    page = slider._repr_html_()
+    assert page.count("<img ") == 3
+    assert page.count(" hidden>") == 2
+    assert "<figcaption>t = 0.5</figcaption>" in page
+    assert plt.get_fignums() == before
+    slider.save(tmp_path / "times.html")
+    assert page in (tmp_path / "times.html").read_text(encoding="utf-8")
+    with pytest.raises(eqsolve.UsageError, match="several times"):
+        eqsolve.sweep("dln_infinite_data", alpha=[0.1, 0.3], at=1).slider()
+    with pytest.raises(eqsolve.UsageError, match="leave out ax= and at="):
+        swept.slider(at=1)

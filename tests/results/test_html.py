@@ -16,6 +16,13 @@ def test_a_result_names_its_values_and_settings() -> None:
     assert "$\\alpha_&lt;$ = 2" in page
 
 
+def test_a_result_says_what_its_parameters_mean() -> None:
+    page = eqsolve.solve("dln_infinite_data", at=1, alpha=0.5)._repr_html_()
+    assert "= 0 <span style='opacity:0.6'>(weight decay)</span>" in page
+    assert "weight decay" in eqsolve.sweep("dln_infinite_data", alpha=[0.5, 1], at=1)._repr_html_()
+    assert "weight decay" in eqsolve.explain("dln_infinite_data")._repr_html_()
+
+
 def test_an_equation_is_latex() -> None:
     assert eqsolve.load("dln_lazy")["C_w"]._repr_latex_().startswith("$\\displaystyle ")
     assert Eq(y(t).diff(t), -y(t))._repr_latex_() == r"$\displaystyle \frac{\mathrm{d}}{\mathrm{d} t} y(t) = - y(t)$"
