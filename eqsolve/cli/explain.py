@@ -51,9 +51,10 @@ def _arguments(parser: ArgumentParser) -> None:
 EXPLAIN = Verb(
     summary="say what the engine makes of a model, and draw its graph",
     description=(
-        "Print equations with their places, who reads whom, the order of a time slice, the plan that runs (operator form,\n"
-        "changes of variable, tangent equations), parameters, and the solver that `solve` runs, with the reasons for it and\n"
-        "against the others; of a flow, the same for the mean-field equations derived from it."
+        "Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown\n"
+        "needs which, in what order they are computed at each time, how the equations are rewritten for the solver (changes\n"
+        "of variable, equations of derivatives), the parameters with their meanings, which solver is taken and why not another.\n"
+        "Of a flow: the same for the mean-field equations that follow from it."
     ),
     example="explain {model} --graph graph.png",
     add_arguments=_arguments,

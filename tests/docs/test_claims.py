@@ -96,3 +96,24 @@ def test_what_the_readme_lists_has_a_solver() -> None:
     assert len(rows) >= 10
     for name in names:
         assert eqsolve.explain(name).solver.name or eqsolve.explain(name, step=0.1).solver.name, name
+
+
+def test_the_benchmarks_open_with_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five lines and a picture, drawn from the tables of the page, which are of the present engine."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.picture import read_tables
+
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    opening = page.split("\n## ")[0]
+    assert len([line for line in opening.splitlines() if line.startswith("- **")]) == 5
+    assert (ROOT / "docs" / "images" / "benchmarks.png").is_file()
+    assert "(images/benchmarks.png)" in opening
+    assert "commit" not in page
+    tables = read_tables(page)
+    assert [sorted(methods) for methods in tables.values()] == [
+        ["eqsolve", "trapezoid"], ["ddeint", "eqsolve", "jitcdde"], ["doubling", "eqsolve"],
+    ]  # fmt: skip
+    glass, delay, _ = tables.values()
+    assert delay["jitcdde"][2][0] / delay["eqsolve"][1][0] == pytest.approx(24, abs=0.5)  # "24 times as long", to 1e-10
+    assert delay["eqsolve"][1][1] < delay["jitcdde"][2][1]
+    assert min(error for _, error in glass["eqsolve"]) < min(error for _, error in glass["trapezoid"])
