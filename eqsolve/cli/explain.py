@@ -53,8 +53,8 @@ EXPLAIN = Verb(
     description=(
         "Say how a model would be solved, without solving it: its equations with the lines they stand in, which unknown\n"
         "needs which, in what order they are computed at each time, how the equations are rewritten for the solver (changes\n"
-        "of variable, equations of derivatives), the parameters with their meanings, which solver is taken and why not another.\n"
-        "Of a flow: the same for the mean-field equations that follow from it."
+        "of variable, equations of derivatives), the parameters and what they mean, and which solver is taken, with the\n"
+        "reasons against the others. Of a flow: the same for the mean-field equations that follow from it."
     ),
     example="explain {model} --graph graph.png",
     add_arguments=_arguments,
