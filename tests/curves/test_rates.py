@@ -192,20 +192,3 @@ def test_finite_size_runs_decay_at_these_rates() -> None:
         assert error < 0.05 * truth
         assert abs(rates.mean() - truth) < 2 * error
     assert abs(rates.mean() - 2 * gamma) > 10 * error
-
-
-@pytest.mark.slow
-def test_the_loss_of_the_solved_dynamics_decays_at_twice_the_rate() -> None:
-    """Fitted on [60, 240], over which E_train falls by four decades; the solve goes on to 300."""
-    gamma = float(eqsolve.solve("dln_rate", alpha=0.3, delta=0.5, sigma2=0)["gamma"])
-    assert gamma == pytest.approx(0.0233075, abs=1e-7)
-    res = eqsolve.solve("dln", alpha=0.3, delta=0.5, sigma2=0, t_max=300, rtol=1e-4, observables=["E_train", "E_test"])
-    late, early = (
-        np.linspace(60, 240, 200),
-        np.linspace(60, 150, 200),
-    )  # later the gap to the limit is of the size of its error
-    found = fit_rate((late, res.at(late)["E_train"].values), window=(60, 240))
-    assert found.rate == pytest.approx(2 * gamma, rel=0.02)
-    limit = float(eqsolve.solve("dln_fixed_point_min_norm", alpha=0.3, delta=0.5, sigma2=0)["E_test"])
-    gap = fit_rate((early, res.at(early)["E_test"].values), window=(60, 150), limit=limit)
-    assert gap.rate == pytest.approx(gamma, rel=0.05)  # not 2γ

@@ -53,16 +53,11 @@ def test_depth_keeps_the_balance_of_the_layers(layers: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("alpha", "delta", "lam", "sigma2", "rtol"), [(0.3, 0.5, 0, 0, 1e-4), (1, 0.5, 0.1, 0.01, 1e-3), (2, 0.8, 0, 0.05, 1e-3)]
-)
-def test_two_layers_equal_the_system_written_by_hand(
-    alpha: float, delta: float, lam: float, sigma2: float, rtol: float
-) -> None:
-    at = [0.3, 1.0, 3.0, 10.0, 20.0]
-    settings = {"alpha": alpha, "delta": delta, "lam": lam, "sigma2": sigma2}
+def test_two_layers_equal_the_system_written_by_hand() -> None:
+    at = [0.3, 1.0, 3.0, 10.0]
+    settings = {"alpha": 1, "delta": 0.5, "lam": 0.1, "sigma2": 0.01}
     names = ("E_train", "E_test")
-    found = eqsolve.solve("dln_flow", at=at, rtol=rtol, params=settings, observables=names).at(at)
+    found = eqsolve.solve("dln_flow", at=at, rtol=1e-3, params=settings, observables=names).at(at)
     known = eqsolve.solve("dln", at=at, rtol=1e-5, params=settings, observables=names).at(at)
     for name in names:  # two processes, u and v, against one in another variable
         assert np.abs(found[name].values - known[name].values).max() < 1e-5 * max(1.0, known[name].values.max())
@@ -91,7 +86,6 @@ def test_four_layers_agree_with_their_finite_size() -> None:
 @pytest.mark.parametrize(
     ("name", "at", "settings"),
     [
-        ("dln_flow_random_start", [0.3, 1.0, 3.0], {"u_0": "Point(1)", "v_0": "Point(0.5)"}),
         ("dln_flow_random_start", [0.3, 1.0, 3.0], dict.fromkeys(("u_0", "v_0"), "Discrete([0.8, 1.2], [0.5, 0.5])")),
         ("phase_retrieval", [0.1, 0.3, 1.0], {}),
     ],

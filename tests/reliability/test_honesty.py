@@ -64,10 +64,9 @@ def test_stated_errors_bound_true_errors(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rtol", [1e-2, 1e-3])
 @pytest.mark.parametrize("case", chosen(LONG))
-def test_stated_errors_of_longer_solves_bound_true_errors(case: dict[str, Any], rtol: float) -> None:
-    assert_honest(case, rtol)
+def test_stated_errors_of_longer_solves_bound_true_errors(case: dict[str, Any]) -> None:
+    assert_honest(case, 1e-2)
 
 
 def test_a_ratio_counts_only_where_the_reference_is_good_enough() -> None:

@@ -18,7 +18,7 @@ from eqsolve.laws import Discrete
 t, s, tp = times("t s t'")
 ROUNDING = 1e-12
 few = settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-many = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 entry = st.integers(-20, 20).map(lambda n: n / 10)
 positive = st.integers(1, 20).map(lambda n: n / 10)
 tolerance = st.sampled_from([1e-2, 1e-3, 1e-5, 1e-8])

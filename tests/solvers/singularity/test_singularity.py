@@ -61,7 +61,7 @@ def test_large_initialization(delta) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("delta", "sigma2"), [(0.5, 0.1), (2, 0.1), (0.5, 0)])
+@pytest.mark.parametrize(("delta", "sigma2"), [(2, 0.1), (0.5, 0)])
 def test_correction_to_large_initialization_with_many_digits(delta, sigma2) -> None:
     from mpmath import mpf, sqrt, workdps
 
@@ -184,14 +184,14 @@ def test_the_edge_of_a_law_counts_where_it_has_nearly_no_weight(alpha: float, ga
 
 @pytest.mark.slow
 def test_rates_increase_with_alpha_over_laws_sizes_and_noise() -> None:
-    """180 points, ends of the ranges among them: solved, certified, residual below 1e-12, total derivative positive.
+    """48 points, ends of the ranges among them: solved, certified, residual below 1e-12, total derivative positive.
 
     At the edge of a law, where there is no derivative, the difference of two rates known to 1e-11 has the sign. The
     benchmark of rates does the same on 540 points.
     """
     model, edges = eqsolve.load("dln_rate"), 0
-    laws = ("Bernoulli(0.1)", "Normal(0, 1)", "Rademacher(0.5)", "GaussBernoulli(0.3, 1)", "Point(1)")
-    for law, sigma2, delta, alpha in itertools.product(laws, (0, 0.1), (0.1, 0.5, 0.95, 1.05, 2, 10), (1e-3, 0.3, 1e2)):
+    laws = ("Bernoulli(0.1)", "Normal(0, 1)", "Point(1)")
+    for law, sigma2, delta, alpha in itertools.product(laws, (0, 0.1), (0.1, 0.95, 1.05, 10), (1e-3, 1e2)):
         settings = {"w_star": law, "sigma2": sigma2, "delta": delta}
         found = eqsolve.solve(model, alpha=alpha, **settings)
         assert found.stats["certified"], (settings, alpha)
@@ -201,7 +201,7 @@ def test_rates_increase_with_alpha_over_laws_sizes_and_noise() -> None:
             continue
         edges += 1
         assert float(eqsolve.solve(model, alpha=1.001 * alpha, **settings)["gamma"]) > 1.0001 * float(found["gamma"])
-    assert edges == 2  # w* = 1 with noise at δ = 10: α = 1e-3 and 0.3
+    assert edges == 1  # w* = 1 with noise at δ = 10: α = 1e-3
 
 
 def delayed(form: str) -> Singularity:

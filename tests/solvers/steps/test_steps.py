@@ -74,11 +74,11 @@ def test_a_temperature_gains_its_share_of_every_mode() -> None:
     heat, lam, delta = 0.05, 0.5, 2.0
     given = {**SETTINGS, "lam": lam, "delta": delta}
     flow = eqsolve.load("linear_flow")
-    hot = eqsolve.solve(flow.langevin(heat), at=[12.0], **given)
-    cold = eqsolve.solve(flow, at=[12.0], **given)
+    hot = eqsolve.solve(flow.langevin(heat), at=[2.0], **given)
+    cold = eqsolve.solve(flow, at=[2.0], **given)
     x, weights = MarchenkoPastur(delta).quadrature(200)
-    gain = heat * weights @ (1 / (x + lam))
-    found = float(hot.at([12.0])["E_test"][0]) - float(cold.at([12.0])["E_test"][0])
+    gain = heat * weights @ ((1 - np.exp(-4 * (x + lam))) / (x + lam))
+    found = float(hot.at([2.0])["E_test"][0]) - float(cold.at([2.0])["E_test"][0])
     assert found == pytest.approx(gain, rel=1e-3)
 
 
@@ -143,21 +143,6 @@ def test_the_network_in_batches_against_finite_size() -> None:
             assert abs(value - mean) < 4 * np.hypot(error, stated)
 
 
-@pytest.mark.slow
-def test_the_network_in_batches_for_a_hundred_steps() -> None:
-    at, given = [1.0, 5.0, 20.0], {"alpha": 0.5, "delta": 0.8, "sigma2": 0.1, "lam": 0, "batch": 0.2}
-    result = eqsolve.solve("dln_sgd", step=0.2, at=at, rtol=3e-3, **given)
-    assert result.status == "ok"
-    found = result.at(at)
-    runs = {
-        "E_train": ((0.1045, 0.0012), (0.0308, 0.0005), (0.0086, 0.0002)),
-        "E_test": ((0.1778, 0.0006), (0.1836, 0.0009), (0.2586, 0.0017)),
-    }
-    for name, pairs in runs.items():
-        for place, (mean, error) in enumerate(pairs):
-            assert abs(float(found[name][place]) - mean) < 4 * error + 0.004 * mean
-
-
 def noisy_labels() -> Flow:
     """Logistic loss in batches, labels sign(f* + ξ)."""
     w_star, xi = random("w_star", Normal(0, 1)), random("xi", Normal(0, 0.25))
@@ -179,8 +164,8 @@ def noisy_labels() -> Flow:
 
 @pytest.mark.slow
 def test_noisy_labels_in_batches_agree_with_their_finite_size() -> None:
-    """d = 400, 16 draws after 5 and 15 steps: four standard errors of runs and theory, and a bias of order 1/d."""
-    at = [1.0, 3.0]
+    """d = 400, 16 draws after 2 and 5 steps: four standard errors of runs and theory, and a bias of order 1/d."""
+    at = [0.4, 1.0]
     found = eqsolve.solve(noisy_labels(), step=ETA, at=at, rtol=1e-2)
     assert found.status == "ok"
     theory = found.at(at)

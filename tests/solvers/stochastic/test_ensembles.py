@@ -17,11 +17,6 @@ WATCHED = ["E_test", "E_train"]
 @pytest.mark.parametrize(
     ("settings", "end", "wanted"),
     [
-        (
-            {"alpha": 0.00735, "delta": 1.58, "lam": 0.487, "sigma2": 0.00254, "w_star": "Rademacher(0.3)"},
-            257.0,
-            (0.1295, 0.0848),
-        ),
         ({"alpha": 0.909, "delta": 0.871, "lam": 0.17, "sigma2": 0.0, "w_star": "Normal(0, 1)"}, 302.0, (0.3538, 0.02954)),
     ],
 )

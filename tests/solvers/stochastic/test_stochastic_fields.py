@@ -81,10 +81,9 @@ def test_recurrent_network_at_weak_coupling(solver: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["stochastic", "gaussian"])
-def test_recurrent_network_in_the_chaotic_phase(solver: str) -> None:
+def test_recurrent_network_in_the_chaotic_phase() -> None:
     variance, _, last, corrections = rates_at(2.0, 6.0, 60, 6)
-    result = solve("rnn", 1e-2, t_max=6, gain=2.0, solver=solver)
+    result = solve("rnn", 1e-2, t_max=6, gain=2.0, solver="stochastic")
     moments = np.linspace(0, 6, 7)
     found, pairs = result.at(moments), result.at2([(6.0, moment) for moment in moments])
     slack = 0.1 * corrections.max()
@@ -133,11 +132,6 @@ def check_species(gamma: float, species: int, seeds: int, moments: Array) -> Non
 @pytest.mark.slow
 def test_species_of_a_finite_system() -> None:
     check_species(0.5, 1500, 6, np.array([0.5, 1, 2, 4]))
-
-
-@pytest.mark.slow
-def test_species_of_a_larger_system() -> None:
-    check_species(0.0, 2500, 10, np.array([0.5, 1, 2, 4, 8]))
 
 
 def cavity(mu: float, sigma: float) -> Array:

@@ -41,10 +41,9 @@ def errors(case: Case, rtol: float) -> list[tuple[str, float, float]]:
     return found
 
 
-@pytest.mark.parametrize("rtol", [pytest.param(1e-3, marks=pytest.mark.slow), 1e-6])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_estimates_are_honest(case: Case, rtol: float) -> None:
-    for name, true, estimate in errors(case, rtol):
+def test_estimates_are_honest(case: Case) -> None:
+    for name, true, estimate in errors(case, 1e-6):
         assert true <= 3 * estimate, name
         assert true <= 1e-11 or estimate <= 100 * true, name
 
@@ -70,10 +69,8 @@ def test_lazy_kernels_to_1e_8(delta: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("delta", "sigma2"), [(0.5, 0.1), (2, 0)])
-def test_lazy_kernels_over_long_times(delta: float, sigma2: float) -> None:
-    assert largest_error(lazy(delta, sigma2), 10, 1e-8) <= 1e-8
-    assert largest_error(lazy(delta, sigma2), 200, 1e-6) <= 1e-6
+def test_lazy_kernels_over_long_times() -> None:
+    assert largest_error(lazy(0.5, 0.1), 200, 1e-6) <= 1e-6
 
 
 @pytest.mark.parametrize("m", [2, 3, 4])
