@@ -10,7 +10,7 @@ import pytest
 
 from eqsolve.errors import ModelError, UsageError
 from eqsolve.figures.captions import latex_caption
-from eqsolve.figures.make import Run, find_analysis, list_analyses, load_module, make
+from eqsolve.figures.make import Run, content_key, find_analysis, list_analyses, load_module, make
 from eqsolve.figures.page import write_page
 
 SOURCE = '''"""A parabola.
@@ -56,19 +56,16 @@ def test_make_writes_everything_and_caches(folder: Path) -> None:
     assert made.agreements[1].explained
     for suffix in (".png", ".pdf", ".nc", ".txt", ".tex"):
         assert os.path.getsize(folder / f"parabola{suffix}") > 100
+    assert "|z|" in made.caption
+    text = (folder / "parabola.tex").read_text()
+    assert text.startswith(r"\caption{A parabola. With draws around it.")
+    assert text.endswith("\\label{fig:parabola}\n")
     assert make(analysis, folder).cached
-    assert not make(analysis, folder, quick=True).cached
+    assert content_key(analysis, True, None) != content_key(analysis, False, None)  # quick settings are other numbers
     (folder / "analyses" / "parabola.py").write_text(SOURCE + "\n# changed\n")
     assert not make(find_analysis("parabola"), folder).cached
     (folder / "parabola.nc").write_bytes(b"damaged")
     assert make(find_analysis("parabola"), folder).status == "made"
-
-
-def test_page_is_self_contained(folder: Path) -> None:
-    page = write_page([make(find_analysis("parabola"), folder, quick=True)], folder).read_text()
-    assert "data:image/png;base64," in page
-    assert "http" not in page
-    assert "explained: It is shifted on purpose." in page
 
 
 def test_failures_are_told(folder: Path) -> None:
@@ -114,16 +111,14 @@ def test_the_page_keeps_all_figures_of_its_folder(folder: Path) -> None:
     assert page.index('id="second"') < page.index('id="parabola"')
     assert page.count("Figure 7(b) of the paper") == 3  # in the contents, over the figure, in its caption
     assert "Quick settings" in page
+    assert "data:image/png;base64," in page
+    assert "http" not in page
+    assert "explained: It is shifted on purpose." in page
     (folder / "parabola.nc").write_bytes(b"damaged")
     assert write_page([second], folder).read_text().count("<figure") == 1
 
 
-def test_captions_are_latex_too(folder: Path) -> None:
-    made = make(find_analysis("parabola"), folder, quick=True)
-    text = (folder / "parabola.tex").read_text()
-    assert text.startswith(r"\caption{A parabola. With draws around it.")
-    assert text.endswith("\\label{fig:parabola}\n")
-    assert "|z|" in made.caption
+def test_captions_are_latex_too() -> None:
     found = latex_caption("E_test at δ = 0.5, σ² = 0, t^(−3/2) & 95% of w*, P_* ~ α⁴, 2λ_min", "x")
     inside = r"$E_{\mathrm{test}}$ at $\delta$ = 0.5, $\sigma^{2}$ = 0, t$^{-3/2}$ \& 95\% of w*, $P_{*}$ \textasciitilde{} "
     assert found == rf"\caption{{{inside}$\alpha^{{4}}$, 2$\lambda _{{\mathrm{{min}}}}$}}" + "\n\\label{fig:x}\n"

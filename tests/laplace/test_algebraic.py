@@ -125,7 +125,7 @@ def wrong(polynomial):
     return ("" if same else f"{polynomial}: {level}, not {truth}"), True
 
 
-@pytest.mark.parametrize("first", [0, 35, *(pytest.param(k, marks=pytest.mark.slow) for k in range(40, 120, 5))])
+@pytest.mark.parametrize("first", [35, *(pytest.param(k, marks=pytest.mark.slow) for k in range(0, 80, 5) if k != 35)])
 def test_no_certified_answer_is_wrong(first) -> None:
     seen = [wrong(transform_like(np.random.default_rng(seed))) for seed in range(first, first + 5)]
     assert [message for message, _ in seen if message] == []

@@ -1,6 +1,7 @@
 """What must hold for every file in models/: adding a file there adds it to these tests."""
 
 import ast
+import functools
 import pickle
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from eqsolve.passes.forms.structure import sign
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "models").glob("*.py"))
+load = functools.cache(lambda path: eqsolve.load(str(path)))  # none of these tests changes a model
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
@@ -28,7 +30,7 @@ def test_loads_by_path_and_by_name(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @every_file
 def test_docstring_opens_with_one_sentence(path: Path) -> None:
-    doc = eqsolve.load(str(path)).doc
+    doc = load(path).doc
     assert doc is not None
     summary, blank, *rest = doc.splitlines()
     assert summary.endswith(".")
@@ -51,7 +53,7 @@ def test_imports_public_names_only(path: Path) -> None:
 
 @every_file
 def test_shows_text_and_latex(path: Path) -> None:
-    model = eqsolve.load(str(path))
+    model = load(path)
     text, latex = model.show().text(), model.show().latex()
     assert text.startswith(f"{path.stem} ({model.kind})\n")
     assert latex.startswith("\\begin{align}")
@@ -65,7 +67,7 @@ def test_shows_text_and_latex(path: Path) -> None:
 
 @every_file
 def test_is_a_value(path: Path) -> None:
-    model = eqsolve.load(str(path))
+    model = load(path)
     copy = pickle.loads(pickle.dumps(model))
     assert copy == model
     assert hash(copy) == hash(model)
@@ -79,7 +81,7 @@ def test_is_a_value(path: Path) -> None:
 
 @every_file
 def test_binds_with_its_defaults(path: Path) -> None:
-    model = eqsolve.load(str(path))
+    model = load(path)
     binding = bind(model, {})
     assert {item.name for item in binding.values} == {item.name for item in model.parameters}
     for equation in model.equations:
@@ -89,11 +91,11 @@ def test_binds_with_its_defaults(path: Path) -> None:
 @every_file
 def test_passes_its_check(path: Path) -> None:
     pytest.importorskip("eqsolve.passes.check.check")
-    eqsolve.check(eqsolve.load(str(path)))
+    eqsolve.check(load(path))
 
 
 def test_signatures_differ() -> None:
-    signatures = {sign(eqsolve.load(str(path))) for path in FILES}
+    signatures = {sign(load(path)) for path in FILES}
     assert len(signatures) == len(FILES)
 
 
@@ -101,7 +103,7 @@ def test_files_are_listed_with_kind_and_summary(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(ROOT)
     listed = {entry.name: entry for entry in list_models()}
     for path in FILES:
-        model = eqsolve.load(str(path))
+        model = load(path)
         assert listed[path.stem].kind in (model.kind, "variant")
         assert listed[path.stem].summary == (model.doc or "").splitlines()[0]
 
@@ -109,7 +111,7 @@ def test_files_are_listed_with_kind_and_summary(monkeypatch: pytest.MonkeyPatch)
 def test_models_named_by_other_models_exist() -> None:
     names = {path.stem for path in FILES}
     for path in FILES:
-        model = eqsolve.load(str(path))
+        model = load(path)
         wanted = {name for _, name in getattr(model, "law_of", ())} | {getattr(model, "flow", None)} - {None}
         assert wanted <= names
 

@@ -12,7 +12,7 @@ import eqsolve
 
 @pytest.fixture(scope="module")
 def over_time() -> eqsolve.Validation:
-    return eqsolve.validate("linear_flow", d=40, seeds=3, at=[0.1, 1.0, 5.0])
+    return eqsolve.validate("linear_flow", d=40, seeds=3, at=[0.1, 1.0], rtol=1e-2)
 
 
 @pytest.fixture(scope="module")

@@ -34,11 +34,11 @@ def flipped(name: str = "flipped"):
 
 
 def test_a_right_theory_agrees_and_a_wrong_one_does_not() -> None:
-    found = eqsolve.validate("linear_regression", d=300, seeds=8, at=AT, delta=0.5)
+    found = eqsolve.validate("linear_regression", d=150, seeds=8, at=AT, delta=0.5)
     assert found.verdict == "agrees"
     assert set(found.observables) == {"E_train", "E_test"}
     assert all(np.abs(item.z).max() < 3 for item in found.observables.values())
-    wrong = eqsolve.validate(flipped(), d=300, seeds=8, at=AT, delta=0.5)
+    wrong = eqsolve.validate(flipped(), d=150, seeds=8, at=AT, delta=0.5)
     assert wrong.verdict == "disagrees"
     assert wrong.observables["E_test"].verdict == "disagrees"
 
@@ -58,7 +58,7 @@ def test_settings_reach_both_sides() -> None:
 
 def test_features_of_other_laws_agree_too(tmp_path: Path) -> None:
     for data in ("binary", "student_t"):
-        found = eqsolve.validate("linear_regression", d=600, seeds=8, seed=1, at=AT, data=data)
+        found = eqsolve.validate("linear_regression", d=400, seeds=8, seed=1, at=AT, data=data)
         assert found.verdict == "agrees"
         assert found.data == data
     matrix = np.random.default_rng(0).choice([-1.0, 1.0], size=(300, 600)) / 600**0.5

@@ -77,7 +77,7 @@ def test_kernels_of_linear_spins() -> None:
 
 def fokker_planck(u: float, temperature: float, moments: list[float]) -> list[float]:
     """E x² of x' = −x − u x³ + ξ from x(0) ~ N(0, 1): jumps between the points of a fine lattice, in detailed balance."""
-    x = np.linspace(-5, 5, 2001)
+    x = np.linspace(-5, 5, 1001)
     rate = temperature / (x[1] - x[0]) ** 2
     change = np.diff(x**2 / 2 + u * x**4 / 4) / temperature
     up, down = rate * np.exp(-change / 2), rate * np.exp(change / 2)

@@ -101,7 +101,7 @@ def test_stated_errors_fall_with_more_paths() -> None:
     stated = []
     for rounds in (2, 5):
         solver = Doubling(rounds)
-        result = eqsolve.solve("dln_sgd", solver=solver, step=0.2, at=[1.2], rtol=1e-6, observables=["E_test"], **given)
+        result = eqsolve.solve("dln_sgd", solver=solver, step=0.2, at=[0.6], rtol=1e-6, observables=["E_test"], **given)
         stated.append(float(result.error["E_test"][-1]))
     assert stated[1] < 0.6 * stated[0]
 

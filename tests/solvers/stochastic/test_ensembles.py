@@ -44,7 +44,7 @@ def test_defensive_weights_are_bounded_and_exact_for_constants() -> None:
         assert np.abs((normals**power) @ points.weights - wanted).max() < np.sqrt(variance / 4096), power
 
 
-@pytest.mark.parametrize("law", ["Bernoulli(0.1)", "Laplace(0.5)"])
+@pytest.mark.parametrize("law", ["Bernoulli(0.1)", pytest.param("Laplace(0.5)", marks=pytest.mark.slow)])
 def test_paths_drawn_as_a_check_contradict_wrong_means_alone(monkeypatch: pytest.MonkeyPatch, law: str) -> None:
     """Draws of many seeds agree with a solution; those of every seed contradict one whose correlation is half as large."""
     from eqsolve.solvers.stochastic import solve as module
