@@ -11,13 +11,13 @@ from eqsolve import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = {
-    *("dln", "dln_flow", "dln_flow_random_start", "dln_path_rates", "dln_rate", "phase_retrieval", "teacher_student_tanh"),
-    *("hinge_fixed_point", "huber_regression", "perceptron_hinge", "relu_student", "dln_sgd", "logistic_regression"),
-    *("committee", "softmax_regression"),
+    *("dln_flow", "dln_flow_random_start", "dln_path_rates", "dln_rate", "teacher_student_tanh"),
+    *("hinge_fixed_point", "huber_regression", "dln_sgd", "logistic_regression", "committee", "softmax_regression"),
 }
+ELSEWHERE = {"dln", "phase_retrieval", "perceptron_hinge", "relu_student"}  # validated at larger sizes by tests of their own
 STEPS = {"committee", "softmax_regression"}  # of several units: two steps of gradient descent, which take less than the flow
 SETTINGS = {"dln_path_rates": {"alpha": 1, "delta": 2}}  # at its own the flow takes too long to come to rest
-NAMES = sorted(path.stem for path in (ROOT / "models").glob("*.py"))
+NAMES = sorted(path.stem for path in (ROOT / "models").glob("*.py") if path.stem not in ELSEWHERE)
 
 
 @pytest.mark.parametrize(
