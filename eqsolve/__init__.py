@@ -1,7 +1,5 @@
 """eqsolve: declare a mean-field model as equations; check, solve, validate and plot it, with error bars."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -3,8 +3,6 @@
 ``@checked(d=whole(2), at=times)`` reads the arguments of a function before it runs. ``None`` passes where it is the default.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

@@ -1,7 +1,5 @@
 """Values that are known with an error bar, in the habit of the package ``uncertainties``: a nominal value and a deviation."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`explain`: what the engine makes of a model, and what `solve` will do with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ The graphs of equations have a hundred nodes at most; a library takes longer to 
 this takes to run.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping

@@ -4,8 +4,6 @@
 and goes to the solver.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ solvers share: grids, refinement until two solutions agree, and the packaging of
 ``docs/extending.md`` has a whole solver in fewer than sixty lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

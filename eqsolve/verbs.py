@@ -5,8 +5,6 @@ from it. So the methods stand on the model, with their signatures and docstrings
 the work. This is the one place where an earlier stage reaches a later one; it does so by name, when asked.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -3,8 +3,6 @@
 The package itself is what users call: ``eqsolve.compile(model)`` gives the plan of a model.
 """
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Expressions with expectations made into functions: random parts that do not move are computed once per law."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A system of one-time functions with memory as array functions, with the slopes that Newton's method needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """A system whose law is Gaussian as a plan: the path equations of a stochastic system, and what is averaged as functions of
 few Gaussian arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

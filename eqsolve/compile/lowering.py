@@ -4,8 +4,6 @@ The text is data: it pickles, and names its array functions by module (``numpy.e
 arrays it is for. ``at`` gives a whole program its numbers.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ Quantities are computed in a fixed order: time, random constants, states, then t
 they are needed. What the derivatives do not need comes last. Symbols end here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

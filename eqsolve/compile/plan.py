@@ -5,8 +5,6 @@ form runs, made when first asked for. A plan is kept with its model, by what sel
 parameters, of those in branches and exponents, which parameters vanish or are infinite, and the kinds of the laws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Closed relations of a system in (ROW, COLUMN) as data for ``eqsolve.numerics.relations``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Each is finite and accurate where the form that a user writes overflows, underfl
 those that a complex-valued model meets compare real parts.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 from typing import Any

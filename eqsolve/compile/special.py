@@ -3,8 +3,6 @@
 A value that is not real is nan, so that the solver can say where the model left the functions' domain.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence

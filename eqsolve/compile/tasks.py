@@ -4,8 +4,6 @@ Cases are chosen, a flow gives its mean-field system, constraints become equatio
 out. Each of these is done once for a model and kept, so that other numbers of the same model need no symbols.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

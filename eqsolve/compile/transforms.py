@@ -1,7 +1,5 @@
 """An implicit transform h(R, p) = 0 compiled once: h and its derivatives, random denominators, h solved for R."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

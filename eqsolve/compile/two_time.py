@@ -1,7 +1,5 @@
 """A two-time plan as array functions: every factor and every right-hand side over (rows, columns) of nodes."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

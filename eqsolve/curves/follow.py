@@ -1,7 +1,5 @@
 """Follow a solution along a parameter: every point starts from its neighbours' extrapolation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Iterate the equations of a fixed point as they stand: the recursion of which it is the limit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ time of a transition is where half of the change is done; its uncertainty is the
 plus half the spacing of the times.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rates of decay: measured from curves with the prefactor that theory gives them, and followed along a parameter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A `Singularity` of this kind names in ``variables`` the expression that vanishes
 the fixed point behind it names the rate of the paths that come to rest at zero (`rest_rate`).
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any

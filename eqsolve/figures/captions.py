@@ -1,7 +1,5 @@
 """Captions as LaTeX: names and symbols as mathematics, everything else as text."""
 
-from __future__ import annotations
-
 import re
 
 _GREEK = {

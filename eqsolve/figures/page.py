@@ -1,7 +1,5 @@
 """The page of all figures: self-contained, with captions and the table of agreement."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from html import escape

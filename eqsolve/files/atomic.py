@@ -1,7 +1,5 @@
 """Writing files so that nothing is ever half there: a temporary file beside the target, then one atomic exchange."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -6,8 +6,6 @@ runs again from its first line; a step whose result is there is read, not comput
 A record cut short by a crash fails its checksum and is dropped. A file is data only: reading it never runs code.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

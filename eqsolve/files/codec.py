@@ -6,8 +6,6 @@ its vocabulary. Anything else cannot be packed. An array keeps the order of its 
 a matrix product may depend; an object met twice is one object again.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

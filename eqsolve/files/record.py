@@ -1,7 +1,5 @@
 """The checksum and the record of a result file, for who does not need its values."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From what the user sets to exact numbers: reading values, checking domains and conditions, binding laws."""
 
-from __future__ import annotations
-
 import ast
 import math
 import re

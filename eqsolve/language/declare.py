@@ -1,7 +1,5 @@
 """Declare symbols by their names, as sympy does: one name gives one object, several names a tuple."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from eqsolve.errors import ModelError

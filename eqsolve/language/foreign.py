@@ -1,7 +1,5 @@
 """What Python, numpy and sympy say to a mistake in a model file, told in the language of models, with the fix."""
 
-from __future__ import annotations
-
 import ast
 import difflib
 import inspect

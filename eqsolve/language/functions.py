@@ -4,8 +4,6 @@ The names are sympy's. ``PLAIN`` ones are elementary, and are written out as num
 meaning; the others are computed by ``eqsolve.compile.special``, by scipy where it knows them and by mpmath elsewhere.
 """
 
-from __future__ import annotations
-
 from sympy import Basic, Function, Pow
 from sympy.core.function import AppliedUndef
 

@@ -1,7 +1,5 @@
 """What all kinds of model share: immutable content, access by left-hand side, replacing, binding by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 

@@ -1,7 +1,5 @@
 """Equations as text and as LaTeX, with the terms in the order in which they were written."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """Where a piece of a model was written, and in which order its terms stand there."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import linecache

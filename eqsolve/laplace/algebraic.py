@@ -9,8 +9,6 @@ there. (Bliss, Algebraic Functions, 1933; Deconinck & van Hoeij 2001,
 doi:10.1016/S0167-2789(01)00156-7, for the continuation.)
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a singularity is: where, of which kind, the decay it means, and how it is known; refined to many digits on demand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

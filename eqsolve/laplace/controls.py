@@ -4,8 +4,6 @@ Where no source is given a number was chosen by trial: the references of the tes
 factor of two away.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 ROUNDING = 2.3e-16  # relative spacing of floats

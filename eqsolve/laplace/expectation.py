@@ -5,8 +5,6 @@ atoms are exact, and densities are cut into panels until each is resolved. So a 
 comes close to the support of a law costs panels there, not accuracy.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping

@@ -13,8 +13,6 @@ circle around it. Poles found are taken out, so that what remains passes; square
 point are cut down to its place. Cost: about a thousand squares, 64 values each.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import pairwise

@@ -7,8 +7,6 @@ it vanishes: then R is analytic inside. In the other cells Newton's method looks
 and poles, or the mesh is refined there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

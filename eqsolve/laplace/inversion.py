@@ -6,8 +6,6 @@ in time unless the rightmost singularity is known; with ``abscissa=`` it is divi
 at which no digit is left are refused: rates come from singularities, never from inverting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 

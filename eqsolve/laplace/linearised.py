@@ -1,7 +1,5 @@
 """A linearised stationary `System` turned into its transform equations, and those into one closed equation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

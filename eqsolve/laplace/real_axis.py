@@ -9,8 +9,6 @@ in R), R → ∞ (a pole), a random denominator → 0 (the edge of a law). A bra
 bracketed: h_R has one sign all along the curve up to it and the other one behind it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

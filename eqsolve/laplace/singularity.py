@@ -1,7 +1,5 @@
 """`rightmost_singularity`: where an implicitly given Laplace transform is first singular, and the decay this means."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

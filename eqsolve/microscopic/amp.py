@@ -4,8 +4,6 @@ r_k = y − X w_k + b_k r_{k−1} (the Onsager term), w_{k+1} = η(w_k + Xᵀr_k
 iterate, t_{k+1} = λ + b_k t_k. The proximal operator η is derived from the penalty that the model declares.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

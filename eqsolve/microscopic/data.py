@@ -1,7 +1,5 @@
 """Where a finite-size run takes its n × d feature matrix from: a law of entries, an array, or a file."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import math

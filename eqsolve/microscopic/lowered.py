@@ -1,7 +1,5 @@
 """A flow with its parameters bound, as array functions: drift, observables, and products with its Jacobian."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ and w*, ``measure`` the numbers to hold against the theory, and ``finite_size`` 
   where w = (J')⁻¹(Xᵀν) and Xw = y.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

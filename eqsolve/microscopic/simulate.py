@@ -1,7 +1,5 @@
 """`simulate`: run a flow at finite d, several independent draws at once, and report its observables."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The array type of every numerical piece."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ The engine calls numpy's functions. Arrays on a card take these calls over by nu
 asked here: making arrays, moving them, and how much memory there is. Nothing of a card is imported unless it is asked for.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import importlib

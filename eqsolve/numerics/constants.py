@@ -4,8 +4,6 @@ Constants that never meet belong to different parts, and paths combine the nodes
 different orders stand side by side, each with its own expectations, so that one run shows how well the rules agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A law is a sum of parts: points, and densities with a quantile function, c = Q(Î
 through their sum, say, then has one direction that matters, whatever the law.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

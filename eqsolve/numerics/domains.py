@@ -1,7 +1,5 @@
 """Where an unknown may lie, and the variable in which it is searched: a logarithm, a logistic map, or the unknown itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Finite samples of random constants: drawn, or placed so that their empirical law is that of the constant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

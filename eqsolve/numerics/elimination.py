@@ -1,7 +1,5 @@
 """Many small linear systems at once."""
 
-from __future__ import annotations
-
 from eqsolve.numerics.arrays import Array
 
 

@@ -5,8 +5,6 @@ Node 0 is the start. Collocation at these nodes is of order 2m − 1 at panel en
 (Hairer & Wanner, Solving Ordinary Differential Equations II, IV.5).
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

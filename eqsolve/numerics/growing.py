@@ -1,7 +1,5 @@
 """The lower factor of a covariance, grown row by row: each new value given all before it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

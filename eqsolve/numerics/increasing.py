@@ -1,7 +1,5 @@
 """Roots of increasing functions, one per node, all nodes at once, to machine precision."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """How many points an expectation gets: for an accuracy to begin with, and in each way there may be more."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

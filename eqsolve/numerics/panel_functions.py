@@ -7,8 +7,6 @@ that grow like t are O(log t) many, and so are the pieces. Small times are small
 lost by subtracting them from large ones.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

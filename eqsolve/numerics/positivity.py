@@ -5,8 +5,6 @@ Probability Theory II, 1978, section 37). Sets of a few times cannot prove that;
 eigenvalue beyond rounding, and beyond the error of the entries, disproves it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

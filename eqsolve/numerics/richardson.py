@@ -1,7 +1,5 @@
 """Richardson's two uses: the error of the finer of two solutions, and the limit of values at steps that halve."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

@@ -5,8 +5,6 @@ On a piece of length h the error is f''''/24 (x − a)² (b − x)², at most f'
 the product of the two lengths squared.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from eqsolve.numerics.arrays import Array

@@ -4,8 +4,6 @@ Direction numbers of Joe & Kuo (SIAM J. Sci. Comput. 30, 2008); scrambled by a r
 digital shift (Matoušek, J. Complexity 14, 1998). The first points of a power of two in number are balanced in every dimension.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

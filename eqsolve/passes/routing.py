@@ -4,8 +4,6 @@ A `Singularity` draws on the fixed point that gives its law, `Cases` on the mode
 settings (`solve`, `sweep`, `validate`, `follow`, `rate_curve`) reads them here, so that all of them take the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

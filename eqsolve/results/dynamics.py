@@ -1,7 +1,5 @@
 """Curves, kernels and paths, each with its error, as the result of a solve in time: one packaging for all solvers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

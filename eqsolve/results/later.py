@@ -1,7 +1,5 @@
 """Arrays of a result that are computed when somebody looks at them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

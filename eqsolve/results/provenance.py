@@ -1,7 +1,5 @@
 """Where numbers come from: versions, the model's signature and text, seed, machine and time."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -4,8 +4,6 @@ An array can only be dask's once somebody has imported that module. This answer 
 and holds at any later time.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from typing import Any

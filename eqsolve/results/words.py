@@ -1,7 +1,5 @@
 """Numbers in words, as several outputs say them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Means continued in time by one node: what an iteration at the new node begins with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from eqsolve.numerics.arrays import Array

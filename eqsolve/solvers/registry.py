@@ -6,8 +6,6 @@ the solver itself. An entry point names a ``Solver``, its class, or a module wit
 ``SOLVER``, "module:class", so that asking whether it fits does not import the method.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import logging

@@ -1,7 +1,5 @@
 """How far a solver gets that solves for a whole window of time at once, and the solution up to there."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 

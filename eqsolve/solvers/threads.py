@@ -3,8 +3,6 @@
 Linear algebra has one thread inside each, also where there is one thread in all, since its sums depend on that number.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Generator, Sequence

@@ -1,7 +1,5 @@
 """What a tolerance means, when a march through panels has stalled, and why one ended: shared by all solvers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Marchenko-Pastur law: the limiting eigenvalue law of sample covariance matrices."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from numbers import Real

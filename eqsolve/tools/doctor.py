@@ -4,8 +4,6 @@ The self-test declares small systems of its own whose solutions are known in clo
 solves equations, and asks that every value lie within its own error estimate.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import platform

@@ -1,7 +1,5 @@
 """Starting a new model file from another: a copy under a new name, without what belongs to the original only."""
 
-from __future__ import annotations
-
 import ast
 import keyword
 import tempfile

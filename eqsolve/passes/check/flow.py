@@ -1,7 +1,5 @@
 """What must hold of a `Flow`: coordinates and samples kept apart, θ → w → f → ℓ → g → θ' in this order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sympy import Basic, Expr

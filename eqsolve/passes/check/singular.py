@@ -1,7 +1,5 @@
 """Coefficients that are singular at the start, such as 3/t: named when a solve fails, since some of them cancel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sympy import Expr, Pow, Symbol, log

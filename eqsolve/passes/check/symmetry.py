@@ -1,7 +1,5 @@
 """Whether an expression changes when its two times are exchanged, decided by numbers put in."""
 
-from __future__ import annotations
-
 import random
 
 from sympy import Expr, Float, Integer, Symbol

@@ -1,7 +1,5 @@
 """What must hold of a `System`: one definition per unknown, causal equations, a start, laws that fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

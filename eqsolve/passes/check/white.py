@@ -4,8 +4,6 @@ White noise has no values, only integrals over time. A product of it with a proc
 sense in which they are integrated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sympy import Basic, DiracDelta, ImmutableMatrix, Tuple

@@ -15,8 +15,6 @@ the sum over the other fields; it holds Γ and the integrated response together.
 them) are taken alike, each for itself: their weights must be uncorrelated.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

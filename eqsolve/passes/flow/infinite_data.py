@@ -5,8 +5,6 @@ Q = E[w wᵀ]. They are written with standard normal constants through the Chole
 system of differential equations with random constants.
 """
 
-from __future__ import annotations
-
 from sympy import Expr, Max, S, sqrt
 
 from eqsolve.errors import ModelError

@@ -11,8 +11,6 @@ covariance counts: C_f = (I − R_f)(C_w + E[b bᵀ] + D)(I − R_f)ᵀ, D on th
 and l = ℓ − ε = (I − R_f)(u − R_w ε) gives E l² = C_l(t, t) + Σ_s R_f(t, s)² D(s), with the C_l that there is without ε.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

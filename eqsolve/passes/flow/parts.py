@@ -1,7 +1,5 @@
 """A flow taken apart for its limit: which weights move, which gradients act, and everything as processes in time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The run at finite size is then exactly the same flow, in variables that an integrator follows with longer steps.
 """
 
-from __future__ import annotations
-
 from sympy import Basic
 from sympy.core.function import Derivative
 

@@ -6,8 +6,6 @@ and at t, and derivatives at s and u. Factors of s alone, or of u alone, that co
 resolve them as they resolve the unknowns. All times are counted from the start.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sympy import Basic, Derivative, Dummy, Expr, S, expand

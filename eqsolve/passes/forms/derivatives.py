@@ -1,7 +1,5 @@
 """Derivatives by what is no symbol: the value of a function, an integral, an expectation."""
 
-from __future__ import annotations
-
 from sympy import Basic, DiracDelta, Dummy, Expr, S
 
 _X = Dummy("x", real=True)  # always the same, so that sympy knows what it worked out before

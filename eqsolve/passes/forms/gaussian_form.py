@@ -6,8 +6,6 @@ on: given them the law is Gaussian. What is averaged is then a function of few G
 combination of unknowns, noises and constants.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Between two zeros of its switches an integrand is smooth, so that an expectation
 are those of a smooth function plus a term for every jump that moves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

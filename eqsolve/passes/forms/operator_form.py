@@ -6,8 +6,6 @@ that does not vanish beyond it. An unknown that enters its own equation only as 
 rest, one triangular solve.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -11,8 +11,6 @@ derivatives only, becomes kicks. Everything else a system says is a mean over pa
 times, or a response) or a closed relation between kernels.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What an expression reads: every function value in it, with the integrals and expectations it stands under."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

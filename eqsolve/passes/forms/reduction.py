@@ -1,7 +1,5 @@
 """Bring a fixed point to its smallest form: branches on parameters resolved, unknowns given by others eliminated."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

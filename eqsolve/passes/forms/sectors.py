@@ -16,8 +16,6 @@ A correlation that is not given on the diagonal gets an equation there: with ∂
 in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 on one side and for R(t, t) on the other.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

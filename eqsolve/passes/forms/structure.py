@@ -1,7 +1,5 @@
 """Which values of parameters change a model's structure: those are put in before it is compiled, the others stay arguments."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Mapping

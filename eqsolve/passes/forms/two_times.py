@@ -1,7 +1,5 @@
 """Expectations of two times as sums of products of one time each."""
 
-from __future__ import annotations
-
 from sympy import Add, Expr, Mul, expand
 
 from eqsolve.language.nodes import E

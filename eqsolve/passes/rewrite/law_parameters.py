@@ -4,8 +4,6 @@ They are called as in the law's declaration (``Normal(mean, variance)``: ``w_sta
 differentiate along what a model, or a user, has written as a number.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any

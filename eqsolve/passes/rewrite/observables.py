@@ -1,7 +1,5 @@
 """Which observables of a model are wanted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypeVar
 

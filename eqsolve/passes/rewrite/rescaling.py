@@ -4,8 +4,6 @@ All are symbolic and exact, except ``leading_order``, which takes limits inside 
 take one, it says so. Names are kept: after ``rescale_time(system, c)`` the symbol t stands for c times the old time.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ A state starts from its ``init``, a process that is defined from its definition 
 a random constant, the same one in the paths and where it is read.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from sympy import Basic, Expr, KroneckerDelta, S

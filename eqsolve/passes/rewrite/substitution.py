@@ -8,8 +8,6 @@ and w becomes a pointwise function of θ. Nothing is approximated: where ∂φ/�
 have the same solution.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce

@@ -1,7 +1,5 @@
 """A solution over many decades: a beginning that follows the fastest scale, then row panels that grow with t."""
 
-from __future__ import annotations
-
 import functools
 import math
 import warnings

@@ -15,8 +15,6 @@ for ever, they do not agree, and the status says so; where Newton's method fails
 of ``two_time`` where that would need very many panels.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell."""
 
-from __future__ import annotations
-
 import functools
 import math
 import warnings

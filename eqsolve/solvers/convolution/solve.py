@@ -14,8 +14,6 @@ Error. The solution is compared with one whose tails are larger by a known facto
 the largest value of each function. Chosen for systems without processes that read functions at shifted times.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Find where the solutions of a reduced fixed point are: a scan over the unknowns' domains, then a few Newton steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product

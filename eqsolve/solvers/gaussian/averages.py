@@ -3,8 +3,6 @@
 Rows of nodes are read block after block; what was read of earlier ones is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

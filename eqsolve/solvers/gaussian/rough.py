@@ -7,8 +7,6 @@ doi:10.1007/3-540-30666-8, section II.3). With L grids the extrapolated values a
 panels they are polynomials: of two times, on either side of the kink by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

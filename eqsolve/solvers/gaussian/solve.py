@@ -13,8 +13,6 @@ nodes² × (unknowns + signals) × noises. The equations of a network are those 
 Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Mapping

@@ -12,8 +12,6 @@ unknowns × nodes². Chosen when only functions of one time are asked for and ev
 themselves, or pointwise nonlinear ones, need the two-time solver.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

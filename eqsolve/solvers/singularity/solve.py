@@ -8,8 +8,6 @@ once compiled, most of it for the certificate that nothing lies further right. M
 at together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial

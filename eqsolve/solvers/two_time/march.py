@@ -9,8 +9,6 @@ Reference: Brunner, Collocation Methods for Volterra Integral and Related Functi
 doi:10.1017/CBO9780511543234.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator
