@@ -70,76 +70,31 @@ class log1p(Function):
         return S.Zero if x == 0 else None
 
 
-class log_cosh(Function):
-    """log cosh x."""
+def _node(name: str) -> Any:
+    """Return a function for sympy that is known by its name alone."""
+    return type(name, (Function,), {"__module__": __name__})
 
 
-class log_erfc(Function):
-    """log erfc x."""
-
-
-class log_half_erfc(Function):
-    """log(erfc(x)/2), the logarithm of a probability."""
-
-
-class log1mexp(Function):
-    """log(1 − e^x) for x < 0."""
-
-
-class expit(Function):
-    """1/(1 + e^{−x})."""
-
-
-class sech2(Function):
-    """1/cosh² x = 1 − tanh² x."""
-
-
-class plain_erfc(Function):
-    """erfc(x), which sympy would write 2 − erfc(−x) for some x."""
-
-
-class scaled_erfc(Function):
-    """erfc(x) e^{x²} for x > 0, erfc(x) below."""
-
-
-class dawson(Function):
-    """Dawson's integral, erfi(x) e^{−x²} √π/2."""
-
-
-class erf_difference(Function):
-    """erf(x) − erf(y)."""
-
-
-class scaled_besseli(Function):
-    """I_n(x) e^{−|x|}."""
-
-
-class scaled_besselk(Function):
-    """K_n(x) e^x."""
-
-
-class log_gamma(Function):
-    """log Γ(x) for x > 0."""
-
-
-class conjugate_sum(Function):
-    """s + r, where s² − r² = d is known: d/(s − r) if s and r have opposite signs."""
-
-
-class power_difference(Function):
-    """a^p − b^p, where a − b = d is known: b^p ((1 + d/b)^p − 1) if a and b are near each other."""
-
-
-class log_ratio(Function):
-    """log(a) − log(b), where a − b = d is known."""
-
-
-class ratio(Function):
-    """f/x, where f vanishes with x with a given slope."""
-
-
-class xlogy(Function):
-    """x log y, zero where x is."""
+log_cosh = _node("log_cosh")  # log cosh x
+log_erfc = _node("log_erfc")  # log erfc x
+log_half_erfc = _node("log_half_erfc")  # log(erfc(x)/2), the logarithm of a probability
+log1mexp = _node("log1mexp")  # log(1 − e^x) for x < 0
+expit = _node("expit")  # 1/(1 + e^{−x})
+sech2 = _node("sech2")  # 1/cosh² x = 1 − tanh² x
+plain_erfc = _node("plain_erfc")  # erfc(x), which sympy would write 2 − erfc(−x) for some x
+scaled_erfc = _node("scaled_erfc")  # erfc(x) e^{x²} for x > 0, erfc(x) below
+dawson = _node("dawson")  # Dawson's integral, erfi(x) e^{−x²} √π/2
+erf_difference = _node("erf_difference")  # erf(x) − erf(y)
+scaled_besseli = _node("scaled_besseli")  # I_n(x) e^{−|x|}
+scaled_besselk = _node("scaled_besselk")  # K_n(x) e^x
+log_gamma = _node("log_gamma")  # log Γ(x) for x > 0
+# s + r, where s² − r² = d is known: d/(s − r) if s and r have opposite signs
+conjugate_sum = _node("conjugate_sum")
+# a^p − b^p, where a − b = d is known: b^p ((1 + d/b)^p − 1) if a and b are near each other
+power_difference = _node("power_difference")
+log_ratio = _node("log_ratio")  # log(a) − log(b), where a − b = d is known
+ratio = _node("ratio")  # f/x, where f vanishes with x with a given slope
+xlogy = _node("xlogy")  # x log y, zero where x is
 
 
 class Lazy:

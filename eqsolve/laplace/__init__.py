@@ -2,7 +2,7 @@
 
 from eqsolve.laplace.candidates import Candidate
 from eqsolve.laplace.inversion import implicit_function, invert
-from eqsolve.laplace.linearised import TransformedSystem, final_value, transform_system
+from eqsolve.laplace.linearised import TransformedSystem, transform_system
 from eqsolve.laplace.singularity import SingularPoint, rightmost_singularity
 from eqsolve.laplace.transform import Transform
 
@@ -11,7 +11,6 @@ __all__ = [
     "SingularPoint",
     "Transform",
     "TransformedSystem",
-    "final_value",
     "implicit_function",
     "invert",
     "rightmost_singularity",

@@ -190,18 +190,3 @@ def _transformed(equation: Equation, rules: Any, bar: Value) -> Equation:
         # p f̄ − f(0) = F̄, written as f̄ = (f(0) + F̄)/p
         return Equation(bar, (right - start) / rules.variable, equation.location)
     return Equation(bar, right, equation.location)
-
-
-def final_value(transform: Expr, variable: Symbol) -> Expr:
-    """Return lim_{t→∞} f(t) = lim_{p→0} p f̄(p), if every other singularity of f̄ lies in the left half plane.
-
-    That condition is the caller's to know, for instance from ``rightmost_singularity`` of p f̄.
-    """
-    scaled = variable * transform
-    scaled = scaled.xreplace({node: _tidy_mean(E(node.argument), variable) for node in scaled.atoms(E)})
-    shields = {node: Dummy("m") for node in scaled.atoms(E)}
-    reduced = cancel(together(scaled.xreplace(shields))).subs(variable, 0)
-    value = reduced.xreplace({dummy: node.subs(variable, 0) for node, dummy in shields.items()})
-    if value.has(S.ComplexInfinity, S.NaN, S.Infinity):
-        raise ModelError(f"`{transform}` has no finite value at infinite time: {variable} times it diverges at 0")
-    return value

@@ -105,6 +105,11 @@ class PanelGrid:
         return np.einsum("...pk,pk->...p", values[..., columns], weights)
 
 
-def over_panels(change: Array, order: int) -> Array:
-    """Give every node its panel's largest value, so that a chance zero of a change is not taken for accuracy."""
-    return np.concatenate([change[:1], np.repeat(change[1:].reshape(-1, order).max(axis=1), order)])
+def over_panels(change: Array, order: int, *, beside: bool = False) -> Array:
+    """Give every node the largest value on its panel, and on those ``beside`` it: a chance zero is not accuracy."""
+    first, panels = change[..., :1], change[..., 1:].reshape(*change.shape[:-1], -1, order).max(axis=-1)
+    if beside:
+        wide = np.concatenate([panels[..., :1], panels, panels[..., -1:]], axis=-1)
+        panels = np.maximum(np.maximum(wide[..., :-2], wide[..., 1:-1]), wide[..., 2:])
+        first = panels[..., :1]
+    return np.concatenate([first, np.repeat(panels, order, axis=-1)], axis=-1)

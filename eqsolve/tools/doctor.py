@@ -138,25 +138,21 @@ def _compare(model: Any, name: str, exact: Callable[[float], float], **options: 
 
 def _decay() -> tuple[float, float]:
     """y' = −y."""
-    from eqsolve.language.declare import function, times
-    from eqsolve.language.equations import Eq
-    from eqsolve.language.system import System
+    import eqsolve as eq
 
-    t, y = times("t"), function("y")
-    model = System("self_test_decay", eqs=[Eq(y(t).diff(t), -y(t))], init={y: 1})
+    t, y = eq.times("t"), eq.function("y")
+    model = eq.System("self_test_decay", eqs=[eq.Eq(y(t).diff(t), -y(t))], init={y: 1})
     return _compare(model, "y", lambda moment: math.exp(-moment))
 
 
 def _average() -> tuple[float, float]:
     """E exp(−kt) with k uniform on [0, 1]."""
-    from eqsolve.language.declare import process, random, times
-    from eqsolve.language.equations import Eq
-    from eqsolve.language.laws import Uniform
-    from eqsolve.language.nodes import E
-    from eqsolve.language.system import System
+    import eqsolve as eq
+    from eqsolve.laws import Uniform
 
-    t, w, k = times("t"), process("w"), random("k", Uniform(0, 1))
-    model = System("self_test_average", eqs=[Eq(w(t).diff(t), -k * w(t))], init={w: 1}, observables={"m": E(w(t))})
+    t, w, k = eq.times("t"), eq.process("w"), eq.random("k", Uniform(0, 1))
+    decay = eq.Eq(w(t).diff(t), -k * w(t))
+    model = eq.System("self_test_average", eqs=[decay], init={w: 1}, observables={"m": eq.E(w(t))})
     return _compare(model, "m", lambda moment: -math.expm1(-moment) / moment)
 
 
@@ -167,14 +163,11 @@ def _on_card() -> tuple[float, float]:
 
 def _memory() -> tuple[float, float]:
     """y' = −∫y, solved by the cosine."""
-    from eqsolve.language.declare import function, times
-    from eqsolve.language.equations import Eq
-    from eqsolve.language.nodes import Int
-    from eqsolve.language.system import System
+    import eqsolve as eq
 
-    t, s = times("t s")
-    y = function("y")
-    model = System("self_test_memory", eqs=[Eq(y(t).diff(t), -Int(y(s), (s, 0, t)))], init={y: 1})
+    t, s = eq.times("t s")
+    y = eq.function("y")
+    model = eq.System("self_test_memory", eqs=[eq.Eq(y(t).diff(t), -eq.Int(y(s), (s, 0, t)))], init={y: 1})
     return _compare(model, "y", math.cos)
 
 
@@ -182,19 +175,16 @@ def _noise(**options: Any) -> tuple[float, float]:
     """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
     import numpy as np
 
-    from eqsolve.language.declare import correlation, process, times
-    from eqsolve.language.equations import Eq
-    from eqsolve.language.nodes import GP, E
-    from eqsolve.language.system import System
+    import eqsolve as eq
 
-    t, other = times("t t'")
-    x, z = process("x z")
-    C = correlation("C")
-    model = System(
+    t, other = eq.times("t t'")
+    x, z = eq.process("x z")
+    C = eq.correlation("C")
+    model = eq.System(
         "self_test_noise",
-        eqs=[Eq(C(t, other), E(x(t) * x(other))), Eq(x(t).diff(t), z(t) - x(t))],
+        eqs=[eq.Eq(C(t, other), eq.E(x(t) * x(other))), eq.Eq(x(t).diff(t), z(t) - x(t))],
         init={x: 1},
-        laws={z: GP(C(t, other))},
+        laws={z: eq.GP(C(t, other))},
         observables={"m": C(t, t)},
     )
     return _compare(model, "m", lambda moment: float(np.exp(-2 * moment) * np.i0(2 * moment)), rtol=1e-4, **options)
@@ -202,17 +192,13 @@ def _noise(**options: Any) -> tuple[float, float]:
 
 def _fixed_point() -> tuple[float, float]:
     """v = E[(a + z √v / 2)²] with a standard normal z: v = 4a²/3."""
-    from sympy import sqrt
+    from sympy import Rational
 
-    from eqsolve.language.declare import normal, param, unknown
-    from eqsolve.language.equations import Eq
-    from eqsolve.language.fixed_point import FixedPoint
-    from eqsolve.language.nodes import E
-    from eqsolve.solving import solve
+    import eqsolve as eq
 
-    a, v, z = param("a", positive=True), unknown("v", positive=True), normal("z")
-    model = FixedPoint("self_test_fixed_point", eqs=[Eq(v, E((a + z * sqrt(v) / 2) ** 2))], defaults={a: 1})
-    found = solve(model)
+    a, v, z = eq.param("a", positive=True), eq.unknown("v", positive=True), eq.normal("z")
+    equation = eq.Eq(v, eq.E((a + z * v ** Rational(1, 2) / 2) ** 2))
+    found = eq.solve(eq.FixedPoint("self_test_fixed_point", eqs=[equation], defaults={a: 1}))
     return abs(found["v"].item() - 4 / 3), found.error["v"].item()
 
 

@@ -6,7 +6,7 @@ from sympy import Symbol, exp, factor, simplify, sqrt
 import eqsolve
 from eqsolve import E, Eq, Int, ModelError, System, correlation, function, param, process, response, times
 from eqsolve.language.symbols import Value
-from eqsolve.laplace import Transform, final_value, transform_system
+from eqsolve.laplace import Transform, transform_system
 from eqsolve.laplace.transform import Differences, OneTime, TwoTimes
 
 t, tp, s = times("t t' s")
@@ -126,12 +126,3 @@ def test_the_rate_model_of_a_system_is_the_declared_one() -> None:
     settings = {"alpha": 0.5, "delta": 2}
     one, two = eqsolve.solve(derived, **settings), eqsolve.solve(declared, sigma2=0, **settings)
     assert float(one["gamma"]) == pytest.approx(float(two["gamma"]), rel=1e-13)
-
-
-def test_final_value() -> None:
-    assert final_value(a / (p * (p + 1)), p) == a
-    assert final_value(1 / (p + 1), p) == 0
-    w = eqsolve.random("w")
-    assert final_value(E(w / (p * (p + w))) / 2, p) == E(1) / 2
-    with pytest.raises(ModelError, match="no finite value"):
-        final_value(1 / p**2, p)

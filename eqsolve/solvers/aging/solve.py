@@ -73,7 +73,7 @@ def compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opti
     curves, errors, found = {}, {}, [(0.0, "")]
     for name in names:
         curves[name] = fine.at(name, grid.nodes)
-        change = _beside(over_panels(np.abs(curves[name] - coarse.at(name, grid.nodes)), grid.order), grid.order)
+        change = over_panels(np.abs(curves[name] - coarse.at(name, grid.nodes)), grid.order, beside=True)
         errors[name] = _SHARE * change + beginning * np.abs(curves[name]).max()
     controlled = [eq.name for eq in plan.observables] or names
     for name in controlled:
@@ -123,14 +123,6 @@ def _local(sizes: Array) -> Array:
     wide = np.pad(sizes, 1)
     count = len(sizes)
     return np.asarray(np.max([wide[i : i + count, j : j + count] for i in range(3) for j in range(3)], axis=0))
-
-
-def _beside(change: Array, order: int) -> Array:
-    """Give every panel the largest change on it and the two beside it."""
-    panels = change[1::order]
-    wide = np.concatenate([panels[:1], panels, panels[-1:]])
-    spread = np.maximum(np.maximum(wide[:-2], wide[1:-1]), wide[2:])
-    return np.concatenate([spread[:1], np.repeat(spread, order)])
 
 
 logger = logging.getLogger("eqsolve")

@@ -144,7 +144,7 @@ def _compare(
     for name, values in curves.items():
         change = np.abs(values - rough[name])
         change[1:].reshape(-1, fine.m)[fine.bridges] = 0.0  # the jump stands at the same place in both
-        change = _beside(over_panels(change, fine.m), fine.m)
+        change = over_panels(change, fine.m, beside=True)
         largest = np.abs(values).max()
         errors[name] = share * change + rule.rounding * largest
         if name in controlled:
@@ -153,14 +153,6 @@ def _compare(
                 place = int(np.argmax(errors[name] / allowance(values, options, 1.0)))
                 worst, blamed = ratio, f"`{name}` at t = {grid.nodes[place]:.6g}"
     return MemorySolution(fine, curves, errors, worst, blamed, rounds)
-
-
-def _beside(change: Array, m: int) -> Array:
-    """Give every panel the largest change on it and the two beside it."""
-    panels = change[1::m]
-    wide = np.concatenate([panels[:1], panels, panels[-1:]])
-    spread = np.maximum(np.maximum(wide[:-2], wide[1:-1]), wide[2:])
-    return np.concatenate([spread[:1], np.repeat(spread, m)])
 
 
 def _package(name: str, values: Values, solution: MemorySolution, begin: float, options: Options, stop: Stop | None) -> Result:

@@ -28,7 +28,7 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid, lagrange, radau
+from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
@@ -177,11 +177,11 @@ def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, options: Options) 
     grid, curves, each, missed = _panels(system, fine, options, scales)
     rough, rough_each = system.curves(grid.nodes, coarse.states(grid.nodes), coarse.paths)
     best = {name: values[-1] for name, values in curves.items()}
-    step = {name: _over_panels(np.abs(best[name] - rough[name][-1])) for name in best}
+    step = {name: over_panels(np.abs(best[name] - rough[name][-1]), _NODES, beside=True) for name in best}
     rule = {name: quadrature_error(values) for name, values in curves.items()}
     rest = {name: _on_nodes(missed[name]) + _rounding(values, scales[name]) for name, values in best.items()}
     each_errors = {
-        name: _over_panels(np.abs(table - rough_each[name])) + _on_nodes(missed[name]) + _rounding(table)
+        name: over_panels(np.abs(table - rough_each[name]), _NODES, beside=True) + _on_nodes(missed[name]) + _rounding(table)
         for name, table in each.items()
     }
     controlled = tuple(system.program.observables) or tuple(best)
@@ -223,13 +223,6 @@ def _rounding(values: Array, scale: float = 0.0) -> Array:
     """Rounding errors that two integrations may share: of the value, and of the largest terms it came from."""
     largest = np.maximum(np.max(np.abs(values), axis=-1, keepdims=True), scale)
     return _ROUNDING * np.abs(values) + np.finfo(float).eps * largest
-
-
-def _over_panels(change: Array) -> Array:
-    """Give every node the largest change on its panel and the two beside it: a chance zero is not accuracy."""
-    panels = change[..., 1:].reshape(*change.shape[:-1], -1, _NODES).max(axis=-1)
-    wide = np.concatenate([panels[..., :1], panels, panels[..., -1:]], axis=-1)
-    return _on_nodes(np.maximum(np.maximum(wide[..., :-2], wide[..., 1:-1]), wide[..., 2:]))
 
 
 def _on_nodes(panels: Array) -> Array:
