@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Report = Callable[[float, float, str], None]
-_PATIENCE = 1.0  # seconds before a bar appears
 _PAUSE = 0.2  # seconds between two drawings
+_PATIENCE = 1.0  # seconds before a bar appears
 _LOGGED = 30.0  # seconds between two lines in a log, at most
 _WIDTH = 24
-_TRUSTED = 0.02  # share of the work from which on the time left is told
 
 
 class Bar:
@@ -83,7 +82,7 @@ class Bar:
     def _left(self, seconds: float) -> str:
         """Return how long the rest takes if it goes on as it went."""
         made = self.share - (self.first or 0.0)
-        if made < _TRUSTED and self.share < 1:
+        if made < 0.02 and self.share < 1:  # share of the work from which on the time left is told
             return "starting"
         return f"about {clock(seconds / max(made, 1e-9) * (1 - self.share))} left"
 

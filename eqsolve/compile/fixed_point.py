@@ -383,7 +383,6 @@ def _symbols(items: Sequence[Expr]) -> set[Basic]:
 
 
 # --- All plans of one fixed point: one per set of branches its numbers select, unknowns held, and expressions asked for.
-_KEPT = 64
 
 
 class FixedPointProgram:
@@ -418,7 +417,7 @@ class FixedPointProgram:
         taken = self._branches.key(values.numbers, lambda: values.exact().values)
         key = (taken, declared, extra, symbols, eliminate, held, dropped)
         if key not in self._plans:
-            while len(self._plans) >= _KEPT:
+            while len(self._plans) >= 64:  # plans kept at most
                 self._plans.pop(next(iter(self._plans)))
             reduced = reduce_fixed_point(self.model, values.exact().values, declared, eliminate=eliminate)
             kept = tuple(next(item for item in reduced.unknowns if item.name == name) for name in held)

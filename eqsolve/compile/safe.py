@@ -287,8 +287,6 @@ _GROWING = (
     to.plain_erfc,
 )  # fmt: skip
 _CASES = 3  # sides of conditions told apart in one exponent
-_TERMS = 5  # different exponentials in a sum of which the largest is put in front
-_LONG = 200  # operations in an exponent beyond which no shorter form is looked for
 _LARGE = 20  # arguments of the gamma function whose logarithm is used
 
 
@@ -432,7 +430,8 @@ class Writer:
         for value, exponent in map(self.pair, expr.args):
             together[exponent] = together.get(exponent, S.Zero) + value
         exponents = list(together)
-        if len(exponents) > _TERMS or _conditions(Add(*exponents)) > _CASES:
+        # different exponentials in a sum of which the largest is put in front
+        if len(exponents) > 5 or _conditions(Add(*exponents)) > _CASES:
             return expr, S.Zero
         if len(together) == 1:
             return (expr if exponents[0] == 0 else together[exponents[0]]), exponents[0]
@@ -552,7 +551,8 @@ def _below_zero(x: Expr) -> Expr | None:
 
 
 def _shortened(expr: Expr) -> Expr:
-    if not expr.is_Add or expr.count_ops() > _LONG:
+    # operations in an exponent beyond which no shorter form is looked for
+    if not expr.is_Add or expr.count_ops() > 200:
         return expr
     opened = expand(expr)
     return opened if opened.count_ops() < expr.count_ops() else expr

@@ -31,7 +31,6 @@ from eqsolve.passes.forms.structure import Chosen, choosing_parameters, select_c
 from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found
 
 # --- Which branches numbers of the parameters select: compared as floats, and exactly where these are too close to tell.
-_CLOSE = 1e-12  # sides of a condition that are nearer than this are compared exactly
 
 
 def is_plain(value: Any) -> bool:
@@ -54,7 +53,8 @@ class Branches:
         signs = []
         for place, (left, right) in enumerate(zip(found[::2], found[1::2], strict=True)):
             sign = (left > right) - (left < right)
-            if sign and abs(left - right) <= _CLOSE * (abs(left) + abs(right)) and not math.isinf(left):
+            # sides of a condition that are nearer than this are compared exactly
+            if sign and abs(left - right) <= 1e-12 * (abs(left) + abs(right)) and not math.isinf(left):
                 relation = self._relations[place]
                 gap = (relation.lhs - relation.rhs).subs(exact())
                 sign = int(gap > 0) - int(gap < 0)

@@ -26,9 +26,6 @@ T = TypeVar("T")
 
 _MAGIC = b"eqsolve checkpoint 1\n"
 _HEAD = struct.Struct("<QI")  # length and checksum of what follows
-_BYTES_PER_SECOND = 2e7  # a step is kept if computing it took longer than writing it at this pace
-_FREE = 1e5  # bytes that are kept in any case
-_SAFE = 5.0  # seconds after which what was written is brought onto the disk
 
 
 class Checkpoint:
@@ -141,7 +138,8 @@ class Checkpoint:
                 while view:
                     view = view[self._stream.write(view) :]
             self._end += sum(map(len, pieces))
-            if time.monotonic() - self._saved > _SAFE:
+            # seconds after which what was written is brought onto the disk
+            if time.monotonic() - self._saved > 5.0:
                 os.fsync(self._stream.fileno())
                 self._saved = time.monotonic()
         except BaseException:
@@ -203,7 +201,8 @@ class Checkpoint:
         if self._stream is None:
             return
         try:
-            body = codec.pack(result, _BYTES_PER_SECOND * seconds + _FREE)
+            # kept if computing it took longer than writing 2e7 bytes a second, and 1e5 bytes in any case
+            body = codec.pack(result, 2e7 * seconds + 1e5)
         except TooLargeError:
             return
         except PackingError as problem:

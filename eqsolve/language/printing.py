@@ -20,7 +20,6 @@ from eqsolve.language.symbols import Head, Named, Plain, Time, default_latex, me
 from eqsolve.language.system import System
 
 # --- What is made once for a model and kept, by identity: comparing models is symbolic work.
-_KEPT = 128
 M = TypeVar("M")
 T = TypeVar("T")
 
@@ -34,7 +33,7 @@ def kept_by_model(make: Callable[[M], T]) -> Callable[[M], T]:
         known = table.get(id(model))
         if known is None or known[0] is not model:
             known = table[id(model)] = (model, make(model))
-            while len(table) > _KEPT:
+            while len(table) > 128:  # texts kept at most
                 del table[next(iter(table))]
         return known[1]
 

@@ -35,7 +35,6 @@ from eqsolve.numerics.backend import CPU, Backend
 
 _MOST = 8  # vectors placed on either side
 _SHARE = 8  # and at most one for so many entries
-_TRIALS = 24  # lattices to choose from
 _NEGLIGIBLE = 1e-3  # a direction with less than this fraction outside those known is known
 
 
@@ -72,7 +71,8 @@ class Placement:
     def _lattice(self, columns: int) -> Iterator[Any]:
         rows = np.arange(self.size)
         steps = np.array([step for step in range(1, self.size // 2 + 1) if math.gcd(step, self.size) == 1])
-        trials = [self.rng.permutation(steps)[:columns] for _ in range(_TRIALS)]
+        # lattices to choose from
+        trials = [self.rng.permutation(steps)[:columns] for _ in range(24)]
         for step in min(trials, key=self._error):
             order = (rows * step + self.rng.integers(self.size)) % self.size
             yield order if self.rng.random() < 0.5 else self.size - 1 - order

@@ -372,7 +372,6 @@ class FlowSample:
 # --- Running one sample through time: an adaptive Runge–Kutta pair, short steps where there is noise, or gradient descent.
 Report = Callable[[float], None]
 _SHARE = 0.05  # of the shortest time of relaxation, one step of a flow with noise
-_FEWEST = 200  # steps of such a run, at least
 
 
 def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) -> Iterator[Array]:
@@ -412,7 +411,8 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
     """
     flat, now = sample.start.ravel().copy(), 0.0
     sample.begin()
-    longest = _SHARE / max(speed, _SHARE / max(float(times[-1]) / _FEWEST, 1e-12))
+    # steps of such a run, at least
+    longest = _SHARE / max(speed, _SHARE / max(float(times[-1]) / 200, 1e-12))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for wanted in times:
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0

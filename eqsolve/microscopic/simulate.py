@@ -147,10 +147,6 @@ def slowest(sample: FlowSample, time: float, flat: Array, floor: float = 1e-7) -
 
 logger = logging.getLogger("eqsolve")
 
-_VISITS = 6  # times at which a balanced draw takes the flow's directions
-_EVALUATIONS = 300  # of the drift in one run, roughly
-_ROUGH = 1e-3  # the tolerance at which it follows the flow to find them
-
 
 @checked(
     flow=read_model, d=whole(2), t_max=number, at=numbers, seed=whole(0), seeds=whole(1), constants=one_of(*HOW), step=number,
@@ -212,7 +208,8 @@ def simulate(
     times = _times(t_max, at, step)
     cores = workers or os.cpu_count() or 1
     at_once, each = min(seeds, cores), 3 if constants == "balanced" else 1
-    backend, at_once, remarks = _place(choose_backend(device, _EVALUATIONS * 4.0 * n * d * seeds), n, d, at_once, each)
+    # of the drift in one run, roughly
+    backend, at_once, remarks = _place(choose_backend(device, 300 * 4.0 * n * d * seeds), n, d, at_once, each)
     matrices = 1 if features.matrix is not None else at_once * each if backend is CPU else 0
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
     lowered = lower_flow(binding)
@@ -426,7 +423,8 @@ class _Runner:
     def _balanced(self, index: int) -> FlowSample:
         last = float(self.times[-1])
         first = min(float(self.times[self.times > 0].min(initial=np.inf)), last / 10)
-        visits = np.geomspace(first, last, _VISITS) if last > 0 else np.empty(0)
+        # times at which a balanced draw takes the flow's directions
+        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)
         if self.step is not None:
             visits = np.unique(np.rint(visits / self.step)) * self.step
 
@@ -434,7 +432,8 @@ class _Runner:
             if self.step is None and sample.noises is not None:
                 return wander(sample, times, fastest(sample, 0.0, sample.start.ravel()), lambda _: None)
             if self.step is None:
-                return flow_through(sample, times, _ROUGH, lambda _: None)
+                # the tolerance at which it follows the flow to find them
+                return flow_through(sample, times, 1e-3, lambda _: None)
             return descend(sample, np.rint(times / self.step).astype(int), self.step, lambda _: None)
 
         return draw_balanced(self.lowered, self.d, self.seed, index, visits, run, self.backend, self.threads)

@@ -13,8 +13,6 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import Atoms, GaussBernoulli, Laplace, Law, Mixture, Normal, Uniform
 
-_MOST = 8  # parts of a law
-
 
 @dataclass(frozen=True)
 class Part:
@@ -27,7 +25,7 @@ class Part:
 def parts_of(law: Law) -> tuple[Part, ...]:
     """Return the parts of a law; none if it has no density, or one that grows too fast in the coordinate, or too many."""
     made = _parts(law) if law.has_density else None
-    return tuple(made) if made is not None and len(made) <= _MOST else ()
+    return tuple(made) if made is not None and len(made) <= 8 else ()  # parts of a law
 
 
 def place_on(parts: tuple[Part, ...], numbers: Array, x: Array) -> tuple[Array, Array]:

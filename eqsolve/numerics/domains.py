@@ -7,7 +7,6 @@ import numpy as np
 from eqsolve.numerics.arrays import Array
 
 _TINY = 1e-300
-_ROUNDING = 1e-12  # by which an unknown may leave its interval, in lengths of it
 
 
 @dataclass(frozen=True)
@@ -57,5 +56,6 @@ class Domain:
             return False
         if self.interval is None:
             return True
-        room = _ROUNDING * (self.interval[1] - self.interval[0])
+        # by which an unknown may leave its interval, in lengths of it
+        room = 1e-12 * (self.interval[1] - self.interval[0])
         return bool(self.interval[0] - room <= value <= self.interval[1] + room)

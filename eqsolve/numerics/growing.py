@@ -7,8 +7,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-_ROUNDING = 1e-10  # of a variance: what is left of it, given the past, counts as nothing below this
-
 
 @dataclass(eq=False)
 class Factor:
@@ -26,7 +24,8 @@ class Factor:
         if n:
             made[:n] = dtrtrs(self.solvable.T, covariance[:n], lower=0, trans=1)[0]
         left = float(covariance[n] - made[:n] @ made[:n])
-        made[n] = math.sqrt(left) if left > _ROUNDING * abs(float(covariance[n])) else 0.0
+        # of a variance: what is left of it, given the past, counts as nothing below this
+        made[n] = math.sqrt(left) if left > 1e-10 * abs(float(covariance[n])) else 0.0
         return made
 
     def keep(self, row: Array) -> None:

@@ -63,9 +63,6 @@ def table_starts(made: tuple[Array, Array], grid: Array, which: Array, target: A
 
 
 # --- Roots of increasing functions, one per node, all nodes at once, to machine precision.
-_ROUNDS = 200
-_PLAIN = 4  # Newton steps from a start that is expected to be good
-_CLOSE = 4e-16
 _QUADRATIC = 1e-9  # the error after a Newton step of this relative size is below rounding
 _STUCK = 1e-5  # steps of this size that no longer shrink are rounding in f
 
@@ -101,7 +98,7 @@ def increasing_roots(
     left, right, wanted = low.copy(), high.copy(), target[active]
     last = np.full(wanted.shape, np.inf)
     with np.errstate(all="ignore"):
-        for _ in range(_ROUNDS):
+        for _ in range(200):
             value, slope = value_and_slope(y, active)
             gap = value - wanted
             left = np.where(gap <= 0, y, left)
@@ -128,7 +125,7 @@ def increasing_roots(
             last[bad] = np.inf
             last[over] = np.inf
             lost = np.isnan(gap)
-            done = final | (right - left <= _CLOSE * np.abs(new)) | lost
+            done = final | (right - left <= 4e-16 * np.abs(new)) | lost  # two roundings
             y = new
             if done.all():
                 out[active] = np.where(lost, np.nan, y)
@@ -153,7 +150,7 @@ def _from_near(
     """Return roots by a few plain Newton steps, and the nodes at which these do not converge."""
     y, nodes = start, np.arange(target.size)
     with np.errstate(all="ignore"):
-        for _ in range(_PLAIN):
+        for _ in range(4):  # Newton steps from a start that is expected to be good
             value, slope = value_and_slope(y, nodes)
             step = (value - target) / slope
             y = y - step

@@ -26,7 +26,6 @@ from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 
 
 _TRUST = 0.1  # weight of a moment, per degree, in rows before the last one, which is as accurate as a Radau rule
-_RCOND = 1e-10
 
 
 def recovered_degree(order: int) -> int:
@@ -55,7 +54,7 @@ def recovery(order: int, start_known: bool) -> Array:
         none = np.zeros((order * order, order))
         data = np.block([[data, none], [none.T, np.eye(order)]])
     values = _basis(c[:, None], c[None, :], degree).reshape(order * order, -1)
-    return np.asarray(values @ np.linalg.pinv(equations, rcond=_RCOND) @ data)
+    return np.asarray(values @ np.linalg.pinv(equations, rcond=1e-10) @ data)
 
 
 def _legendre(x: Array, degree: int) -> Array:

@@ -17,7 +17,6 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import lagrange, radau
 
 # --- Break points of delay equations: where a solution is less smooth than elsewhere.
-_SAME = 1e-12  # of the last time: points closer than this are one
 
 
 def break_points(delays: Sequence[float], end: float, levels: int) -> Array:
@@ -42,7 +41,8 @@ def _distinct(points: Array, end: float) -> Array:
     points = np.sort(points)
     if not len(points):
         return points
-    kept: Array = points[np.concatenate([[True], np.diff(points) > _SAME * end])]
+    # of the last time: points closer than this are one
+    kept: Array = points[np.concatenate([[True], np.diff(points) > 1e-12 * end])]
     return kept
 
 

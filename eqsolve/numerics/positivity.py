@@ -12,9 +12,7 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-_COUNT = 12  # times in a set: more only make failures visible that are below what is allowed for errors
 _SPANS = (1.0, 0.1, 0.01)  # lengths of time, in units of the whole: smooth functions fail at any, others at one scale
-_ROUNDING = 1e-12  # of an eigenvalue, in units of the trace
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,8 @@ class Negative:
 
 def random_times(begin: float, end: float, span: float, step: float | None = None) -> Array:
     """Return a few times in the first part of an interval, whole numbers of steps where there is one; always the same."""
-    drawn = begin + span * (end - begin) * np.sort(np.random.default_rng(7).random(_COUNT))
+    # times in a set: more only make failures visible that are below what is allowed for errors
+    drawn = begin + span * (end - begin) * np.sort(np.random.default_rng(7).random(12))
     return drawn if step is None else np.unique(begin + step * np.round((drawn - begin) / step))
 
 
@@ -81,5 +80,6 @@ def _least(matrix: Array, kept: list[int], error: float) -> tuple[float, Array] 
     """Return the least eigenvalue of a part of a matrix, with its vector, if it is negative beyond errors."""
     part = matrix[np.ix_(kept, kept)]
     values, vectors = np.linalg.eigh((part + part.T) / 2)
-    allowed = _ROUNDING * max(float(np.abs(np.diag(part)).sum()), float(np.abs(part).max())) + len(kept) * error
+    # of an eigenvalue, in units of the trace
+    allowed = 1e-12 * max(float(np.abs(np.diag(part)).sum()), float(np.abs(part).max())) + len(kept) * error
     return (float(values[0]), vectors[:, 0]) if values[0] < -allowed else None

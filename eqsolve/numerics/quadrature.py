@@ -37,7 +37,6 @@ _NEGLIGIBLE = 1e-15  # of the largest value of f e^{−x²/4}: the line ends whe
 _PLANE = 7.5  # reach in the plane, where densities are e^{−x²/2}
 _EVEN, _FAINT = 8.0, 1e-14  # reach of evenly spaced points in several dimensions, and weights that are left out
 _LAYER = 7.0  # widths of the layer that a kink of g leaves in E[g | x]
-_CHUNK = 4_000_000  # numbers held at once
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,7 @@ def plane_means(
     made = np.empty(pairs)
     panels = 7 + breaks[0].shape[1] + 3 * breaks[1].shape[1]
     each = panels * rule.outer * (6 + breaks[1].shape[1]) * rule.inner
-    step = max(1, _CHUNK // each)
+    step = max(1, 4_000_000 // each)  # numbers held at once
     for begin in range(0, pairs, step):
         places = np.arange(begin, min(begin + step, pairs))
         made[places] = _plane(first, second, places, breaks[0][places], breaks[1][places], correlation[places], rule)

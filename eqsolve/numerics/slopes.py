@@ -9,8 +9,6 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-_MARGIN = 2.0  # f'''' differs from piece to piece
-
 Between = tuple[Array, Array]
 """Values and their errors."""
 
@@ -40,7 +38,7 @@ def interpolate_with_slopes(x: Array, nodes: Array, values: Between, slopes: Bet
     slack = u * (1 - u) * length * ((1 - u) * s_error[place] + u * s_error[place + 1])
     share = u**2 * (3 - 2 * u)
     own = (1 - share) * y_error[place] + share * y_error[place + 1]
-    return made, own + slack + _MARGIN * rest
+    return made, own + slack + 2.0 * rest  # f'''' differs from piece to piece
 
 
 def _piece(u: Array, length: Array, y0: Array, y1: Array, s0: Array, s1: Array) -> Array:

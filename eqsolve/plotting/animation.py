@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from eqsolve.results.result import Result
 
-_BINS = 60
-
 
 def animate_law(
     result: Result, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60, seconds: float = 6.0
@@ -43,7 +41,7 @@ def animate_law(
     stored = result.dataset[name]
     times = time_axis(stored["t"].values, [weights @ stored.values, weights @ stored.values**2]).times(frames)
     values = result._grid().interpolate(stored.values, times)
-    edges = np.linspace(values.min(), values.max() + 1e-12 * max(1.0, abs(float(values.max()))), _BINS + 1)
+    edges = np.linspace(values.min(), values.max() + 1e-12 * max(1.0, abs(float(values.max()))), 61)
     heights = np.array([np.histogram(column, edges, weights=weights)[0] for column in values.T])
     heights /= weights.sum() * np.diff(edges)
     axes = new_axes()

@@ -33,8 +33,6 @@ STYLES = {
     "history": ((0, (1, 1.6)), "read through the past"),
 }
 _HEIGHT, _GAP, _STEP = 0.62, 0.75, 0.17  # of a box, between boxes, between the ends of arrows at a box
-_LOOP = 0.2  # what an arrow to itself takes on either side of a box's middle
-_RISE = 0.45  # height of an arc per distance it spans
 _INCHES = 0.62  # per unit of length in the picture
 
 
@@ -128,7 +126,8 @@ class _Curve:
 
     @property
     def lift(self) -> float:
-        return 0.85 if self.bulge else _RISE * abs(self.end - self.start) ** 0.9
+        # height of an arc per distance it spans
+        return 0.85 if self.bulge else 0.45 * abs(self.end - self.start) ** 0.9
 
     @property
     def peak(self) -> float:
@@ -166,7 +165,8 @@ def _lay_out(arrows: list[_Arrow]) -> _Layout:
                 corner = (place, arrow.side, other > place)
                 ends.setdefault(corner, []).append((abs(arrow.reach), index, place == arrow.source))
     loops = {arrow.source for arrow in arrows if arrow.reach == 0}
-    inner = {corner: _LOOP if corner[1] < 0 and corner[0] in loops else 0.0 for corner in ends}
+    # what an arrow to itself takes on either side of a box's middle
+    inner = {corner: 0.2 if corner[1] < 0 and corner[0] in loops else 0.0 for corner in ends}
     half = max([0.5, *(inner[corner] + _STEP * (len(members) + 0.4) for corner, members in ends.items())])
     spacing = 2 * half + _GAP
     where: dict[tuple[int, bool], float] = {}

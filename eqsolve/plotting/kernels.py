@@ -13,15 +13,13 @@ from eqsolve.plotting.times import time_axis
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
-_SIZE = 160
-
 
 def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     """Draw a function of t and t' in colours, the diagonal dashed; where a response vanishes by causality, nothing."""
     axes = new_axes(ways.ax)
     stored = result.dataset[name]
     axis = time_axis(stored["row"].values, [stored.values.T], ways.logx)
-    scale, times = axis.scale, axis.times(_SIZE)
+    scale, times = axis.scale, axis.times(160)
     rows, columns = np.meshgrid(times, times, indexing="ij")
     values = result._two_time(name, np.stack([rows.ravel(), columns.ravel()], axis=1)).reshape(rows.shape)
     if not result.dataset[name].attrs["symmetric"]:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 _BANDS = ((0.025, 0.975, 0.2, "95 %"), (0.25, 0.75, 0.45, "50 %"))  # levels, opacity
-_FEW = 12  # paths that are drawn one by one, since quantiles of a few atoms jump
 
 
 def is_process(result: Result, name: str) -> bool:
@@ -40,7 +39,7 @@ def plot_paths(result: Result, name: str, ways: Ways) -> Any:
     mean = weights @ values / weights.sum()
     axis = time_axis(times, [mean, np.sqrt(np.maximum(weights @ values**2 / weights.sum() - mean**2, 0))], ways.logx)
     style = {"color": COLOURS[0], **ways.style}
-    if len(weights) <= _FEW:
+    if len(weights) <= 12:  # paths that are drawn one by one, since quantiles of a few atoms jump
         for path, weight in zip(values, weights / weights.max(), strict=True):
             axes.plot(times, path, **{"lw": 0.6 + LINE * weight, "alpha": 0.8, **style})
     else:

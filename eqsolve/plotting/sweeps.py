@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from eqsolve.results.result import Result
 
-_FEW = 7  # values of a second axis that are drawn as lines
-_MOST = 24  # panels of a picture
-_ACROSS = 3  # panels in a row
 _FINE = 300  # points of a curve between those of a sweep
 
 
@@ -42,7 +39,7 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         long = [ways.x, *(dim for dim in long if dim != ways.x)]
     data = data.isel({dim: 0 for dim in dims if dim not in long})
     facets = [{}] if len(long) < 3 else [{long[2]: value} for value in data[long[2]].values]
-    if len(long) > 3 or len(facets) * len(shown) > _MOST:
+    if len(long) > 3 or len(facets) * len(shown) > 24:  # panels of a picture
         fixed = ", ".join(f"{dim}=..." for dim in long[2:])
         raise UsageError(
             f"the sweep has too many axes or values for one picture; sweep with {fixed} fixed, or use res.dataset"
@@ -85,7 +82,7 @@ def make_panels(count: int) -> Any:
     """Return axes for so many pictures, in rows."""
     import matplotlib.pyplot as plt
 
-    columns = min(count, _ACROSS if count != 4 else 2)
+    columns = min(count, 3 if count != 4 else 2)  # panels in a row
     rows = -(-count // columns)
     size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)
     _, made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
@@ -109,7 +106,8 @@ def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: An
     numbers = all(data[dim].dtype.kind in "fi" for dim in dims)
     if ways.kind == "map" and not numbers:
         raise UsageError("a map needs numbers along both axes")
-    if ways.kind == "lines" or not numbers or (ways.kind is None and data.sizes[short] <= _FEW):
+    # values of a second axis that are drawn as lines
+    if ways.kind == "lines" or not numbers or (ways.kind is None and data.sizes[short] <= 7):
         family = {_member(result, short, value): (name, data.sel({short: value})) for value in data[short].values}
         _lines(result, data, other, family, axes, label, ways)
         plain(axes, result, legend=len(family))

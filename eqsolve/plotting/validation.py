@@ -21,8 +21,6 @@ from eqsolve.results.words import percent
 if TYPE_CHECKING:
     from eqsolve.validation.comparison import Validation
 
-_ACROSS = 3
-
 
 def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> Any:
     """Draw one validation; return the matplotlib figure, or the axes if they were given."""
@@ -37,7 +35,7 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
     if ways.ax is not None:
         return _together(found, shown, axis, ways)
     panels = len(shown) + (found.law_picture is not None and not names)
-    columns = min(panels, _ACROSS if panels != 4 else 2)
+    columns = min(panels, 3 if panels != 4 else 2)
     rows = -(-panels // columns)
     figure, axes = plt.subplots(
         2 * rows,

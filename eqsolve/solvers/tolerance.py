@@ -12,7 +12,6 @@ from eqsolve.solvers.options import Options
 #
 # At a pole or a jump that attracts from both sides a step-size control goes on for ever: it accepts steps that get nowhere.
 # Such a stall is a pace far below what it has been, at which the time that is left would take too much work.
-_SLOWER = 1e-3  # than on average before
 
 
 @dataclass
@@ -37,7 +36,8 @@ class Pace:
         if done < self.patience:
             return ""
         gained = moment - before
-        if (self.end - moment) * done > gained * self.most and gained * self.work < _SLOWER * (before - self.begin) * done:
+        # than on average before
+        if (self.end - moment) * done > gained * self.most and gained * self.work < 1e-3 * (before - self.begin) * done:
             return f"brought it on by {gained:.1g} only"
         self.work, self.time = work, moment
         return ""

@@ -167,9 +167,6 @@ def _larger_sum(a: Complexes, root: Complexes, denominator: Complexes) -> Comple
 # (2/pi) sin^2(phi)/x dphi`` on ``[0, pi]``, ``tau = 4 r t``.
 
 
-_CHUNK = 2**20  # entries of the largest temporary array
-
-
 def scaled_laplace(t: Floats, k: int, delta: float, lambda_minus: float) -> Floats:
     """Return ``e^{lambda_- t} int x^k e^{-x t} dmu`` over the bulk, for a flat array of t.
 
@@ -184,7 +181,7 @@ def scaled_laplace(t: Floats, k: int, delta: float, lambda_minus: float) -> Floa
     is the node phi = 0).
     """
     result = np.empty_like(t)
-    rows = _CHUNK // (64 + 2 * k)
+    rows = 2**20 // (64 + 2 * k)  # entries of the largest temporary array
     for start in range(0, t.size, rows):
         block = slice(start, start + rows)
         result[block] = _trapezoid(t[block], k, delta, lambda_minus)

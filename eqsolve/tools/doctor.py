@@ -4,6 +4,7 @@ The self-test declares small systems of its own whose solutions are known in clo
 solves equations, and asks that every value lie within its own error estimate.
 """
 
+import importlib
 import math
 import os
 import platform
@@ -136,10 +137,14 @@ def _compare(model: Any, name: str, exact: Callable[[float], float], **options: 
     return max(abs(value - exact(moment)) for value, moment in zip(values, (0.5, 1.0), strict=True)), float(max(errors))
 
 
+def _names() -> Any:
+    """Return the package's public names, which are loaded on first use."""
+    return importlib.import_module("eqsolve")
+
+
 def _decay() -> tuple[float, float]:
     """y' = −y."""
-    import eqsolve as eq
-
+    eq = _names()
     t, y = eq.times("t"), eq.function("y")
     model = eq.System("self_test_decay", eqs=[eq.Eq(y(t).diff(t), -y(t))], init={y: 1})
     return _compare(model, "y", lambda moment: math.exp(-moment))
@@ -147,9 +152,9 @@ def _decay() -> tuple[float, float]:
 
 def _average() -> tuple[float, float]:
     """E exp(−kt) with k uniform on [0, 1]."""
-    import eqsolve as eq
     from eqsolve.laws import Uniform
 
+    eq = _names()
     t, w, k = eq.times("t"), eq.process("w"), eq.random("k", Uniform(0, 1))
     decay = eq.Eq(w(t).diff(t), -k * w(t))
     model = eq.System("self_test_average", eqs=[decay], init={w: 1}, observables={"m": eq.E(w(t))})
@@ -163,8 +168,7 @@ def _on_card() -> tuple[float, float]:
 
 def _memory() -> tuple[float, float]:
     """y' = −∫y, solved by the cosine."""
-    import eqsolve as eq
-
+    eq = _names()
     t, s = eq.times("t s")
     y = eq.function("y")
     model = eq.System("self_test_memory", eqs=[eq.Eq(y(t).diff(t), -eq.Int(y(s), (s, 0, t)))], init={y: 1})
@@ -175,8 +179,7 @@ def _noise(**options: Any) -> tuple[float, float]:
     """x' = −x + z with a noise whose covariance is that of x: E x² = exp(−2t) I₀(2t), with a Bessel function."""
     import numpy as np
 
-    import eqsolve as eq
-
+    eq = _names()
     t, other = eq.times("t t'")
     x, z = eq.process("x z")
     C = eq.correlation("C")
@@ -194,8 +197,7 @@ def _fixed_point() -> tuple[float, float]:
     """v = E[(a + z √v / 2)²] with a standard normal z: v = 4a²/3."""
     from sympy import Rational
 
-    import eqsolve as eq
-
+    eq = _names()
     a, v, z = eq.param("a", positive=True), eq.unknown("v", positive=True), eq.normal("z")
     equation = eq.Eq(v, eq.E((a + z * v ** Rational(1, 2) / 2) ** 2))
     found = eq.solve(eq.FixedPoint("self_test_fixed_point", eqs=[equation], defaults={a: 1}))

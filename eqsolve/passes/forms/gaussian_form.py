@@ -36,7 +36,6 @@ from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW
 
 _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
-_MOST = 4  # Gaussian arguments of a pair of factors: a product rule in more dimensions is dearer than paths
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,8 @@ class _Factors:
             pairs = [(self.factor(slope), self.factor(after)) for slope in slopes]
         for pair in pairs:
             counts = [len(self.factors[place].arguments) for place in pair]
-            if sum(counts) > _MOST:
+            # Gaussian arguments of a pair of factors: a product rule in more dimensions is dearer than paths
+            if sum(counts) > 4:
                 raise _NotGaussianError(f"a mean of {sum(counts)} Gaussian variables at once is cheaper with paths")
         return tuple(pairs)
 

@@ -124,7 +124,6 @@ def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list
 _KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
 _TRIES = 24  # draws of everything else, for each of which a variable crosses the surface
 _REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
-_HALVINGS = 45  # until it is known to rounding
 _STEPS = (1e-3, 1e-6)  # to both sides of it
 _LEFT = 0.5  # of a difference at the first step: what a jump leaves at the second; a root leaves 0.03
 _SMALL = 1e-9  # a difference that is rounding
@@ -184,7 +183,7 @@ def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset
             rows, columns = np.nonzero(above[1:] != above[:-1])
             low, high = line[rows, 0], line[rows + 1, 0]
             beside = [numbers[columns] for numbers in drawn.values()]
-            for _ in range(_HALVINGS):
+            for _ in range(45):  # until it is known to rounding
                 middle = (low + high) / 2
                 side = (_at(gap, beside, place, middle) > 0) == above[rows, columns]
                 low, high = np.where(side, middle, low), np.where(side, high, middle)

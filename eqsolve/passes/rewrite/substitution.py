@@ -150,7 +150,6 @@ def _fold(expr: Expr, symbol: Dummy, exponent: Expr) -> Expr:
 
 
 # --- Declared changes of variable: the new variable's equation, derived and proved before anything uses it.
-_SOLVABLE = 40  # operations in a map beyond which sympy.solve is not tried for its start
 _KINKS = (Abs, Piecewise, sign, Heaviside, Max, Min, floor, ceiling)
 
 
@@ -321,7 +320,8 @@ def _candidates(at_start: Expr, placeholder: Symbol, begin: Expr) -> Iterator[Ex
     peeled = _peel(at_start, placeholder, begin)
     if peeled is not None:
         yield peeled
-    if at_start.count_ops() <= _SOLVABLE:
+    # operations in a map beyond which sympy.solve is not tried for its start
+    if at_start.count_ops() <= 40:
         try:
             found = [item for item in solve(at_start - begin, placeholder) if item.is_real]
             yield from sorted(found, key=lambda item: bool(item.is_negative))

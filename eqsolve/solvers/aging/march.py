@@ -23,9 +23,6 @@ from eqsolve.solvers.two_time.march import March
 # leading order, so that they and the derivatives are solved for as one linear system.
 
 
-_MOST_STEPS = 12
-_SLOW = 0.1  # contraction of a step above which the matrix is made again
-_WORSE = 30.0  # growth of the change after which Newton's method is given up
 _SMALLEST = 1e-12  # of an unknown's largest value: below, changes are not looked at relatively
 
 Blocks = dict[Slot, Array]
@@ -74,7 +71,7 @@ class Panel:
         from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
 
         factors, first, last = None, np.inf, np.inf
-        for step in range(1, _MOST_STEPS + 1):
+        for step in range(1, 13):
             residual, matrix = self.equations(slopes=factors is None)
             if matrix is not None:
                 try:
@@ -85,11 +82,12 @@ class Panel:
                     raise NewtonError from None
             move = lu_solve(factors, -residual, check_finite=False)
             change = self._apply(move)
-            if not np.isfinite(change) or change > _WORSE * first:
+            # growth of the change after which Newton's method is given up
+            if not np.isfinite(change) or change > 30.0 * first:
                 raise NewtonError
             if change <= tolerance:
                 return step
-            if change > _SLOW * last:
+            if change > 0.1 * last:  # contraction of a step above which the matrix is made again
                 factors = None
             first, last = min(first, change), change
         raise NewtonError

@@ -19,7 +19,6 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace, Stop
 
 # --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact slopes.
-_MOST_STEPS = 25
 _SHRINKS = 4.0  # the least factor by which a Newton step is shorter than the one before it, near a solution
 
 
@@ -153,7 +152,7 @@ class MemoryPanel:
         ``sizes`` are those of the unknowns; ``tolerance`` is relative to them.
         """
         table, before = guess.copy(), np.inf
-        for step in range(1, _MOST_STEPS + 1):
+        for step in range(1, 26):
             residual, matrix = self._system(table)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 
 
 # --- The law of some variables of a solved fixed point, as the expectations of a transform take it: with its tails.
-_OUTER = 64  # nodes across, for transforms of several variables
 _LOOK = np.linspace(-38, 38, 305)  # where extremes over a law's support are looked for first
 _OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 _MOST = 300  # panels at once: next to a singularity rounding is all that is left to resolve
 _ROUGHLY = 1e-9  # relative tolerance of the points to begin with
-_CLOSER = 7  # how often the neighbourhood of an extreme is looked at again, thirty times closer each time
 
 
 def _general(values: Mapping[str, Array]) -> Array:
@@ -84,7 +82,8 @@ class SolutionSource:
 
     def _resolved(self, probe: Probe, tolerance: float, begin: str) -> Rule:
         lines = _ProbeLines(self.law, probe)
-        rows = self.law.rows(self.names, None if len(self.names) == 1 else _OUTER)
+        # nodes across, for transforms of several variables
+        rows = self.law.rows(self.names, None if len(self.names) == 1 else 64)
         known = self._meshes.get(begin, self.law.solution.point.mesh)
         like = None if known.rows.turned or rows.turned else known
         mesh = self._meshes["last"] = adapt(lines, rows, tolerance=tolerance, rounds=40, like=like, most=_MOST)
@@ -122,7 +121,8 @@ class SolutionSource:
             for sign in (1.0, -1.0):
                 place = int(np.nanargmin(sign * column))
                 row, centre, width = lines_of[place : place + 1], float(x[place]), _LOOK[1] - _LOOK[0]
-                for _ in range(0 if rows.is_point[row[0]] else _CLOSER):
+                # how often the neighbourhood of an extreme is looked at again, thirty times closer each time
+                for _ in range(0 if rows.is_point[row[0]] else 7):
                     near = centre + width * np.linspace(-1, 1, 65)
                     tried, _ = look(np.repeat(row, 65), near)
                     centre, width = float(near[int(np.nanargmin(sign * tried[k]))]), width / 30

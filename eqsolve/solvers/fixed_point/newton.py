@@ -31,7 +31,6 @@ from eqsolve.numerics.quadrature import (
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
 
-_OUTER = 96
 _FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
 _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
@@ -44,7 +43,7 @@ class Problem:
     plan: FixedPointPlan
     parameters: tuple[float, ...]
     parts: tuple[LawBranch, ...]
-    outer: int = _OUTER
+    outer: int = 96  # nodes across
     held: tuple[tuple[str, float], ...] = ()  # unknowns on the edges of their domains; the last parameters
     dropped: tuple[int, ...] = ()  # the equations that these fulfil
 

@@ -17,7 +17,6 @@ _POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
 _SMALL = 0.01  # an unknown of either sign is scanned evenly below this, logarithmically above
 _CUTS = 3  # of a cell of the scan, per axis
 _LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
-_LOST = 4  # such cells after which a wider scan comes first
 _AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
 _BESIDE = 1e-3  # solutions on rough meshes that are as near as this are the same
 _NEARLY = 0.05  # residuals that few nodes may leave
@@ -86,7 +85,8 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
             break  # the linear interpolants of such cells have no zero in them
         if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
             continue  # this neighbourhood has been searched
-        if lost >= _LOST and not found and not _is_last(level):
+        # such cells after which a wider scan comes first
+        if lost >= 4 and not found and not _is_last(level):
             doubts.append(_Doubt(np.inf, tuple(start.tolist()), box))
             continue  # a valley along which residuals are small and never vanish
         point = None if count == 0 else newton(problem, start, _few_nodes(problem, start), rounds=1)
@@ -257,7 +257,6 @@ def _same(problem: Problem, one: Array, other: Array, within: float) -> bool:
 # dropped equations must hold at what comes out. Before that costs anything, a scan of the edge tells whether they can.
 Held = tuple[tuple[str, float], ...]
 
-_MANY = 3  # unknowns beyond which only one at a time is held
 _EQUAL = 1e-13  # a dropped equation holds to this, relative to its sides beside the edge
 _LIKELY = 0.05  # and may hold if a scan gets as near as this
 
@@ -296,7 +295,8 @@ def _edges(plan: FixedPointPlan, start: Mapping[str, float] | None) -> Iterator[
         if held:
             yield held
         return
-    several = range(1, len(ends) + 1) if len(ends) <= _MANY else (1,)
+    # unknowns beyond which only one at a time is held
+    several = range(1, len(ends) + 1) if len(ends) <= 3 else (1,)
     for size in several:
         for items in combinations([name for name, found in ends.items() if found], size):
             for chosen in product(*(ends[item] for item in items)):

@@ -16,8 +16,6 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.gaussian.law import Law
 from eqsolve.solvers.stochastic.modes import Group
 
-_FIRST = 32  # terms of a series to begin with
-_CHUNK = 2_000_000  # numbers held at once
 _LEAST = 1e-14  # of E f²: no series is asked to be better
 
 
@@ -32,7 +30,7 @@ class Averages:
     rule: LineRule
     accuracy: float
     size: int
-    terms: int = _FIRST
+    terms: int = 32  # terms of a series to begin with
     centres: Array = field(init=False)
     spreads: Array = field(init=False)
     mean: Array = field(init=False)
@@ -219,7 +217,7 @@ class Averages:
                     joint[:, :, i, j] = joint[:, :, j, i] = self._covariance(a, b, rows)
         points, weights = product_rule(len(both), self._nodes(first, second))
         made = np.empty((height, stop))
-        step = max(1, _CHUNK // (len(weights) * len(both)))
+        step = max(1, 2_000_000 // (len(weights) * len(both)))  # numbers held at once
         for row in range(height):
             for begin in range(0, stop, step):
                 part = slice(begin, min(begin + step, stop))

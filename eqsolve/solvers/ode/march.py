@@ -127,10 +127,7 @@ logger = logging.getLogger("eqsolve")
 _CALLS = 15_000  # of the explicit method, before it is asked whether stiffness makes them so many
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
 _PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls after which the pace is looked at, and that are too many for the rest
-_MOST_STEPS = 5_000_000
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
-
-_SMALLEST = 1e-200  # of a state's size; what is smaller leaves the range of numbers when a tolerance is applied to it
 
 
 class StoppedError(SolverError):
@@ -198,7 +195,7 @@ class Integrator:
         ends, pieces = [self.begin], []
         next_look = _CALLS
         pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
-        most = min(_MOST_STEPS, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
+        most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
             if finer_than is not None:
                 solver.max_step = finer_than.longest(solver.t, by)
@@ -253,7 +250,8 @@ def _sizes(slope: _Slope, begin: float, start: Array, end: float, count: int) ->
     for row in sizes.reshape(-1, count):
         row[row == 0] = row.max()
     sizes[sizes == 0] = sizes.max() or 1.0
-    return np.maximum(sizes, _SMALLEST)
+    # of a state's size; what is smaller leaves the range of numbers when a tolerance is applied to it
+    return np.maximum(sizes, 1e-200)
 
 
 class _Slope:

@@ -52,7 +52,6 @@ logger = logging.getLogger("eqsolve")
 _NODES = 8  # per panel
 _FINEST = 3e-14  # tolerance of an integration below which rounding rules
 _RATIO = 10.0  # between the tolerances of two rounds
-_ROUNDS = 12
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
 _ROUNDING = 1e-13
 _SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
@@ -123,7 +122,7 @@ def _refine(integrator: Integrator, levels: Levels) -> tuple[OdeSolution, Levels
         missing = solution.excess(solution.step)
         logger.info("time steps: %d of them; compared with a rougher solution the error is %.2g times the tolerance",
                     len(fine.ends) - 1, missing)  # fmt: skip
-        ended = missing <= 0.5 or rounds == _ROUNDS or (tolerance <= _FINEST and missing > 0.3 * before)
+        ended = missing <= 0.5 or rounds == 12 or (tolerance <= _FINEST and missing > 0.3 * before)
         if ended or options.is_short_of_time():
             break
         before, coarse = missing, fine

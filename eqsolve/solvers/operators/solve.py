@@ -38,8 +38,6 @@ from eqsolve.solvers.tolerance import allowance, excess
 
 _GROWTH = 1.35
 _RATIO = math.sqrt(2.0)
-_ROUNDS = 6
-_MOST_SWEEPS = 600
 
 
 class _Sweeps:
@@ -52,7 +50,7 @@ class _Sweeps:
         """Sweep from nothing to the fixed point; every sweep is causal and uses the newest values."""
         state = _nothing(self.program, grid)
         change = previous = np.inf
-        for _ in range(_MOST_SWEEPS):
+        for _ in range(600):
             before = _unknowns(state)
             for item in self.program.definitions:
                 state.define(item)
@@ -147,7 +145,7 @@ def _continuous(sweeps: _Sweeps, begin: float, options: Options, name: str, valu
     growth = _GROWTH
     old: dict[str, Array] | None = None
     panels: PanelGrid | None = None
-    for _ in range(_ROUNDS):
+    for _ in range(6):
         new = _geometric(begin, span, step, growth, order)
         state = sweeps.solve(OperatorGrid.from_panels(new), tolerance)
         curves = sweeps.curves(state)

@@ -31,7 +31,6 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 # Two neighbouring column panels become one as soon as every row, and the operators' dependence on their outer time, is
 # reproduced from the merged panel's nodes to a tolerance. Rows then have O(log t) columns while kernels stay resolved near the
 # diagonal, where the operators have taken up their fast parts before the merge.
-_FEWEST_PANELS = 8  # nothing is gained by merging fewer
 _NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 0.1  # of a merge on what follows, as a fraction of its tolerance
 _ONLY_READ = 10.0  # how much more a function may change that is only read
@@ -69,7 +68,7 @@ class Merger:
 
     def merge(self, history: History) -> None:
         """Merge neighbouring column panels wherever everything is smooth enough on both together."""
-        if len(history.edges) <= _FEWEST_PANELS + 1:
+        if len(history.edges) <= 9:  # nothing is gained by merging fewer
             return
         now = history.now
         self._probed = {}
@@ -470,7 +469,6 @@ def _tail(values: Array, functionals: Array) -> float:
 # --- How far a march is from its horizon: what it costs to get there with panels that follow the fastest scale for ever.
 FIRST_STEP = 0.05  # of the whole time
 LARGEST_GROWTH = 2.5  # of the step, from panel to panel
-_MOST_TRIES = 6  # for each panel
 
 
 def begin_march(
@@ -489,7 +487,7 @@ def begin_march(
         return None
     step = FIRST_STEP * (t_max - begin)
     smallest = 1e-13 * max(t_max - begin, abs(t_max))
-    for _ in range(_MOST_TRIES * panels):
+    for _ in range(6 * panels):  # for each panel
         if march.panels == panels or march.end >= t_max - smallest:
             return march
         step = min(step, t_max - march.end)

@@ -250,8 +250,6 @@ class Integrals:
 # --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how they are solved.
 Inverses = tuple[Array | None, Array | None]
 
-_MOST_SWEEPS = 30
-_MOST_AT_START = 100
 _ROUNDING = 1e-12  # below this a sweep that gains nothing more is taken to be limited by rounding
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
 _FAR = 0.03  # change of the first sweep beyond which the slopes at the guess are not trusted
@@ -314,7 +312,7 @@ class RowPanel:
         for equation in definitions:  # a first guess of what Newton's method finds
             if equation.start is not None:
                 panel.values(equation.name).fill(float(equation.start()[0]))
-        for sweep in range(_MOST_AT_START):
+        for sweep in range(100):
             before = panel.state.copy()
             panel.refresh()
             for equation in differential:
@@ -446,7 +444,7 @@ class RowPanel:
         names = [equation.name for equation in block]
         part = slice(self.places[names[0]].start, self.places[names[-1]].stop)
         mixer, best, last = Secants(depth=6), np.inf, np.inf
-        for sweep in range(_MOST_SWEEPS):
+        for sweep in range(30):
             before = self.state[part].copy()
             self._sweep(block)
             if sweep == 0:

@@ -166,9 +166,7 @@ def _output_times(march: March) -> Array:
 logger = logging.getLogger("eqsolve")
 
 _FIRST = 0.25  # share of the first march in the work, if one march over twice as many columns follows
-_REFINEMENTS = 8
 _LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
-_DOUBTS = 3  # how often an early end is doubted
 _LOOK = 100  # panels after which the memory needed is estimated again
 _LOOKS = (8, 40)  # panels after which the horizon is looked at
 _TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
@@ -236,7 +234,7 @@ def _place_panels(
 ) -> tuple[March, Stop | None, Accuracy]:
     """March adaptively. An early end is doubted first: a rough solution may blow up where a better one does not."""
     march, stop = _adaptive(compiled, order, begin, options, accuracy)
-    for _ in range(_DOUBTS):
+    for _ in range(3):  # how often an early end is doubted
         if stop is None:
             break
         before, accuracy = stop, replace(accuracy, resolution=accuracy.resolution / 100)
@@ -308,7 +306,7 @@ def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: A
     """Solve on denser panels until the difference to the previous solution meets the tolerance."""
     ratio, panels, stalled = _LEAST_RATIO, [coarse.panels], 0
     best: KernelSolution | None = None
-    for round_number in range(1, _REFINEMENTS + 1):
+    for round_number in range(1, 9):
         accuracy = accuracy.finer(ratio ** (coarse.m + 1))
         edges = _denser(np.array(coarse.history.row_edges), ratio)
         fine, stop = _fixed(compiled, coarse, edges, options, accuracy)
