@@ -11,7 +11,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 PANELS = {  # the heading of a table's first column; its title; the columns of CPU seconds and of the error
     "method | error | CPU s": ("p-spin glass to t = 20", 2, 1),
     "Mackey–Glass to t = 100": ("a delay equation to t = 100", 1, 2),
-    "F12 model": ("mode coupling to t = 10¹²", 4, 5),
+    "F12 model": ("mode coupling, near its transition", 4, 5),
 }
 
 
@@ -43,7 +43,8 @@ def draw(path):
             panel.loglog(
                 *zip(*points, strict=True), "o-" if ours else "s--", color=f"C{place}", lw=2 if ours else 1.2, ms=5, label=name
             )
-        panel.set(xlabel="CPU seconds", title=title)
+        panel.set(xlabel="CPU seconds")
+        panel.set_title(title, fontsize=10)
         panel.spines[["top", "right"]].set_visible(False)
         panel.legend(frameon=False)
     axes[0].set_ylabel("error")

@@ -126,7 +126,7 @@ class Fit:
         """Return the fit as text: values ± errors, correlations, χ² where the data have error bars."""
         lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
         if len(self.sets) > 1:
-            parts = [f"{_counted(item.data.draws, 'draw')} ({item.label or 'as above'})" for item in self.sets]
+            parts = [_counted(item.data.draws, "draw") + (f" ({item.label})" if item.label else "") for item in self.sets]
             lines = [f"{self.model}: fit of {len(self.sets)} sets of data: {'; '.join(parts)}"]
         if self.chi2 is not None:
             share = "" if self.reduced_chi2 is None else f", {self.reduced_chi2:.3g} of each"

@@ -27,12 +27,13 @@ def plot_fit(found: Fit, names: Sequence[str], *, ax: Any = None, logx: bool | N
     above, below = np.ravel(np.asarray(ax, dtype=object))
     lines = [item.lines for item in found.sets if item.lines]
     axis = time_axis(lines[0]["t"], [item[name] for item in lines for name in names if name in item], logx) if lines else None
-    drawn = [(item, name) for item in found.sets for name in names if name in item.data.names]
-    for place, (item, name) in enumerate(drawn):
+    numbered = [(item, f"set {number}" if len(found.sets) > 1 else "") for number, item in enumerate(found.sets, 1)]
+    drawn = [(item, name, number) for item, number in numbered for name in names if name in item.data.names]
+    for place, (item, name, number) in enumerate(drawn):
         values, sigmas = item.data.values[name].mean(axis=0), item.sigmas[name]
         where = np.arange(len(values)) if item.data.times is None else item.data.times
         colour = COLOURS[place % len(COLOURS)]
-        label = ", ".join(filter(None, (written(name, found.latex), _own(item, found.latex))))
+        label = ", ".join(filter(None, (written(name, found.latex), _own(item, found.latex) or number)))
         bars = None if found.chi2 is None else np.where(np.isfinite(sigmas), sigmas, 0.0)
         above.errorbar(where, values, yerr=bars, fmt="o", ms=4, mfc="white", color=colour, label=label)
         if item.lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,24 @@ def _changed(curves: Sequence[Array]) -> Array | None:
 
 def set_scales(axes: Any, *, log_x: bool | None, log_y: bool | None) -> None:
     """Set the scales that are asked for; those of axes that hold something already stay."""
-    if log_x is not None:
-        axes.set_xscale("log" if log_x else "linear")
-    if log_y is not None:
-        axes.set_yscale("log" if log_y else "linear")
+    for axis, set_scale, log in ((axes.xaxis, axes.set_xscale, log_x), (axes.yaxis, axes.set_yscale, log_y)):
+        if log is not None:
+            set_scale("log" if log else "linear")
+        if log:
+            _write_ticks(axis)
+
+
+def _write_ticks(axis: Any) -> None:
+    """Label a logarithmic axis by powers of ten; over less than a decade and a half by 0.1, 0.2, 0.5, which take less room."""
+    from matplotlib.ticker import FuncFormatter
+
+    powers = axis.get_major_formatter()
+
+    def write(value: float, place: int | None, *, major: bool) -> str:
+        low, high = axis.get_view_interval()
+        if high > 30 * low:
+            return str(powers(value, place)) if major else ""
+        return f"{value:g}" if major or high < 4 * low or f"{value:e}"[0] in "25" else ""
+
+    axis.set_major_formatter(FuncFormatter(functools.partial(write, major=True)))
+    axis.set_minor_formatter(FuncFormatter(functools.partial(write, major=False)))

@@ -109,6 +109,7 @@ def test_several_sets_share_parameters(rng, tmp_path):
     assert list(found.errors.values()) == pytest.approx(expected, rel=0.02)
     for name, truth in (("a", 0.7), ("v[1]", 2.0), ("v[2]", 3.0)):
         assert abs(found.parameters[name] - truth) < 4 * found.errors[name]
+    assert found.plot()[0].get_legend_handles_labels()[1][1].endswith(", set 2")
     found.save(tmp_path / "fit.nc")
     again = eqsolve.open(tmp_path / "fit.nc")
     assert again.report() == found.report()

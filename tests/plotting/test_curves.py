@@ -165,3 +165,21 @@ def test_variants_keep_the_latex_of_observables() -> None:
     assert plain == model
     variant = model.replace("other", observables={"F": (y(t) ** 2, "Q")})
     assert eqsolve.solve(variant, t_max=1).latex.items() >= {"E": "L", "F": "Q"}.items()
+
+
+def test_a_short_logarithmic_axis_has_plain_numbers() -> None:
+    import matplotlib.pyplot as plt
+
+    from eqsolve.plotting.times import set_scales
+
+    _, axes = plt.subplots()
+    axes.plot([0.1, 0.8], [1e-9, 1.0])
+    set_scales(axes, log_x=True, log_y=True)
+    axes.figure.draw_without_rendering()
+    across = [label.get_text() for label in axes.xaxis.get_ticklabels(which="both") if label.get_text()]
+    assert {"0.1", "0.2", "0.5"} <= set(across)
+    assert not any("times" in text for text in across)
+    up = [label.get_text() for label in axes.yaxis.get_ticklabels(which="both") if label.get_text()]
+    assert up
+    assert all(text.startswith("$\\mathdefault{10^{") for text in up)
+    plt.close(axes.figure)
