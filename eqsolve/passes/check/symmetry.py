@@ -31,13 +31,13 @@ def is_asymmetric(expr: Expr, first: Expr, second: Expr, other: Expr | None = No
 
 def _evaluate(expr: Expr, sample: int = 0) -> Expr:
     """Return the value of an expression, processes and random constants taken from one of the samples."""
-    expr = expr.xreplace({node: _mean(node) for node in expr.atoms(E)})
+    expr = expr.xreplace({node: _mean_at(node) for node in expr.atoms(E)})
     for kind in (Resp, Value, Symbol):
         expr = expr.xreplace({item: _number(item, sample) for item in expr.atoms(kind)})
     return expr.evalf(_DIGITS)
 
 
-def _mean(node: E) -> Expr:
+def _mean_at(node: E) -> Expr:
     return sum((_evaluate(node.argument, sample) for sample in range(_SAMPLES)), Float(0, _DIGITS)) / _SAMPLES
 
 

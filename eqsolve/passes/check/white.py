@@ -20,7 +20,7 @@ def white_problems(system: System) -> list[str]:
     """Return what is wrong with the use of white noise, the equations first."""
     found = [problem for equation in system.equations for problem in _equation(equation, system)]
     found += [problem for label, expr in _elsewhere(system) for problem in _read(label, expr, system)]
-    found += [*_laws(system), *_changes(system)]
+    found += [*_law_words(system), *_changes(system)]
     return list(dict.fromkeys(found))
 
 
@@ -90,7 +90,7 @@ def _read(label: str, expr: Basic, system: System) -> Iterator[str]:
             )
 
 
-def _laws(system: System) -> Iterator[str]:
+def _law_words(system: System) -> Iterator[str]:
     for key, law in system.laws.items():
         members = list(key) if isinstance(key, Tuple) else [key]
         label = f"the law of {', '.join(f'`{item.name}`' for item in members)} ({system.location})"
