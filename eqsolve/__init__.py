@@ -23,7 +23,7 @@ _HOMES = {
     "eqsolve.solvers.contract": "Solver",
     "eqsolve.solvers.registry": "register",
     "eqsolve.validation.validate": "Validation validate",
-    "eqsolve.microscopic.amp": "message_passing",
+    "eqsolve.microscopic.minimisers": "message_passing",
     "eqsolve.microscopic.simulation": "Simulation",
     "eqsolve.curves.follow": "follow",
     "eqsolve.curves.iterate": "iterate",
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, White, proximal
     from eqsolve.language.noises import Resampled, Telegraph
     from eqsolve.language.system import System
-    from eqsolve.microscopic.amp import message_passing
+    from eqsolve.microscopic.minimisers import message_passing
     from eqsolve.microscopic.simulation import Simulation
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open

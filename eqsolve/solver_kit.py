@@ -28,7 +28,7 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Facts, Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.files.codec import Codec
+from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.grids import PanelGrid

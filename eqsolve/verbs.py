@@ -33,9 +33,9 @@ _HOMES = {
     "read validation": "eqsolve.validation.stored:read_validation",
     "save_validation": "eqsolve.validation.stored:save_validation",
     "plot_validation": "eqsolve.plotting.validation:plot_validation",
-    "plot_simulation": "eqsolve.plotting.simulations:plot_simulation",
+    "plot_simulation": "eqsolve.plotting.validation:plot_simulation",
     "plot_result": "eqsolve.plotting.choose:plot_result",
-    "plot_law": "eqsolve.plotting.laws:plot_law",
+    "plot_law": "eqsolve.plotting.animation:plot_law",
     "animate_law": "eqsolve.plotting.animation:animate_law",
     "slide_sweep": "eqsolve.plotting.animation:slide_sweep",
 }

@@ -44,7 +44,7 @@ def run_fit(options: Namespace) -> int:
     if kept is not None:
         found.save(kept)
     if picture is not None:
-        from eqsolve.plotting.files import figure_of, save_figure
+        from eqsolve.plotting.style import figure_of, save_figure
 
         save_figure(figure_of(found.plot()), picture)
     if options.json:

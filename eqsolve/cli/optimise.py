@@ -51,7 +51,7 @@ def run_optimise(options: Namespace) -> int:
         model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, **asked
     )
     if picture is not None:
-        from eqsolve.plotting.files import save_figure
+        from eqsolve.plotting.style import save_figure
 
         save_figure(found.plot().figure, picture)
     if options.json:

@@ -126,7 +126,7 @@ def _report(
         if data is not None:
             result.save(data, at=asked.get("at"))
         if picture is not None:
-            from eqsolve.plotting.files import figure_of, save_figure
+            from eqsolve.plotting.style import figure_of, save_figure
 
             save_figure(figure_of(result.plot()), picture)
     finally:

@@ -151,7 +151,7 @@ def _executor(address: str | None) -> Iterator[Any]:
 def _report(options: Namespace, result: Result, data: Path | None, picture: Path | None) -> None:
     try:
         if picture is not None:
-            from eqsolve.plotting.files import figure_of, save_figure
+            from eqsolve.plotting.style import figure_of, save_figure
 
             save_figure(figure_of(result.plot()), picture)
     finally:

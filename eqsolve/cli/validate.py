@@ -50,7 +50,7 @@ def run_validate(options: Namespace) -> int:
         if data is not None:
             found.save(data)
         if picture is not None:
-            from eqsolve.plotting.files import save_figure
+            from eqsolve.plotting.style import save_figure
 
             save_figure(found.plot(), picture)
     finally:

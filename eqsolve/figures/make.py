@@ -245,7 +245,7 @@ def _failed(analysis: Analysis, started: float, message: str) -> Made:
 
 def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float) -> Made:
     from eqsolve.files.atomic import atomic_path
-    from eqsolve.plotting.files import save_figure
+    from eqsolve.plotting.style import save_figure
 
     module = load_module(analysis)
     key = content_key(analysis, quick, data)

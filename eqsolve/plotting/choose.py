@@ -5,13 +5,62 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.plotting.labels import differences, written
-from eqsolve.plotting.style import Ways, new_axes, plain
-from eqsolve.plotting.times import set_scales
+from eqsolve.plotting.style import COLOURS, DIVERGING, SEQUENTIAL, Ways, edges_between, new_axes, plain
+from eqsolve.plotting.times import set_scales, time_axis
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
+
+
+# Functions of two times as heat maps.
+
+
+def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
+    """Draw a function of t and t' in colours, the diagonal dashed; where a response vanishes by causality, nothing."""
+    axes = new_axes(ways.ax)
+    stored = result.dataset[name]
+    axis = time_axis(stored["row"].values, [stored.values.T], ways.logx)
+    scale, times = axis.scale, axis.times(160)
+    rows, columns = np.meshgrid(times, times, indexing="ij")
+    values = result._two_time(name, np.stack([rows.ravel(), columns.ravel()], axis=1)).reshape(rows.shape)
+    if not result.dataset[name].attrs["symmetric"]:
+        values = np.where(rows >= columns, values, np.nan)
+    edges = edges_between(times, log=scale == "log")
+    largest = float(np.nanmax(np.abs(values))) or 1.0
+    signed = np.nanmin(values) < -1e-3 * largest
+    colours = {"cmap": DIVERGING, "vmin": -largest, "vmax": largest} if signed else {"cmap": SEQUENTIAL}
+    picture = axes.pcolormesh(edges, edges, values, rasterized=True, **{**colours, **ways.style})
+    axes.plot(times, times, color="0.3" if signed else "white", lw=0.9, ls="--")
+    now = written("t", result.latex)
+    then = f"{now[:-1]}'$" if now.isascii() and now[1:-1].isalpha() else "$t'$"
+    axes.set(xscale=scale, yscale=scale, xlabel=then, ylabel=now, aspect="equal")
+    axes.figure.colorbar(picture, ax=axes, label=ways.label or written(name, result.latex, f"({now[1:-1]}, {then[1:-1]})"))
+    plain(axes, result)
+    return axes
+
+
+# Numbers with their errors, as a fixed point has them.
+
+
+def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
+    """Draw numbers as points with error bars, one row each."""
+    axes = new_axes(ways.ax)
+    values = [float(result.dataset[name]) for name in names]
+    errors = [float(result.error[name]) if name in result.error else 0.0 for name in names]
+    rows = range(len(names))
+    axes.errorbar(values, rows, xerr=errors, label=ways.label, **{"fmt": "o", "color": COLOURS[0], "capsize": 3, **ways.style})
+    for row, value in zip(rows, values, strict=True):
+        axes.annotate(f"{value:.5g}", (value, row), textcoords="offset points", xytext=(0, 6), ha="center", fontsize=8)
+    axes.set(yticks=list(rows), yticklabels=[written(name, result.latex) for name in names], ylim=(len(names) - 0.5, -0.7))
+    set_scales(axes, log_x=ways.logx, log_y=None)
+    axes.margins(x=0.12)
+    plain(axes, result)
+    return axes
+
 
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
 _WORDS = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process", (): "a number"}
@@ -127,15 +176,11 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
         return plot_curves(result, names, ways)
     if dims == ():
-        from eqsolve.plotting.numbers import plot_numbers
-
         return plot_numbers(result, names, ways)
     if len(names) > 1:
         what = _WORDS.get(_dims(result, names[0]), "a table")
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
     if dims == _KERNEL:
-        from eqsolve.plotting.kernels import plot_kernel
-
         return plot_kernel(result, names[0], ways)
     from eqsolve.plotting.paths import is_process, plot_paths
 

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.labels import TITLE_SIZE, settings_title
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from eqsolve.results.result import Result
+
+
+# Writing figures: whole or not at all.
+
+
+def figure_of(drawn: Any) -> Figure:
+    """Return the figure of what a drawing returned: axes, several of them, or the figure itself."""
+    import numpy as np
+
+    found: Figure = drawn if hasattr(drawn, "savefig") else np.ravel(np.asarray(drawn, dtype=object))[0].figure
+    return found
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> None:
+    """Write a figure in the format of the file's suffix, and close it."""
+    from eqsolve.files.atomic import atomic_path
+
+    suffix = os.path.splitext(path)[1].lower().removeprefix(".")
+    known = figure.canvas.get_supported_filetypes()
+    if suffix not in known:
+        named = ", ".join(f".{name}" for name in sorted(known))
+        raise UsageError(f"cannot draw {str(path)!r}: expected a file name ending in one of {named}")
+    try:
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, dpi=dpi, format=suffix)
+    finally:
+        if pyplot := sys.modules.get("matplotlib.pyplot"):
+            pyplot.close(figure)
+
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe & Ito
 SEQUENTIAL, DIVERGING = "viridis", "PuOr"

@@ -15,8 +15,7 @@ import pytest
 
 import eqsolve
 from eqsolve.errors import MemoryLimitError
-from eqsolve.files.checkpoint import Checkpoint
-from eqsolve.files.codec import Codec
+from eqsolve.files.checkpoint import Checkpoint, Codec
 
 RUNS = {  # small ones: a stochastic system, and one of two times
     "stochastic": ("dln", {"t_max": 2, "rtol": 1e-2}),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsolve.files.codec import Codec, PackingError, TooLargeError
+from eqsolve.files.checkpoint import Codec, PackingError, TooLargeError
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ from eqsolve import E, Eq, FixedPoint, Minimiser, normal, param, proximal, rando
 from eqsolve.errors import UsageError
 from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli
-from eqsolve.microscopic.amp import pass_messages
-from eqsolve.microscopic.minimisers import draw, minimise
+from eqsolve.microscopic.minimisers import draw, minimise, pass_messages
 
 START = {"b_star": 1.0, "sigma2_star": 0.1 / 0.5, "t_star": 0.2}  # w = 0, and t_1 = λ(1 + b_0) with b_0 = 1
 

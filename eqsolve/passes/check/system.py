@@ -1,30 +1,186 @@
 """What must hold of a `System`: one definition per unknown, causal equations, a start, laws that fit."""
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Derivative, Expr, ImmutableMatrix, Tuple, lambdify
+from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Symbol, Tuple, lambdify
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
-from eqsolve.language.nodes import GP, E, Int, Resp, White
+from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White
 from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Correlation, Function, Head, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
 from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
-from eqsolve.passes.check.symmetry import is_asymmetric
-from eqsolve.passes.check.white import white_problems
 from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
+from eqsolve.passes.forms.derivatives import partial
 from eqsolve.passes.forms.kinks import jumps
-from eqsolve.passes.forms.reads import free_times
+from eqsolve.passes.forms.reads import free_times, reads
 from eqsolve.passes.forms.two_times import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
+
+# Where white noise may stand: in the equation of a derivative, added, with a coefficient that is
+# the same for all paths. White noise has no values, only integrals over time. A product of it with
+# a process, and a change of variable, depend on the sense in which they are integrated.
+
+
+def white_problems(system: System) -> list[str]:
+    """Return what is wrong with the use of white noise, the equations first."""
+    found = [problem for equation in system.equations for problem in _equation(equation, system)]
+    found += [problem for label, expr in _elsewhere(system) for problem in _read(label, expr, system)]
+    found += [*_law_words(system), *_changes(system)]
+    return list(dict.fromkeys(found))
+
+
+def _equation(equation: Equation, system: System) -> Iterator[str]:
+    """Yield what is wrong with an equation that reads white noise."""
+    rough = [item for item in reads(equation.rhs) if item.value.head in system.whites and item.response != "noise"]
+    for name in dict.fromkeys(item.value.head.name for item in rough):
+        mine = [item for item in rough if item.value.head.name == name]
+        value, label = mine[0].value, equation.label
+        if any(item.expected for item in mine):
+            yield (
+                f"{label} averages the white noise `{value}`, which has no values; average what it drives, or a response, "
+                f"E(Resp(x(t), {name}(tp)))"
+            )
+        elif any(item.response == "output" for item in mine):
+            yield f"{label} takes the response of the white noise `{value}`; take that of a process it drives"
+        elif not (isinstance(equation.head, Process) and equation.is_differential):
+            yield (
+                f"{label} gives values by the white noise `{value}`, which has none; it may stand in the equation of a "
+                f"derivative, such as Eq(x(t).diff(t), -x(t) + {name}(t))"
+            )
+        elif any(item.integrals for item in mine):
+            yield (
+                f"{label} has the white noise `{value}` under an integral; give the integral an equation of its own, such as "
+                f"Eq(y(t).diff(t), -y(t) + {name}(t))"
+            )
+        elif any(item.value.moments != (equation.time,) for item in mine):
+            yield f"{label} reads the white noise at another time, `{value}`; expected `{name}({equation.time})`"
+        else:
+            yield from _coefficient(equation, value, system)
+
+
+def _coefficient(equation: Equation, value: Value, system: System) -> Iterator[str]:
+    weight, name = partial(equation.rhs, value), value.head.name
+    if weight.has(value):
+        yield f"{equation.label} is not linear in the white noise `{value}`; its powers and functions have no meaning"
+    elif weight.atoms(Random) or any(isinstance(item.head, Process) for item in weight.atoms(Value)):
+        sense = f" in the sense of {told.capitalize()}" if (told := system.laws[value.head].sense) else ""
+        yield (
+            f"{equation.label} multiplies the white noise `{value}` by `{weight}`, which differs between paths; no solver "
+            f"integrates such a product yet{sense}: write the equation of a variable whose noise is additive, such as log(x) "
+            f"for a noise x(t)*{name}(t)"
+        )
+
+
+def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:
+    """Yield what else may read a noise, with how messages name it."""
+    for name, expr in system.observables.items():
+        yield f"observable `{name}` ({system.location})", expr
+    for key, law in system.laws.items():
+        label = (
+            f"the law of {', '.join(f'`{item}`' for item in (key if isinstance(key, Tuple) else (key,)))} ({system.location})"
+        )
+        for part in law.args if isinstance(law, GP | White) else ():
+            yield label, part
+    for key, value in system.init.items():
+        if isinstance(value, Basic):
+            yield f"the initial value of `{key}` ({system.location})", value
+
+
+def _read(label: str, expr: Basic, system: System) -> Iterator[str]:
+    for item in reads(expr):
+        if item.value.head in system.whites and item.response != "noise":
+            yield (
+                f"{label} reads the white noise `{item.value}`, which has no values; it may stand in the equation of a "
+                "derivative, added to the rest"
+            )
+
+
+def _law_words(system: System) -> Iterator[str]:
+    for key, law in system.laws.items():
+        members = list(key) if isinstance(key, Tuple) else [key]
+        label = f"the law of {', '.join(f'`{item.name}`' for item in members)} ({system.location})"
+        if isinstance(law, GP) and law.covariance.has(DiracDelta):
+            entries = law.covariance if isinstance(law.covariance, ImmutableMatrix) else [law.covariance]
+            entry = next(item for item in entries if item.has(DiracDelta))
+            (node, *_) = entry.atoms(DiracDelta)
+            how = f"laws={{{members[0].name}: White({entry / node})}}" if entry.coeff(node) == entry / node else "White(...)"
+            yield (
+                f"{label} has a Dirac function in its covariance, `{entry}`; white noise is declared by {how}, as a process "
+                "of its own"
+            )
+        if isinstance(law, White) and len(free_times(law.strength)) > 1:
+            yield f"{label} has a strength `{law.strength}` in more than one time; expected a function of one time"
+
+
+def _changes(system: System) -> Iterator[str]:
+    """White noise under a change of variable, or beside a constraint: both rest on the ordinary chain rule."""
+    driven = {eq.head: eq for eq in system.equations if any(value.head in system.whites for value in eq.rhs.atoms(Value))}
+    for head in system.substitute:
+        if head in driven:
+            yield (
+                f"{driven[head].label} is driven by white noise, for which the change of variable `{head.name} = "
+                f"{system.substitute[head]}` does not obey the ordinary chain rule; leave it out of substitute="
+            )
+    if driven and system.constraints:
+        (first, *_) = system.constraints
+        where = f"the constraint that fixes `{first.name}` ({system.location})"
+        yield f"{where} stands beside white noise, which is not solved yet"
+
+
+# Whether an expression changes when its two times are exchanged, decided by numbers put in.
+
+
+_SAMPLES = 3
+_DIGITS = 30
+
+
+def is_asymmetric(expr: Expr, first: Expr, second: Expr, other: Expr | None = None) -> bool:
+    """Return whether ``expr`` certainly differs from ``other`` (itself, unless given) with times exchanged.
+
+    Every function value, random constant and parameter is given a number (the same to C(t, t') and C(t', t)
+    for a correlation C), an expectation is the mean over a few draws. A difference then proves that the two
+    are not the same expression. With an integral or an inverse function in it nothing is claimed.
+    """
+    swapped = (expr if other is None else other).xreplace({first: second, second: first})
+    if swapped == expr or expr.has(Int, InverseValue) or swapped.has(Int, InverseValue):
+        return False
+    try:
+        left, right = (complex(_evaluate(side)) for side in (expr, swapped))
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        return False
+    scale = max(abs(left), abs(right))
+    return scale < float("inf") and abs(left - right) > 1e-12 * scale
+
+
+def _evaluate(expr: Expr, sample: int = 0) -> Expr:
+    """Return the value of an expression, processes and random constants taken from one of the samples."""
+    expr = expr.xreplace({node: _mean_at(node) for node in expr.atoms(E)})
+    for kind in (Resp, Value, Symbol):
+        expr = expr.xreplace({item: _number(item, sample) for item in expr.atoms(kind)})
+    return expr.evalf(_DIGITS)
+
+
+def _mean_at(node: E) -> Expr:
+    return sum((_evaluate(node.argument, sample) for sample in range(_SAMPLES)), Float(0, _DIGITS)) / _SAMPLES
+
+
+def _number(item: Expr, sample: int) -> Expr:
+    """Return the number of an atom, always the same for the same atom and sample."""
+    if isinstance(item, Value) and isinstance(item.head, Correlation):
+        item = item.head(*sorted(item.moments, key=str))
+    varies = isinstance(item, Random | Resp) or (isinstance(item, Value) and isinstance(item.head, Process))
+    draw = random.Random(f"{item} in sample {sample if varies else 0}")
+    return Integer(draw.randint(2, 9)) if item.is_integer else Float(draw.uniform(0.3, 1.7), _DIGITS)
 
 
 def system_problems(system: System) -> list[str]:

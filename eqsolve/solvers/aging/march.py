@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
-from eqsolve.files.codec import Codec
+from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, Layout, Solved, differentiation

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Reading, Terms
 from eqsolve.errors import ParameterError, SolverError
-from eqsolve.files.codec import Codec
+from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.panel_functions import PanelFunctions, Samples, break_points, folded_points

@@ -54,12 +54,12 @@ from eqsolve.solvers.gaussian.march import (
 )
 from eqsolve.solvers.gaussian.rough import Cuts, cut_rows, denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.modes import Group, groups_of
 from eqsolve.solvers.stochastic.sweep import Engine, Work
 from eqsolve.solvers.stochastic.transfer import transfer
+from eqsolve.solvers.tolerance import stop_early
 
 # A solution of a Gaussian system as a result: curves, kernels, and a sample of paths drawn from the
 # law.

@@ -33,8 +33,7 @@ from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.shortening import stop_early
-from eqsolve.solvers.tolerance import allowance, excess
+from eqsolve.solvers.tolerance import allowance, excess, stop_early
 
 _GROWTH = 1.35
 _RATIO = math.sqrt(2.0)

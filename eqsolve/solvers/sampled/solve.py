@@ -30,7 +30,7 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
-from eqsolve.files.codec import Codec
+from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend
 from eqsolve.results.dynamics import PathSet

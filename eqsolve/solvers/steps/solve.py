@@ -29,7 +29,7 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
-from eqsolve.files.codec import Codec
+from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.operators import OperatorGrid

@@ -38,7 +38,6 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.shortening import stop_early
 from eqsolve.solvers.stochastic.control import Control, Sampling
 from eqsolve.solvers.stochastic.ensembles import Ensembles
 from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
@@ -64,6 +63,7 @@ from eqsolve.solvers.stochastic.sweep import (
     variation,
 )
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
+from eqsolve.solvers.tolerance import stop_early
 
 # Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "panels": (0.06, 0.3), "points": (0.3, 0.85), "paths": (0.85, 1.0)}

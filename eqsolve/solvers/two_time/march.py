@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.files.checkpoint import Checkpoint
-from eqsolve.files.codec import Codec
+from eqsolve.files.checkpoint import Checkpoint, Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
