@@ -1,12 +1,7 @@
 """Systems of one-time functions with memory: convolutions and delays, over many decades of time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from eqsolve.compile.plan import Facts
-    from eqsolve.solvers.contract import Wanted
+from eqsolve.compile.plan import Facts
+from eqsolve.solvers.contract import Wanted
 
 SOLVER = "eqsolve.solvers.convolution.solve:ConvolutionSolver"
 

@@ -1,12 +1,7 @@
 """Scalar self-consistent equations with expectations."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from eqsolve.compile.plan import Facts
-    from eqsolve.solvers.contract import Wanted
+from eqsolve.compile.plan import Facts
+from eqsolve.solvers.contract import Wanted
 
 SOLVER = "eqsolve.solvers.fixed_point.solve:FixedPointSolver"
 

@@ -1,12 +1,7 @@
 """Systems whose paths are affine in Gaussian drives: a Gaussian law on one grid, no paths."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from eqsolve.compile.plan import Facts
-    from eqsolve.solvers.contract import Wanted
+from eqsolve.compile.plan import Facts
+from eqsolve.solvers.contract import Wanted
 
 SOLVER = "eqsolve.solvers.gaussian.solve:GaussianSolver"
 
