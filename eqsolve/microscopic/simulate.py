@@ -29,6 +29,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, memory, read_device
 from eqsolve.numerics.draws import HOW, draw_constants, draw_law
 from eqsolve.progress import watching
+from eqsolve.results.provenance import meanings_of
 
 # The linearised finite-size flow: products with its Jacobian, its largest eigenvalue, its slowest
 # relevant one.
@@ -185,7 +186,7 @@ def simulate(
     for word in parameters:
         if word not in flow.names and (near := did_you_mean(word, RESERVED)):
             raise UsageError(f"simulate has no option `{word}`, and flow `{flow.name}` no such parameter{near}")
-    latex = latex_names((flow,))
+    latex, told_of = latex_names((flow,)), meanings_of(flow)
     if step is None:
         refuse_continuous(flow)
     if step is None:  # descent is no flow: a change of variables would change it
@@ -235,6 +236,7 @@ def simulate(
         "bytes": held,
         "workers": at_once,
         "device": backend.label,
+        "meanings": told_of,
     }
     return Simulation(
         flow.name, times, {name: table[:, :, place] for place, name in enumerate(flow.observables)}, n, d,

@@ -51,7 +51,8 @@ def simulation_html(found: Simulation) -> str:
     notes = "".join(f"<br><span style='color:{_BAD}'>{_text(note)}</span>" for note in found.notes)
     inside = f"<details><summary>dataset</summary>{found.dataset._repr_html_()}</details>"
     head = f"<b>{_text(found.model)}</b> (simulation): {_text(found._how)}{notes}"
-    return f"<div>{head}<br><small>{_settings(found.params, found.latex)}</small>{table}{inside}</div>"
+    settings = _settings(found.params, found.latex, found.stats.get("meanings"))
+    return f"<div>{head}<br><small>{settings}</small>{table}{inside}</div>"
 
 
 def validation_html(found: Validation) -> str:

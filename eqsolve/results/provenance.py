@@ -21,7 +21,7 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
 
     from eqsolve._version import __version__
 
-    source, said = source_text(model), meanings(model.file)
+    source = source_text(model)
     return {
         "version": __version__,
         "signature": sign(model),
@@ -29,7 +29,7 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
         "file": model.file,
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
         "source": source,
-        "meanings": {item.name: told for item in (*model.parameters, *model.randoms) if (told := said.get(item))},
+        "meanings": meanings_of(model),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "numpy": numpy.__version__,
@@ -39,6 +39,12 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
     }
+
+
+def meanings_of(model: Model) -> dict[str, str]:
+    """Return what the parameters and random constants of a model mean, by name, where it says so."""
+    said = meanings(model.file)
+    return {item.name: told for item in (*model.parameters, *model.randoms) if (told := said.get(item))}
 
 
 def source_text(model: Model) -> str:

@@ -21,6 +21,7 @@ def test_a_result_says_what_its_parameters_mean() -> None:
     assert "= 0 <span style='opacity:0.6'>(weight decay)</span>" in page
     assert "weight decay" in eqsolve.sweep("dln_infinite_data", alpha=[0.5, 1], at=1)._repr_html_()
     assert "weight decay" in eqsolve.explain("dln_infinite_data")._repr_html_()
+    assert "(weight decay)" in eqsolve.load("dln_flow").simulate(d=10, at=[1])._repr_html_()
 
 
 def test_an_equation_is_latex() -> None:
