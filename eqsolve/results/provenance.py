@@ -41,6 +41,7 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
     }
 
 
+@kept_by_model
 def meanings_of(model: Model) -> dict[str, str]:
     """Return what the parameters and random constants of a model mean, by name, where it says so."""
     said = meanings(model.file)
