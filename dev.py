@@ -135,7 +135,7 @@ def docs():
     python = environment("test", "docs")
     need(python, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "out/docs", why="the pages do not build")
     print(f"the pages are {ROOT / 'out' / 'docs' / 'index.html'}")
-    return run(python, "-m", "pytest", *WORKERS, "-m", "", "tests/docs")
+    return run(python, "-m", "pytest", *WORKERS, "-m", "docs", "tests/docs")
 
 
 def lint():
