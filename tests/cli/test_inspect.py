@@ -104,6 +104,7 @@ def test_check_of_several_goes_on_after_a_problem(folder, capsys):
     assert "error: nothing: unknown model" in err
 
 
+@pytest.mark.slow
 def test_check_without_a_name_checks_all(folder, capsys):
     report = json.loads(output_of(capsys, "check", "--json", code=2))
     assert {item["model"] for item in report["models"]} == {item.name for item in list_models()}

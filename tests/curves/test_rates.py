@@ -153,7 +153,8 @@ def smallest_eigenvalues(alpha: float, d: int, seeds: int) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("alpha", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
 def test_the_slowest_direction_at_finite_size_tends_to_the_rate(alpha: float) -> None:
     """Above it by a distance of order d^{−2/3}, as at the edge of a spectrum; taken out with two sizes."""
     gamma = float(eqsolve.solve("dln_rate", alpha=alpha, delta=0.5, sigma2=0)["gamma"])
@@ -166,6 +167,7 @@ def test_the_slowest_direction_at_finite_size_tends_to_the_rate(alpha: float) ->
     assert abs(limit - 1) < 3 * error
 
 
+@pytest.mark.slow
 def test_the_linearised_flow_has_that_direction() -> None:
     """The flow is run to rest in (u, v), and its Jacobian there has the same smallest nonzero eigenvalue, up to scatter."""
     found = decay_rates(eqsolve.load("dln_flow"), 150, 8, 0, {"alpha": 1, "delta": 0.5, "sigma2": 0})

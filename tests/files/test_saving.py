@@ -203,7 +203,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         ("dln_rate", {}),
         ("linear_flow", {"t_max": 1}),  # a flow, of which the mean-field equations are solved
         ("dln_infinite_data", {"t_max": 1}),
-        ("dln", {"t_max": 1}),
+        ("dln", {"t_max": 0.3, "rtol": 1e-2}),
     ],
 )
 def test_every_kind_is_saved_and_shown(model: str, options: dict, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_a_matrix_known_in_part_is_completed_as_a_gaussian_one(rng: np.random.Ge
         assert moment == pytest.approx(weights @ nodes**power, rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_scatter_between_draws_falls_and_the_mean_stays() -> None:
     at = [0.3, 1.0, 3.0]
     flow = eqsolve.load("linear_flow")

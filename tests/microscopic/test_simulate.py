@@ -234,6 +234,7 @@ def test_a_change_of_variables_that_does_not_fit_is_refused() -> None:
         eqsolve.check(plain.replace("wrong", substitute={u: -exp(y_u)}))
 
 
+@pytest.mark.slow
 def test_settings_do_not_share_a_teacher_unless_a_seed_is_given() -> None:
     flow = two_layers()
 

@@ -42,7 +42,7 @@ def test_unequal_starts_give_a_function_at_the_start() -> None:
     np.testing.assert_allclose(run.coordinates("w", 0.0), (1 - 0.25) / 2)
 
 
-@pytest.mark.parametrize("layers", [2, 3, 4])
+@pytest.mark.parametrize("layers", [2, 4])
 def test_depth_keeps_the_balance_of_the_layers(layers: int) -> None:
     # u' = −u^{L−1} g/2 and v' = v^{L−1} g/2: u^{2−L} + v^{2−L} (log u + log v for L = 2) does not change
     run = eqsolve.load("dln_flow").simulate(60, 0.5, 1, at=[0.0, 3.0], rtol=1e-9, keep=True, L=layers, alpha=0.8)
@@ -54,7 +54,7 @@ def test_depth_keeps_the_balance_of_the_layers(layers: int) -> None:
 
 @pytest.mark.slow
 def test_two_layers_equal_the_system_written_by_hand() -> None:
-    at = [0.3, 1.0, 3.0, 10.0]
+    at = [0.3, 1.0, 3.0]
     settings = {"alpha": 1, "delta": 0.5, "lam": 0.1, "sigma2": 0.01}
     names = ("E_train", "E_test")
     found = eqsolve.solve("dln_flow", at=at, rtol=1e-3, params=settings, observables=names).at(at)
@@ -145,6 +145,7 @@ def test_a_tanh_unit_agrees_with_its_finite_size(delta: float, lam: float) -> No
         assert np.all(np.abs(theory - mean) <= 0.01 * np.array(mean))
 
 
+@pytest.mark.slow
 def test_the_time_may_stand_in_a_drift() -> None:
     """u' = −g/(1 + t) is u' = −g in the time log(1 + t)."""
     flow = eqsolve.load("linear_flow")

@@ -139,6 +139,7 @@ def test_a_noise_whose_law_moves():
 NETWORK = np.array([-0.07815046, 0.03561397, 0.05943139])
 
 
+@pytest.mark.slow
 def test_the_network_in_alpha():
     """By paths that are not linear: to the tolerance of the solve, with an error bar that holds."""
     moments = [1.0, 10.0, 20.0]

@@ -50,6 +50,7 @@ def test_the_order_of_an_axis_changes_numbers_within_their_errors() -> None:
                     assert (gap <= 3 * res.error[name].sel(point).values + truth[f"{name}_error"].values).all()
 
 
+@pytest.mark.slow
 def test_a_resumed_sweep_agrees_within_errors(tmp_path) -> None:
     """What was handed on is not kept in a file: the first point after an interruption starts from nothing."""
 

@@ -33,6 +33,7 @@ def flipped(name: str = "flipped"):
     ])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_right_theory_agrees_and_a_wrong_one_does_not() -> None:
     found = eqsolve.validate("linear_regression", d=150, seeds=8, at=AT, delta=0.5)
     assert found.verdict == "agrees"
@@ -56,6 +57,7 @@ def test_settings_reach_both_sides() -> None:
         eqsolve.validate("linear_regression", d=30, at=[1.0], delt=2)
 
 
+@pytest.mark.slow
 def test_features_of_other_laws_agree_too(tmp_path: Path) -> None:
     for data in ("binary", "student_t"):
         found = eqsolve.validate("linear_regression", d=400, seeds=8, seed=1, at=AT, data=data)
@@ -108,6 +110,7 @@ def test_a_drift_that_is_wrong_by_a_few_percent_is_seen_with_few_draws() -> None
     assert wrong.warnings == ()
 
 
+@pytest.mark.slow
 def test_what_could_not_have_been_seen_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """Features that are not Gaussian scatter: a few draws of a small system agree with many wrong theories."""
     found = eqsolve.validate("linear_regression", d=300, seeds=6, at=AT, data="binary")
@@ -173,6 +176,7 @@ def test_binary_features_follow_the_gaussian_theory() -> None:
         assert np.abs(item.z).max() <= 3
 
 
+@pytest.mark.slow
 def test_the_law_of_a_fixed_point_is_that_of_its_estimator() -> None:
     """The weights given w* are nearly independent draws of the theory's law: so is their distance to it."""
     found = eqsolve.validate("dln_fixed_point_min_norm", alpha=0.3, delta=0.5, sigma2=0.1, d=400, seeds=6)

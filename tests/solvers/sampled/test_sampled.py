@@ -174,6 +174,7 @@ def test_noise_that_grows_and_what_it_drives_together() -> None:
         assert abs(found[name].item() - value) < 1e-4, name
 
 
+@pytest.mark.slow
 def test_the_strength_may_follow_from_the_means() -> None:
     """x' = −x + ξ with ⟨ξξ⟩ = E[x²] δ: dq/dt = −2q + q."""
     model = made([Eq(x(t).diff(t), -x(t) + xi(t))], White(C(t, t)), {x: Normal(0, 1)}, {"q": C(t, t)})

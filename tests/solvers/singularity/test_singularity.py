@@ -34,6 +34,7 @@ def test_reference_values(settings, gamma, u, A) -> None:
     assert found.stats["exponent"] == -1.5
 
 
+@pytest.mark.slow
 def test_total_and_partial_derivative() -> None:
     found = eqsolve.solve("dln_rate", alpha=0.1, delta=0.5, sigma2=0)
     assert found.derivative("gamma", "alpha", fixed_law=True) == pytest.approx(0.03759817838940491, rel=1e-12)

@@ -95,6 +95,7 @@ def test_a_batch_of_all_samples_is_gradient_descent() -> None:
         assert np.allclose(nearly[name], plain[name], rtol=3e-3, atol=0)
 
 
+@pytest.mark.slow
 def test_stated_errors_fall_with_more_paths() -> None:
     """Eight times as many paths scatter a third as much; the spread of eight samples tells it to a quarter or so."""
     given = {"alpha": 0.5, "delta": 0.8, "sigma2": 0.1, "batch": 0.2}

@@ -39,6 +39,7 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_array_equal(found[0].dataset[name], found[1].dataset[name])
 
 
+@pytest.mark.slow
 def test_a_loose_tolerance_is_met() -> None:
     """A path is a solution where its last step was as short as is asked for, however little that is."""
     assert eqsolve.solve("relu_student", t_max=0.3, rtol=0.3).status == "ok"

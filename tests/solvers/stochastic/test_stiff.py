@@ -30,6 +30,7 @@ def check_lazy(alpha: float, delta: float, rtol: float) -> None:
         assert np.all(off <= 3 * found[name + "_error"].values + 1e-9), name
 
 
+@pytest.mark.slow
 def test_large_start_of_the_network() -> None:
     check_lazy(1e2, 0.5, 1e-2)
 

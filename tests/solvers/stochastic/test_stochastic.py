@@ -178,7 +178,8 @@ def relaxed(moments: Any) -> tuple[Any, Any]:
     return (np.cos(moments) + np.sin(moments) - fade) / 2, (np.sin(moments) - np.cos(moments) + fade) / 2
 
 
-@pytest.mark.parametrize("second", [tp, pytest.param(s, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("second", [tp, s], ids=str)
 def test_tuple_of_correlated_noises(second: Expr) -> None:
     """The covariance of a with b is odd in t − t', so a mixed-up order of times shows as a wrong sign."""
     result = eqsolve.solve(turning(second), t_max=5, rtol=1e-3, solver="stochastic")

@@ -44,6 +44,7 @@ def test_both_devices_agree(model: str, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("card")
+@pytest.mark.slow
 def test_a_linear_langevin_equation_has_its_closed_form() -> None:
     """x' = −x + ξ from 0: E x² = T (1 − exp(−2t)), without error by samples since the companion is the path itself."""
     asked = {"solver": "sampled", "device": "gpu", "at": [0.5, 1], "rtol": 1e-2}
