@@ -12,8 +12,8 @@ class Control:
 
     Attributes
     ----------
-    first, growth
-        The first panel in units of the first time scale, and how each follows from the last.
+    first, growth, slower
+        The first panel in units of the first time scale, and how each follows from the last; where few points have no start.
     ratio
         Density of the panels that a solution is compared with.
     rounds
@@ -36,8 +36,6 @@ class Control:
         panels are chosen; and where two sets do, a sample is tried.
     early, crowd
         Sets of points that are tried before panels are chosen, and paths in them, at most.
-    tries
-        Halvings of panels in a start with few points, before one with sampled paths.
     matters
         Of the largest effect: ways to have more points that have less are left.
     hope, alike
@@ -71,6 +69,7 @@ class Control:
 
     first: float = 1.5
     growth: float = 2.0
+    slower: float = 1.5
     ratio: float = math.sqrt(2.0)
     rounds: int = 8
     share: float = 0.45
@@ -83,7 +82,6 @@ class Control:
     few: float = 10.0
     early: int = 3
     crowd: int = 500
-    tries: int = 1
     matters: float = 0.3
     hope: float = 0.04
     alike: float = 0.5
@@ -113,7 +111,9 @@ class Sampling:
     small, sets, levels
         Paths of the small ensemble; independent large ones; rounds of larger ones, at most.
     rough, stop
-        Residual at which modes are chosen anew, and of the tolerance at which an iteration ends.
+        Tolerances that outputs would still move by where modes are chosen anew, and where an iteration ends.
+    sweeps
+        Of the small ensemble, at most.
     ratio, rounds, share, stuck
         Density of the panels compared with; rounds of refinement, at most; of the tolerance for the panels' error; of the
         last error, where denser panels leave more it is not the panels'.
@@ -127,14 +127,15 @@ class Sampling:
     rate, safety
         The error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of smooth functions).
     cost
-        Paths × nodes³ of one ensemble, at most: about a minute of one core.
+        Paths × nodes³ of one ensemble, at most: some ten seconds of one core.
     """
 
     small: int = 1024
     sets: int = 4
     levels: int = 5
-    rough: float = 1e-2
-    stop: float = 2e-2
+    rough: float = 0.2
+    stop: float = 0.02
+    sweeps: int = 25
     ratio: float = math.sqrt(2.0)
     rounds: int = 6
     share: float = 0.45
@@ -144,4 +145,4 @@ class Sampling:
     growth: float = 8.0
     rate: float = 0.85
     safety: float = 1.3
-    cost: float = 2e11
+    cost: float = 5e10

@@ -24,8 +24,9 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.stochastic.control import Sampling
-from eqsolve.solvers.stochastic.iterate import Correction, Solved, improve, iterate, pack, unpack, weigh
+from eqsolve.solvers.stochastic.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.stochastic.judge import Errors, Judge
+from eqsolve.solvers.stochastic.march import march
 from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.modes import Choice
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
@@ -46,6 +47,7 @@ class Ensembles:
     control: Sampling
     seed: int
     rtol: float
+    marched: bool = False  # whether the start is that of an ensemble that drives itself
 
     # --- the small ensemble -------------------------------------------------------------------------------------------
     def begin(self, rough: Solved) -> Solved:
@@ -56,9 +58,22 @@ class Ensembles:
         control = self.control
         shapes = variation(rough.averages)
         design = Design(self._level(control.small, self.seed), self._layouts(rough), shapes)
-        first = iterate(self.engine, rough.grid, rough.means, design, control.rough, replace(rough.how, choose=(0.1,)))
+        first = self._iterate(rough.grid, rough.means, design, control.rough)
         design = replace(design, shapes=variation(first.averages))
-        return iterate(self.engine, rough.grid, first.means, design, self._stop, replace(first.how, choose=()))
+        return self._iterate(rough.grid, first.means, design, control.stop)
+
+    def _iterate(
+        self, grid: OperatorGrid, means: Means, design: Design, stop: float, correction: Correction | None = None,
+        kept: tuple[Kept, ...] | None = None,
+    ) -> Solved:  # fmt: skip
+        """Iterate with given points until the controlled outputs move by less than so many tolerances."""
+        how = Iteration(most=self.control.sweeps, choose=())
+        return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
+
+    def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
+        """Return the relative change of the controlled outputs."""
+        curves = self.judge.of(grid, old)
+        return self.rtol * self.judge.worst(curves, self.judge.change(curves, grid, new))
 
     def compare(self, rough: Solved, means: Means, others: Means) -> tuple[float, float, float]:
         """Return how far small ensembles are from means found otherwise at a rough solution, and from each other; and how
@@ -88,11 +103,6 @@ class Ensembles:
         control = self.control
         return control.small * (control.safety * control.margin * chance) ** (1 / control.rate) * nodes**3 < control.cost
 
-    @property
-    def _stop(self) -> float:
-        """Residual at which an iteration ends."""
-        return self.control.stop * self.rtol
-
     def _level(self, paths: int, seed: int) -> Level:
         """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
         level = make_level(self.rtol, seed)
@@ -115,7 +125,9 @@ class Ensembles:
             worst = judge.worst(curves, errors)
             logger.info("time grid: %d nodes, followed by %d paths; its error is %.2g times the tolerance",
                         dense.grid.size, dense.paths, worst)  # fmt: skip
-            if worst <= control.share or worst > control.stuck * last:
+            if worst <= max(control.share, dense.left / self.rtol) or worst > control.stuck * last:
+                break
+            if judge.options.is_short_of_time():
                 break
             over = np.max([judge.over(curves, errors, name) for name in judge.excesses(curves, errors)
                            if name in curves.single] or [np.ones(dense.grid.size)], axis=0)  # fmt: skip
@@ -130,17 +142,12 @@ class Ensembles:
     def on_panels(self, solved: Solved, panels: PanelGrid) -> Solved:
         """Return the solution on other panels, with the same points along the same modes."""
         grid = OperatorGrid.from_panels(panels)
-        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
-        kept = _carried(self.engine, solved, grid)
-        return iterate(
-            self.engine,
-            grid,
-            means,
-            Design(solved.averages[0].choice.level),
-            self._stop,
-            replace(solved.how, choose=()),
-            kept=kept,
-        )
+        kept, level = _carried(self.engine, solved, grid), solved.averages[0].choice.level
+        if self.marched:  # where few points had no start, interpolated means are none either
+            means = march(self.engine, grid, level, self.seed)
+        else:
+            means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+        return self._iterate(grid, means, Design(level), self.control.stop, kept=kept)
 
     # --- large ensembles ------------------------------------------------------------------------------------------------
     def refine(self, small: Solved, by_panels: Errors) -> tuple[Solved, Errors]:
@@ -174,7 +181,7 @@ class Ensembles:
             room = max(0.9 - judge.worst(curves, by_panels), control.share)
             logger.info("%d samples of %d paths scatter by %.2g times the tolerance; the last correction was %.2g",
                         control.sets, paths, worst, judge.worst(curves, change))  # fmt: skip
-            if worst <= room:
+            if worst <= room or judge.options.is_short_of_time():
                 break
             if chance > room:  # more paths
                 more = paths * (control.safety * chance / room) ** (1 / control.rate)
@@ -192,7 +199,7 @@ class Ensembles:
         every = [collect(item) for item in swept]
         centre = {name: np.mean([made[name] for made in every], axis=0) for name in own}
         correction = Correction(small.averages, {name: value - own[name] for name, value in centre.items()})
-        solved = iterate(engine, grid, final.means, design, self._stop, replace(small.how, choose=()), correction)
+        solved = self._iterate(grid, final.means, design, self.control.stop, correction)
         moved = replace(final, means=solved.means, kernels=solved.kernels, left=solved.left)
         weights, packed = weigh(engine, grid, centre), pack(engine, centre)
         ends = []

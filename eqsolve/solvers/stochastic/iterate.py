@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Layout, Level
-from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
@@ -80,8 +79,7 @@ class Iteration:
 
 USUAL = Iteration()
 _TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
-_ALONE = 60  # sweeps over a window with one more panel, before it is halved
-_HALVINGS = 5  # of panels in one start: what then fails has no solution
+_ALONE = 25  # sweeps over a window with one more panel
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,10 +195,12 @@ def improve(
 def iterate(
     engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL,
     correction: Correction | None = None, kept: tuple[Kept, ...] | None = None,
+    moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
 ) -> Solved:  # fmt: skip
     """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
 
-    With a correction they are those of its paths throughout; with ``kept`` ones, these.
+    With a correction they are those of its paths throughout; with ``kept`` ones, these. ``moved`` tells how far two means are
+    apart, if that is not the largest relative change of all of them.
     """
     averages: Sequence[Averages | Kept] | None = kept if correction is None else correction.averages
     secants: Secants | None = None
@@ -233,7 +233,7 @@ def iterate(
         if anew:
             again = [entry for entry in again if entry < residual]
             secants.interrupt()
-        stalled = stalled + 1 if how.fall * best <= residual < how.far and trusting else 0
+        stalled = stalled + 1 if moved is None and how.fall * best <= residual < how.far and trusting else 0
         best = min(best, residual)
         if stalled >= how.stalled:
             logger.info("Newton's method gains nothing %.2g away from self-consistency; going on without it", residual)
@@ -246,7 +246,9 @@ def iterate(
         vector = secants.next(before, image, weights) if residual < how.far else image
         last, left = left, max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
         remains = left * min(1.0, max(left / last, how.leaves)) if 0 < last < np.inf else left
-        good, means = before, unpack(engine, vector, made)
+        good, old, means = before, means, unpack(engine, vector, made)
+        if moved is not None:
+            remains = how.leaves * moved(grid, old, means)
         engine.work.notify(float(grid.nodes[-1]), count, left)
         if remains <= tolerance and not anew:
             break
@@ -261,13 +263,12 @@ def iterate(
     return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting)
 
 
-def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2, most: int = _HALVINGS) -> Solved:
+def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
     """Grow the window from the first panels to the whole time; few points, loose tolerance.
 
-    Where it does not settle it grows by fewer panels, and where one panel does not, this is halved, ``most`` times: for short
-    enough panels the past determines what follows. The solution may then be on more panels than asked for.
+    Where it does not settle it grows by fewer panels.
     """
-    blocks, done, halvings = min(4, len(grid.blocks)), 0, 0
+    blocks, done = min(4, len(grid.blocks)), 0
     reach = len(grid.blocks)
     solved: Solved | None = None
     while True:
@@ -275,28 +276,16 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
             found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=_ALONE if alone else _TOGETHER))
-            if found.left > 10 * tolerance and not (alone and halvings == most):
+            if found.left > 10 * tolerance:
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:
-            if alone and (halvings == most or grid.panels is None or blocks < 2):
+            if alone or blocks < 2:
                 raise
-            if alone:
-                grid, halvings = _halved(grid, blocks - 2), halvings + 1
-                logger.info("the time grid is made finer at t = %.4g", float(window.nodes[-1]))
-            else:
-                reach = max(1, (blocks - done) // 2)
-                blocks = done + reach
+            reach = max(1, (blocks - done) // 2)
+            blocks = done + reach
             continue
         solved = found
         if blocks == len(grid.blocks):
             return solved
         growth = max(2, blocks // (6 if grid.panels else 3))
         done, blocks, reach = blocks, min(len(grid.blocks), blocks + min(growth, reach)), 2 * reach
-
-
-def _halved(grid: OperatorGrid, panel: int) -> OperatorGrid:
-    """Return a grid with one of its panels cut in two."""
-    assert grid.panels is not None
-    edges = grid.panels.edges
-    middle = (edges[panel] + edges[panel + 1]) / 2
-    return OperatorGrid.from_panels(PanelGrid(np.insert(edges, panel + 1, middle), grid.panels.order))

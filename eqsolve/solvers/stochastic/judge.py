@@ -98,6 +98,10 @@ class Judge:
             values = values[apart]
         return float(values.max(initial=0.0))
 
+    def of(self, grid: OperatorGrid, means: Means) -> Curves:
+        """Return what means report, sizes of terms apart."""
+        return self._curves(grid, self.engine.kernels(grid, means))
+
     def change(self, before: Curves, grid: OperatorGrid, means: Means) -> Errors:
         """Return how far all curves move when the means do."""
         return self.apart(before, self._curves(grid, self.engine.kernels(grid, means)))

@@ -152,7 +152,7 @@ def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Dra
 
 
 @dataclass(frozen=True, eq=False)
-class _Solving:
+class Solving:
     """Paths that are being followed, all arrays on one backend."""
 
     plan: EnsemblePlan
@@ -218,17 +218,17 @@ def _follow(
     for drive, matrix in zip(plan.drives, actions.drives, strict=True):
         base[drive.unknown] += backend.put(matrix) @ inputs.noises[plan.noises.index(drive.noise)]
     operators = {key: backend.put(matrix) for key, matrix in actions.operators.items()}
-    made = _Solving(
+    made = Solving(
         plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, *shape)), zeros((plan.count, *shape)),
-        zeros((plan.count, count, *shape)), _machine_code(plan) if backend is CPU else 0,
+        zeros((plan.count, count, *shape)), machine_code(plan) if backend is CPU else 0,
     )  # fmt: skip
     if guess is None or made.code or not _correct(made, base, guess, accuracy):
         for part in grid.blocks:
-            _solve_block(made, part, base, guess, min(math.sqrt(accuracy), _ACCEPTED))
+            solve_block(made, part, base, guess, min(math.sqrt(accuracy), _ACCEPTED))
     return made.unknowns, made.signals, made.slopes
 
 
-def _evaluate(paths: _Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:
+def _evaluate(paths: Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:
     """Return the signals and their slopes on a block."""
     plan, shape = paths.plan, unknowns.shape[1:]
     made = arrays_of(unknowns).empty((plan.count * (1 + len(unknowns)), *shape))
@@ -237,7 +237,7 @@ def _evaluate(paths: _Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:
     return made[: plan.count], made[plan.count :].reshape(plan.count, len(unknowns), *shape)
 
 
-def _correct(paths: _Solving, base: Any, guess: Any, accuracy: float) -> bool:
+def _correct(paths: Solving, base: Any, guess: Any, accuracy: float) -> bool:
     """Bring paths from a good guess to the solution, all blocks at once; False if that does not converge quickly.
 
     Simplified Newton: the linear equation of the guess is solved again and again, block after block, with what is left.
@@ -321,7 +321,7 @@ def own_part(operators: Operators, block: slice, unknowns: int, signals: int) ->
     return made
 
 
-def _solve_block(paths: _Solving, part: slice, base: Any, guess: Any, settled_at: float) -> None:
+def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: float) -> None:
     """Solve one block by Newton's method, path by path; a step that makes a path's residual larger is shortened."""
     count, size, arrays = len(base), part.stop - part.start, arrays_of(base)
     operators = paths.operators
@@ -375,12 +375,12 @@ def _solve_block(paths: _Solving, part: slice, base: Any, guess: Any, settled_at
     paths.unknowns[:, part] = unknowns
 
 
-def _no_solution(paths: _Solving, part: slice) -> str:
+def _no_solution(paths: Solving, part: slice) -> str:
     here = f"t = {paths.nodes[part.stop - 1]:.6g}"
     return f"the equations of a path have no solution that can be found near {here}; it may blow up there"
 
 
-def _solve_compiled(paths: _Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:
+def _solve_compiled(paths: Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:
     """Solve one block by the compiled kernel; return the last relative step of Newton's method."""
     from eqsolve.numerics.compiled import newton_block
 
@@ -400,7 +400,7 @@ def _solve_compiled(paths: _Solving, part: slice, history: Array, unknowns: Arra
     return float(change)
 
 
-def _machine_code(plan: EnsemblePlan) -> int:
+def machine_code(plan: EnsemblePlan) -> int:
     """Return the address of the signals' machine code; 0 where they hold a function without one."""
     from eqsolve.numerics.compiled import GROUP
     from eqsolve.numerics.lanes import translate

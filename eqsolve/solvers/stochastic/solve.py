@@ -35,6 +35,7 @@ from eqsolve.numerics.gaussian import Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
@@ -43,6 +44,7 @@ from eqsolve.solvers.stochastic.ensembles import Ensembles
 from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, disagreement, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
+from eqsolve.solvers.stochastic.march import march
 from eqsolve.solvers.stochastic.moving import Moved, Mover, is_clear, is_far
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
@@ -302,24 +304,36 @@ class _Solve:
         """How fast paths move at the start."""
         return rate(self.engine, self.begin, self._level(1e-2))
 
-    def _first_panels(self) -> PanelGrid:
+    def _first_panels(self, growth: float | None = None) -> PanelGrid:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
         span = self.options.t_max - self.begin
         steps = [min(self.control.first / max(self._rate, 1e-12), span / 4)]
         while sum(steps) < span:
-            steps.append(self.control.growth * steps[-1])
+            steps.append((growth or self.control.growth) * steps[-1])
         edges = np.concatenate([[0.0], np.cumsum(steps)])
         return PanelGrid(self.begin + edges * (span / edges[-1]), self.order)
 
     def _start(self, grid: OperatorGrid, rough: Level) -> Solved:
         try:
-            return start(self.engine, grid, rough, most=self.control.tries)
+            return start(self.engine, grid, rough)
         except SolverError:
             logger.info("paths: the first times cannot be solved with a few chosen ones; drawing them at random instead")
             return self._start_sampled(grid, rough)
 
     def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
-        return start(self.engine, grid, replace(rough, accuracy=_ALL, most=self._sampled_paths))
+        """Return a start by an ensemble that drives itself; where the covariances do not allow it, by a sample of paths."""
+        level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
+        try:
+            if grid.panels is not None:
+                grid = OperatorGrid.from_panels(self._first_panels(self.control.slower))
+            means = march(self.engine, grid, rough, self.options.seed)
+            averages = sweep(self.engine, grid, means, Design(level))
+        except SolverError as reason:
+            logger.info("paths: no ensemble that drives itself (%s)", reason)
+            return start(self.engine, grid, level)
+        logger.info("time grid: a start on %d nodes by an ensemble that drives itself", grid.size)
+        self.ensembles = replace(self.ensembles, marched=True)
+        return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
         """Return the solution with few points on panels that are dense enough, and the error of the panels."""
@@ -343,7 +357,7 @@ class _Solve:
                 if worst <= self.control.share or worst > self.control.stuck * checked:
                     break  # what denser panels leave is of the points, whose modes are others on every grid
                 checked = worst
-            if self._bent and worst > self.control.stuck * last:
+            if (self._bent and worst > self.control.stuck * last) or self.options.is_short_of_time():
                 break
             last = worst
             base, ratios = dense, self._ratios(curves, errors, dense)
@@ -437,6 +451,8 @@ class _Solve:
                     break
                 if number == control.rounds or matter == {"sample"} or not moved.trend:
                     break  # of samples there are no larger ones
+                if self.options.is_short_of_time():
+                    break
                 effects = self.mover.effects(solved, design)
                 matter = frozenset(way for way in ways if effects[way] > control.negligible)
                 design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
