@@ -80,7 +80,7 @@ class _Source:
     turn: Array
 
 
-class _Ensemble:
+class _SelfDriven:
     """The paths of one ensemble on the way: unknowns, signals, slopes and tangents on the nodes so far."""
 
     def __init__(self, plan: EnsemblePlan, points: Points, size: int) -> None:
@@ -199,7 +199,7 @@ class _March:
             mixed = rng.permutation(len(points.weights))
             constants = {name: values[mixed] for name, values in points.constants.items()}
             self.ensembles.append(
-                _Ensemble(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.size)
+                _SelfDriven(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.size)
             )
         self.sources = self._sources(rng)
         self.lone = {item: rng.standard_normal(_PATHS * 2) for item in engine.plan.covariances}
