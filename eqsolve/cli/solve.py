@@ -160,7 +160,7 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"))
     made["values"] = dict(sorted(made["values"].items(), key=lambda item: item[0] not in model.observables))
     seconds = result.stats.get("seconds")
-    took = f" in {seconds:.2g} s" if isinstance(seconds, float) else ""
+    took = f" in {seconds:.{2 if seconds < 99 else 4}g} s" if isinstance(seconds, float) else ""
     solver = f", by {result.stats['solver']}" if "solver" in result.stats else ""
     case = f" ({result.message})" if "case" in result.stats else ""
     blocks = [f"{result.model}: {result.status}{solver}{took}{case}"]

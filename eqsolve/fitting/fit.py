@@ -263,6 +263,8 @@ def fit(
             places.append(keys.index(key))
         chosen = source.cut(at, _shared(model, source) if observables is None else observables)
         shown = {name: value for name, value in special.items() if name not in wanted}
+        if chosen.times is None and model.kind in ("System", "Flow"):
+            raise UsageError(f"data: there is no column of times; a {model.kind} needs one, named `t`")
         sets.append(_Set.of(Question(model, wanted, chosen.names, chosen.times, known, rtol), chosen, shown, places))
     named = [key.partition("[")[0] for key in keys]
     ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])

@@ -268,6 +268,9 @@ def test_a_file_cut_short_is_refused(tmp_path: Path, result: eqsolve.Result) -> 
         (tmp_path / "y.nc").write_bytes(whole[: int(share * len(whole))])
         with pytest.raises(eqsolve.UsageError, match="not a readable result file"):
             eqsolve.open(tmp_path / "y.nc")
+    (tmp_path / "y.csv").write_text("t,y\n0,1\n")
+    with pytest.raises(eqsolve.UsageError, match="is a table, which is not read back"):
+        eqsolve.open(tmp_path / "y.csv")
 
 
 def test_a_changed_byte_is_noticed(tmp_path: Path, result: eqsolve.Result) -> None:

@@ -173,6 +173,8 @@ def test_intervals_of_correlated_draws_cover(rng):
 
 
 def test_refusals():
+    with pytest.raises(UsageError, match="no column of times"):
+        eqsolve.fit(DECAY, {"time": MOMENTS, "size": MOMENTS}, free=["v"])
     data = {"t": MOMENTS, "size": np.exp(-MOMENTS)}
     with pytest.raises(UsageError, match="`sigma2` cannot be identified"):
         eqsolve.fit("dln_infinite_data", {"t": MOMENTS, "w_mean": 0.05 + 0 * MOMENTS}, free=["alpha", "sigma2"])

@@ -157,7 +157,7 @@ class Ensembles:
         shapes, layouts = variation(small.averages), self._layouts(small)
         paths, final = float(control.small), small
         swept: list[Sequence[Averages] | None] = [None] * control.sets
-        before = math.inf
+        before = moved = math.inf
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
             designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
@@ -175,13 +175,16 @@ class Ensembles:
             curves = judge.curves(final)
             change = judge.change(curves, final.grid, last.means)
             spread = _standard_error([judge.change(curves, final.grid, means) for means in ends])
+            last_moved, moved = moved, judge.worst(curves, change)
+            # where a solution moves by more than the scatter before, the scheme contracts as little as its moves say
+            left = control.left if moved <= before else min(1.0, max(control.left, moved / last_moved))
             errors = judge.spread(
-                curves, [{name: value + control.left * change[name] for name, value in spread.items()}], control.margin
+                curves, [{name: value + left * change[name] for name, value in spread.items()}], control.margin
             )
             chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
             room = max(0.9 - judge.worst(curves, by_panels), control.share)
             logger.info("%d samples of %d paths scatter by %.2g times the tolerance; the last correction was %.2g",
-                        control.sets, paths, worst, judge.worst(curves, change))  # fmt: skip
+                        control.sets, paths, worst, moved)  # fmt: skip
             if worst <= room or judge.options.is_short_of_time():
                 break
             if chance > room:  # more paths
