@@ -296,7 +296,7 @@ class Checkpoint:
         if length > size:
             return None, 0
         body = self._stream.read(length)
-        good = len(body) == length and zlib.crc32(body) == checksum
+        good = len(body) == length > 0 and zlib.crc32(body) == checksum  # zeros are what a crash may leave behind
         return (body if good else None), self._stream.tell()
 
     def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:

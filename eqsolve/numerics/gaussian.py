@@ -97,19 +97,18 @@ class Points:
     values: int = 1
 
 
-def factor_covariance(covariance: Array, count: int | None = None, drop: float = 1e-11) -> Array:
+def factor_covariance(covariance: Array, drop: float = 1e-11) -> Array:
     """Return L with L Lᵀ = covariance, columns by decreasing size; modes below ``drop`` are left out.
 
     Sizes are relative to the variance at each node: where noise falls by orders of magnitude, small variances that act for
-    long are known as well as large ones. ``count`` fixes the number of columns, so that an iteration does not jump when a
-    weak mode comes or goes.
+    long are known as well as large ones.
     """
     sizes = np.sqrt(np.abs(np.diagonal(covariance)))
     sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))
     values, vectors = np.linalg.eigh((covariance + covariance.T) / (2 * sizes[:, None] * sizes))
     kept = np.where(values > drop * max(values[-1], 1e-300), values, 0.0)
     columns = (sizes[:, None] * vectors * np.sqrt(kept))[:, ::-1]
-    return np.asarray(columns[:, : max(1, np.count_nonzero(kept)) if count is None else count])
+    return np.asarray(columns[:, : max(1, np.count_nonzero(kept))])
 
 
 def factor_followers(covariance: Array, leading: int, modes: Array, order: Array) -> Array:
@@ -160,8 +159,11 @@ def _leading_modes(covariance: Array) -> tuple[Array, Array]:
 
 
 def align(factor: Array, previous: Array) -> Array:
-    """Rotate modes to the previous ones as far as possible, so that an iteration is continuous."""
-    left, _, right = np.linalg.svd(factor.T @ previous)
+    """Return as many combinations of modes as there were previous ones, as close to those as orthogonal ones are.
+
+    An iteration is then continuous, also where modes of all sizes go on beyond those that were chosen.
+    """
+    left, _, right = np.linalg.svd(factor.T @ previous, full_matrices=False)
     return np.asarray(factor @ (left @ right))
 
 

@@ -6,7 +6,6 @@ runs above the row, what comes from the past or enters a derivative below it: no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.errors import UsageError
@@ -32,29 +31,8 @@ STYLES = {
     "derivative": ((0, (5, 2.5)), "enters the derivative"),
     "history": ((0, (1, 1.6)), "read through the past"),
 }
-_HEIGHT, _GAP, _STEP = 0.62, 0.75, 0.17  # of a box, between boxes, between the ends of arrows at a box
+_WIDTH, _HEIGHT, _SPACING = 1.0, 0.62, 1.75  # of a box, and from one to the next
 _INCHES = 0.62  # per unit of length in the picture
-
-
-@dataclass(frozen=True)
-class _Arrow:
-    """From one place in the row to another, above it or below it; ``reach`` is how many places it spans."""
-
-    source: int
-    reader: int
-    kind: str
-
-    @property
-    def side(self) -> int:
-        return 1 if self.kind == "slice" else -1
-
-    @property
-    def reach(self) -> int:
-        return self.reader - self.source
-
-    @property
-    def is_straight(self) -> bool:
-        return self.kind == "slice" and self.reach == 1
 
 
 def draw_dependencies(model: Model) -> Figure:
@@ -64,14 +42,14 @@ def draw_dependencies(model: Model) -> Figure:
     from matplotlib.figure import Figure
 
     causality = analyse_causality(model)
-    layout = _lay_out(_arrows(causality))
+    arrows = [(kind, _course(source, reader, kind)) for source, reader, kind in _arrows(causality)]
     heads = {head.name: head for head in model.unknowns}
     row = [heads[name] for name in causality.order]
     kinds = list(dict.fromkeys(_kind(model, head) for head in row))
-    styles = [kind for kind in STYLES if any(arrow.kind == kind for arrow in layout.arrows)]
-    above, below = (max([curve.peak for curve in layout.curves if curve.side == side], default=0) for side in (1, -1))
-    left, right = -layout.width / 2 - 0.4, (len(row) - 1) * layout.spacing + layout.width / 2 + 0.4
-    low, high = -_HEIGHT / 2 - below - 0.25, _HEIGHT / 2 + above + 0.25
+    styles = [kind for kind in STYLES if any(name == kind for name, _ in arrows)]
+    left, right = -_WIDTH / 2 - 0.4, (len(row) - 1) * _SPACING + _WIDTH / 2 + 0.4
+    tops = [0.75 * points[1][1] for _, points in arrows]  # of a curve, not of its control points
+    low, high = min([-_HEIGHT / 2, *tops]) - 0.35, max([_HEIGHT / 2, *tops]) + 0.35
     title = f"{model.name}: one time slice, computed from left to right"
     width = max((right - left) * _INCHES, 2.2 * len(styles), 1.4 * len(kinds), 0.088 * len(title))
     height = (high - low) * _INCHES + 1.2
@@ -81,11 +59,11 @@ def draw_dependencies(model: Model) -> Figure:
     spare = (width / _INCHES - (right - left)) / 2
     axes.set_xlim(left - spare, right + spare)
     axes.set_ylim(low, high)
-    _draw_blocks(axes, causality, layout)
+    _draw_blocks(axes, causality)
     for place, head in enumerate(row):
-        _draw_node(axes, place * layout.spacing, layout.width, head, _kind(model, head))
-    for arrow, curve in zip(layout.arrows, layout.curves, strict=True):
-        _draw_arrow(axes, arrow.kind, curve)
+        _draw_node(axes, place * _SPACING, head, _kind(model, head))
+    for kind, points in arrows:
+        _draw_arrow(axes, kind, points)
     figure.suptitle(title, fontsize=11, y=1 - 0.16 / height)
     _draw_legend(figure, kinds, styles)
     return figure
@@ -100,8 +78,8 @@ def _kind(system: System, head: Head) -> str:
     return head.kind_name
 
 
-def _arrows(causality: Causality) -> list[_Arrow]:
-    """Return one arrow per pair and kind; a read of the same slice makes one of the past superfluous."""
+def _arrows(causality: Causality) -> list[tuple[int, int, str]]:
+    """Return (source, reader, kind), one per pair and kind; a read of the same slice makes one of the past superfluous."""
     place = {name: index for index, name in enumerate(causality.order)}
     found: dict[tuple[int, int], set[str]] = {}
     for edge in causality.dependencies:
@@ -111,84 +89,30 @@ def _arrows(causality: Causality) -> list[_Arrow]:
     arrows = []
     for (source, reader), kinds in found.items():
         kept = kinds - {"history"} if "slice" in kinds else kinds
-        arrows += [_Arrow(source, reader, kind) for kind in STYLES if kind in kept]
+        arrows += [(source, reader, kind) for kind in STYLES if kind in kept]
     return arrows
 
 
-@dataclass(frozen=True)
-class _Curve:
-    """The course of an arrow: a straight line between boxes, or an arc from edge to edge."""
+def _course(source: int, reader: int, kind: str) -> list[tuple[float, float]]:
+    """Return the points of an arrow: a line between neighbours, else a Bézier curve above the row, or below it.
 
-    start: float
-    end: float
-    side: int  # 1 above the row, -1 below, 0 in it
-    bulge: float = 0.0
-
-    @property
-    def lift(self) -> float:
-        # height of an arc per distance it spans
-        return 0.85 if self.bulge else 0.45 * abs(self.end - self.start) ** 0.9
-
-    @property
-    def peak(self) -> float:
-        return 0.75 * self.lift  # of a Bézier curve with both control points at that height
-
-    @property
-    def points(self) -> list[tuple[float, float]]:
-        if self.side == 0:
-            return [(self.start, 0.0), (self.end, 0.0)]
-        edge = self.side * _HEIGHT / 2
-        top = edge + self.side * self.lift
-        return [(self.start, edge), (self.start - self.bulge, top), (self.end + self.bulge, top), (self.end, edge)]
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """The size of the boxes, their distance, and the course of every arrow."""
-
-    width: float
-    spacing: float
-    arrows: tuple[_Arrow, ...]
-    curves: tuple[_Curve, ...]
-
-
-def _lay_out(arrows: list[_Arrow]) -> _Layout:
-    """Spread the ends of the arrows over the edges of the boxes, which are made as wide as that takes.
-
-    At a box the arrows from the left end left of the middle, those from the right end right of it; the
-    farther one comes, the nearer to the middle it ends, so that arcs on one side nest instead of crossing.
+    The farther an arrow reaches, the nearer to the middle of a box it ends, so that arcs on one side nest instead of crossing.
     """
-    ends: dict[tuple[int, int, bool], list[tuple[int, int, bool]]] = {}
-    for index, arrow in enumerate(arrows):
-        if arrow.reach != 0 and not arrow.is_straight:
-            for place, other in ((arrow.source, arrow.reader), (arrow.reader, arrow.source)):
-                corner = (place, arrow.side, other > place)
-                ends.setdefault(corner, []).append((abs(arrow.reach), index, place == arrow.source))
-    loops = {arrow.source for arrow in arrows if arrow.reach == 0}
-    # what an arrow to itself takes on either side of a box's middle
-    inner = {corner: 0.2 if corner[1] < 0 and corner[0] in loops else 0.0 for corner in ends}
-    half = max([0.5, *(inner[corner] + _STEP * (len(members) + 0.4) for corner, members in ends.items())])
-    spacing = 2 * half + _GAP
-    where: dict[tuple[int, bool], float] = {}
-    for corner, members in ends.items():
-        place, _, rightwards = corner
-        free = (half - inner[corner] - 0.4 * _STEP) / len(members)
-        for number, (_, index, leaves) in enumerate(sorted(members, reverse=True)):
-            offset = inner[corner] + free * (number + 0.5)
-            where[index, leaves] = place * spacing + (offset if rightwards else -offset)
-    curves = []
-    for index, arrow in enumerate(arrows):
-        middle = arrow.source * spacing
-        if arrow.reach == 0:
-            curves.append(_Curve(middle - 0.13, middle + 0.13, arrow.side, bulge=0.28))
-        elif arrow.is_straight:
-            curves.append(_Curve(middle + half, middle + spacing - half, 0))
-        else:
-            curves.append(_Curve(where[index, True], where[index, False], arrow.side))
-    return _Layout(2 * half, spacing, tuple(arrows), tuple(curves))
+    reach, side = reader - source, 1 if kind == "slice" else -1
+    if kind == "slice" and reach == 1:
+        return [(source * _SPACING + _WIDTH / 2, 0.0), (reader * _SPACING - _WIDTH / 2, 0.0)]
+    edge = side * _HEIGHT / 2
+    if reach == 0:
+        middle, top = source * _SPACING, edge + 0.85 * side
+        return [(middle - 0.13, edge), (middle - 0.41, top), (middle + 0.41, top), (middle + 0.13, edge)]
+    offset = (0.2 + 0.15 / abs(reach)) * (1 if reach > 0 else -1)
+    # what leaves a box and what arrives at it are a little apart
+    start, end = source * _SPACING + 1.2 * offset, reader * _SPACING - offset
+    top = edge + side * 0.45 * abs(end - start) ** 0.9
+    return [(start, edge), (start, top), (end, top), (end, edge)]
 
 
-def _draw_node(axes: Axes, middle: float, width: float, head: Head, kind: str) -> None:
+def _draw_node(axes: Axes, middle: float, head: Head, kind: str) -> None:
     from matplotlib.colors import to_rgb
     from matplotlib.patches import FancyBboxPatch
 
@@ -196,7 +120,7 @@ def _draw_node(axes: Axes, middle: float, width: float, head: Head, kind: str) -
     pale = tuple(1 - 0.45 * (1 - part) for part in colour)
     axes.add_patch(
         FancyBboxPatch(
-            (middle - width / 2, -_HEIGHT / 2), width, _HEIGHT,
+            (middle - _WIDTH / 2, -_HEIGHT / 2), _WIDTH, _HEIGHT,
             boxstyle="round,pad=0,rounding_size=0.16", facecolor=pale, edgecolor=colour, lw=1.6, zorder=3,
         )
     )  # fmt: skip
@@ -215,25 +139,24 @@ def _label(head: Head) -> str:
     return text
 
 
-def _draw_blocks(axes: Axes, causality: Causality, layout: _Layout) -> None:
+def _draw_blocks(axes: Axes, causality: Causality) -> None:
     """Frame the unknowns of a slice that have to be solved together."""
     from matplotlib.patches import FancyBboxPatch
 
     first = 0
     for block in causality.blocks:
         if len(block) > 1:
-            corner = (first * layout.spacing - layout.width / 2 - 0.16, -_HEIGHT / 2 - 0.16)
-            size = ((len(block) - 1) * layout.spacing + layout.width + 0.32, _HEIGHT + 0.32)
+            corner = (first * _SPACING - _WIDTH / 2 - 0.16, -_HEIGHT / 2 - 0.16)
+            size = ((len(block) - 1) * _SPACING + _WIDTH + 0.32, _HEIGHT + 0.32)
             style = "round,pad=0,rounding_size=0.2"
             axes.add_patch(FancyBboxPatch(corner, *size, boxstyle=style, fc="#F2F2F2", ec="#BBBBBB", zorder=0))
         first += len(block)
 
 
-def _draw_arrow(axes: Axes, kind: str, curve: _Curve) -> None:
+def _draw_arrow(axes: Axes, kind: str, points: list[tuple[float, float]]) -> None:
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
-    points = curve.points
     middle = [Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3
     path = Path(points, [Path.MOVETO, *middle])
     line: Any = STYLES[kind][0]

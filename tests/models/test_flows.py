@@ -138,7 +138,7 @@ TANH = {
 @pytest.mark.parametrize(("delta", "lam"), list(TANH))
 def test_a_tanh_unit_agrees_with_its_finite_size(delta: float, lam: float) -> None:
     at = [0.3, 1.0, 3.0, 10.0]
-    found = eqsolve.solve("teacher_student_tanh", at=at, delta=delta, lam=lam, rtol=3e-3).at(at)
+    found = eqsolve.solve("teacher_student_tanh", at=at, delta=delta, lam=lam, rtol=1e-3).at(at)  # of the largest value
     for name, (mean, spread) in TANH[delta, lam].items():
         theory = found[name].values
         assert np.all(np.abs(theory - mean) <= 3 * np.array(spread))

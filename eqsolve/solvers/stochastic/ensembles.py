@@ -29,7 +29,7 @@ from eqsolve.solvers.stochastic.judge import Errors, Judge
 from eqsolve.solvers.stochastic.march import march
 from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.modes import Choice
-from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, count_values, report, sweep, variation
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
 logger = logging.getLogger("eqsolve")
@@ -120,7 +120,7 @@ class Ensembles:
         ratios = np.full(solved.grid.panels.panels, control.ratio)
         last = math.inf
         for _ in range(control.rounds):
-            dense = self.on_panels(solved, _denser(solved.grid.panels, ratios))
+            dense = self.on_panels(solved, denser(solved.grid.panels, ratios))
             errors = judge.compare(solved, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
             curves = judge.curves(dense)
             worst = judge.worst(curves, errors)
@@ -158,6 +158,7 @@ class Ensembles:
         paths, final = float(control.small), small
         swept: list[Sequence[Averages] | None] = [None] * control.sets
         before = moved = math.inf
+        left, again = control.left, False
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
             designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
@@ -176,10 +177,11 @@ class Ensembles:
             change = judge.change(curves, final.grid, last.means)
             spread = _standard_error([judge.change(curves, final.grid, means) for means in ends])
             last_moved, moved = moved, judge.worst(curves, change)
-            # where a solution moves by more than the scatter before, the scheme contracts as little as its moves say
-            left = control.left if moved <= before else min(1.0, max(control.left, moved / last_moved))
+            if again:  # the same paths: how much closer they bring the solution
+                left = min(1.0, max(control.left, moved / last_moved))
+            part = left if again or moved <= before else 1.0  # until that is known, of more than the scatter before, all
             errors = judge.spread(
-                curves, [{name: value + left * change[name] for name, value in spread.items()}], control.margin
+                curves, [{name: value + part * change[name] for name, value in spread.items()}], control.margin
             )
             chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
             room = max(0.9 - judge.worst(curves, by_panels), control.share)
@@ -187,17 +189,21 @@ class Ensembles:
                         control.sets, paths, worst, moved)  # fmt: skip
             if worst <= room or judge.options.is_short_of_time():
                 break
-            if chance > room:  # more paths
+            again = chance <= room
+            if not again:  # more paths
                 more = paths * (control.safety * chance / room) ** (1 / control.rate)
                 most = control.cost / final.grid.size**3
-                if paths >= most or chance > before:
+                if paths >= most:
                     break
                 before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
                 swept = [None] * control.sets
         return final, errors
 
     def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
-        """Return the solution that the average of all ensembles asks for, and the means that each of them does."""
+        """Return the solution that the average of all ensembles asks for, and the means that each of them does.
+
+        Means that do not act back are those of an ensemble itself and, of the others in its place, a sweep of the small one.
+        """
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
         every = [collect(item) for item in swept]
@@ -211,12 +217,14 @@ class Ensembles:
             step = improve(
                 engine, final.means, pack(engine, {name: made[name] for name in centre}) - packed, averages, weights
             )
-            aside = {name: moved.means[name] + made[name] - centre[name] for name in centre}
-            ends.append(unpack(engine, pack(engine, moved.means) + step, aside))
+            end = unpack(engine, pack(engine, moved.means) + step, moved.means)
+            there = report(engine, grid, end, design, small.averages)
+            aside = there.keys() - engine.fed
+            ends.append(end | {name: made[name] + there[name] - own[name] for name in aside})
         return moved, ends
 
 
-def _denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
+def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
     """Return panels that are so many times denser, each; those of ratio one stay as they are, others are cut by runs."""
     edges, place = [panels.edges[:1]], 0
     while place < len(ratios):

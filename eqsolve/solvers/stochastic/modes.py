@@ -54,9 +54,9 @@ class Group:
         """How many rows of the covariance are those of the leading noises."""
         return self.leading * len(self.centres[0])
 
-    def factor(self, count: int | None = None) -> Array:
+    def factor(self) -> Array:
         """Return modes of the leading noises, by decreasing size."""
-        return factor_covariance(self.covariance[: self.led, : self.led], count)
+        return factor_covariance(self.covariance[: self.led, : self.led])
 
     def complete(self, modes: Array, order: Array) -> Array:
         """Return modes of all noises from those of the leading ones, which ``order`` sorts by what they do."""
@@ -264,8 +264,7 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals
     factors = [
-        align(group.factor(chosen.shape[1]), chosen) if aligned else chosen
-        for group, chosen in zip(groups, choice.factors, strict=True)
+        align(group.factor(), chosen) if aligned else chosen for group, chosen in zip(groups, choice.factors, strict=True)
     ]
     scales, order = choice.points.scales, choice.order
     rests, made = [], {}

@@ -189,17 +189,13 @@ def is_far(trend: Sequence[tuple[int, float]], few: float) -> bool:
     return len(trend) > 1 and min(error for _, error in trend[-2:]) > few
 
 
-def predict(known: Sequence[tuple[int, float]], wanted: float, rate: float | None = None) -> float:
-    """Return how many points an error is predicted to need, from numbers of points with their errors.
+def predict(known: Sequence[tuple[int, float]], wanted: float) -> float:
+    """Return how many points an error is predicted to need, from the last two numbers of points with their errors.
 
-    Without a rate, it is what the last two of them show; errors that do not fall are never small enough.
+    Errors that do not fall are never small enough.
     """
-    (points, error) = known[-1]
+    (fewer, larger), (points, error) = known[-2:]
     if error <= wanted:
         return float(points)
-    if rate is None:
-        if len(known) < 2:
-            return math.inf
-        fewer, larger = known[-2]
-        rate = math.log(larger / error) / math.log(points / fewer) if points > fewer and larger > error > 0 else 0.0
+    rate = math.log(larger / error) / math.log(points / fewer) if points > fewer and larger > error > 0 else 0.0
     return points * math.exp(min(math.log(error / wanted) / rate, 200.0)) if rate > 0 else math.inf

@@ -40,7 +40,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.control import Control, Sampling
-from eqsolve.solvers.stochastic.ensembles import Ensembles
+from eqsolve.solvers.stochastic.ensembles import Ensembles, denser
 from eqsolve.solvers.stochastic.iterate import Iteration, Solved, iterate, start
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, disagreement, is_known
 from eqsolve.solvers.stochastic.kinks import average_kinks
@@ -398,11 +398,8 @@ class _Solve:
 
     def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
         """Return the solution on denser panels, with the same points."""
-        old = solved.grid.panels
-        assert old is not None
-        wanted = np.append(0.0, np.cumsum(ratios))
-        position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
-        return self._move(solved, design, PanelGrid(np.interp(position, wanted, old.edges), old.order))
+        assert solved.grid.panels is not None
+        return self._move(solved, design, denser(solved.grid.panels, ratios))
 
     def _move(
         self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None
