@@ -117,12 +117,10 @@ def solve_as_asked(
     from eqsolve.passes.routing import models_behind
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
-    from eqsolve.results.quick_xarray import spare_dask
     from eqsolve.solvers.contract import HandOver, Wanted
     from eqsolve.solvers.registry import choose_solver, solver_names
 
     started = time.perf_counter()
-    spare_dask()
     check(model)
     own = isinstance(model, Singularity | Cases)  # models behind them may know further names
     for word in settings if not own else ():
@@ -183,6 +181,9 @@ def solve_as_asked(
 
     def finish(result: Result) -> Result:
         stats = {"solver": choice.name, "seconds": time.perf_counter() - started}
+        chosen: dict[str, Any] = {}
+        if task.case:  # under the name of the model that chose among several, with its reason
+            stats["case"], chosen = task.case, {"model": model.name, "message": task.reason}
         if plan.facts.kind != "System":
             result = _judged(result, task.observables, options)
             if derivatives:
@@ -191,8 +192,8 @@ def solve_as_asked(
         elif task.companions:
             result = with_derivatives(result, [replace(item, parameter=along[item.parameter]) for item in task.companions])
         names = latex_names((task.declared, model, *models_behind(task.declared)))
-        result = result.with_provenance(stats, describe(task.declared, options.seed), names)
-        return result.renamed(model.name, task.reason, task.case) if task.case else result
+        about = describe(task.declared, options.seed)
+        return replace(result, stats={**result.stats, **stats}, provenance=about, latex=names, **chosen)
 
     try:
         identity = _identity(choice.solver, task, options)
@@ -230,11 +231,11 @@ def _demand_card(plan: Plan, solver: Solver, options: Options) -> None:
 
 def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
     """Return a result of scalars with the status that the errors of its observables, or else of all values, deserve."""
-    data = result.dataset
+    data = result.variables
     scalars = [name for name in result.names if not data[name].dims and f"{name}_error" in data]
-    largest = max((abs(float(data[name])) for name in scalars), default=0.0)
+    largest = max((abs(float(data[name].values)) for name in scalars), default=0.0)
     for name in [name for name in names if name in scalars] or scalars:
-        value, error = abs(float(data[name])), float(data[f"{name}_error"])
+        value, error = abs(float(data[name].values)), float(data[f"{name}_error"].values)
         allowed = max(options.rtol * value, 1e-13 * largest) + (options.atol or 0.0)
         if result.status == "ok" and error > allowed:
             text = f"the error of `{name}` is {error / allowed:.3g} times the tolerance rtol={options.rtol:g}"

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 os.environ["MPLBACKEND"] = "Agg"
+os.environ["EQSOLVE_CACHE"] = ""  # every test compiles its own plans
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EQSOLVE_THREADS"):
     os.environ.setdefault(_name, "1")
 

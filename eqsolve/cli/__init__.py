@@ -6,10 +6,12 @@ Exit codes: 0 ok; 1 the solver did not reach what was asked; 2 bad input; 70 a b
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Sequence
 
 from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
@@ -58,7 +60,24 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as done:  # argparse ends this way after --help and --version
         return int(done.code or 0)
     with _Logging(options.verbose, options.quiet):
+        return _with_plans(options)
+
+
+def _with_plans(options: Namespace) -> int:
+    """Run a verb; what was compiled of its model is kept for the next command."""
+    if not isinstance(getattr(options, "model", None), str):
         return int(options.run(options))
+    from eqsolve.cli.plans import keep, restore
+    from eqsolve.language.loading import find
+
+    path = None
+    with contextlib.suppress(EqsolveError):  # the verb says what is wrong
+        path = find(options.model)
+        restore(path)
+    code = int(options.run(options))
+    if path is not None:
+        keep(path)
+    return code
 
 
 def _limit_threads() -> None:

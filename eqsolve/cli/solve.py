@@ -69,6 +69,8 @@ def run_solve(options: Namespace) -> int:
     if result.status == "ok":
         return 0
     complain(f"{result.message or result.status}")
+    if result.status == "tolerance not met":
+        say("the values hold within the errors beside them; a larger --rtol asks for less (docs/errors.md says more)")
     return 1
 
 

@@ -69,9 +69,9 @@ class Covariances:
     def demand_found(self, numbers: Mapping[str, float], result: Result) -> None:
         """Raise for a covariance in unknowns that a result makes none, beyond its errors."""
         bound = at(self, numbers)
-        if not any(item.reads for item in bound.items) or "row" not in result.dataset:
+        if not any(item.reads for item in bound.items) or "row" not in result.coords:
             return
-        nodes = result.dataset["row"].values
+        nodes = result.coords["row"].values
         chosen = np.unique(np.linspace(0, len(nodes) - 1, min(_NODES, len(nodes))).round().astype(int))
         times = nodes[chosen]
         for item in bound.items:
@@ -90,9 +90,9 @@ class Covariances:
 
 def _read(result: Result, chosen: Array, name: str, places: tuple[int, ...]) -> list[Array]:
     """Return an unknown at some nodes, and its error: arrays whose axes are t and t'."""
-    data = result.dataset
+    data = result.variables
     if len(places) == 1:
-        values = result.at(data["row"].values[chosen])
+        values = result.at(result.coords["row"].values[chosen])
         tables = [values[key].values if key in values else np.zeros(len(chosen)) for key in (name, f"{name}_error")]
     else:
         pick = np.ix_(chosen, chosen)

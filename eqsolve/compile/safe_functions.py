@@ -113,6 +113,9 @@ def on_arrays() -> dict[str, Any]:
     """Return the functions by name for numpy's numbers and arrays."""
     special = Lazy("scipy.special")
 
+    def special_(name: str) -> Any:
+        return lambda *values: getattr(special, name)(*values)
+
     def piecewise_(conditions: list[Any], values: list[Any]) -> Any:
         made: Any = np.nan
         for condition, value in zip(reversed(conditions), reversed(values), strict=True):
@@ -173,13 +176,13 @@ def on_arrays() -> dict[str, Any]:
 
     return _named(
         piecewise=piecewise_, choose=choose_,
-        expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special.expit, sech2=sech2_,
+        expm1=np.expm1, log1p=np.log1p, log1mexp=log1mexp_, expit=special_("expit"), sech2=sech2_,
         log_cosh=log_cosh_, log_erfc=log_erfc_,
         log_half_erfc=lambda x: special.log_ndtr(-np.sqrt(2) * x),
-        plain_erfc=special.erfc, scaled_erfc=scaled_erfc_, dawson=anywhere(special.dawsn), erf_difference=erf_difference_,
-        scaled_besseli=anywhere(special.ive), scaled_besselk=anywhere(special.kve),
-        log_gamma=special.gammaln, conjugate_sum=conjugate_sum_,
-        power_difference=power_difference_, log_ratio=log_ratio_, ratio=ratio_, xlogy=special.xlogy,
+        plain_erfc=special_("erfc"), scaled_erfc=scaled_erfc_, erf_difference=erf_difference_,
+        dawson=anywhere(special_("dawsn")), scaled_besseli=anywhere(special_("ive")), scaled_besselk=anywhere(special_("kve")),
+        log_gamma=special_("gammaln"), conjugate_sum=conjugate_sum_,
+        power_difference=power_difference_, log_ratio=log_ratio_, ratio=ratio_, xlogy=special_("xlogy"),
     )  # fmt: skip
 
 

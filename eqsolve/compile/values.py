@@ -6,6 +6,7 @@ whatever is wrong go through ``eqsolve.language.binding``, which reads exactly a
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -118,7 +119,7 @@ class Binder:
             binder = binder_of(binding.law.model)
             there = binder.take(binding.law)
             behind = (binder.plan(there), there)
-        return Values(numbers, laws, binding.settings(), lambda: binding, given, behind)
+        return Values(numbers, laws, binding.settings(), functools.partial(_itself, binding), given, behind)
 
     def _quickly(self, settings: Mapping[str, Any]) -> Values | None:
         """Return the numbers where all settings are plain ones inside their domains, and laws depend on them plainly."""
@@ -139,7 +140,7 @@ class Binder:
         for name, (kind, law, arguments) in self._moving.items():
             laws[name] = law.at(numbers)
             shown[name] = f"{kind}({', '.join(f'{float(item):.15g}' for item in arguments.at(numbers)())})"
-        return Values(numbers, laws, shown, lambda: bind(self.model, chosen), self._base.given)
+        return Values(numbers, laws, shown, functools.partial(bind, self.model, chosen), self._base.given)
 
     def _quickly_routed(self, settings: Mapping[str, Any]) -> Values | None:
         """Return the numbers of a singularity and of the fixed point behind it, where those of both are plain."""
@@ -161,7 +162,7 @@ class Binder:
         return replace(
             own,
             settings={**there.settings, **own.settings},
-            exact=lambda: bind_routed(self.model, chosen),
+            exact=functools.partial(bind_routed, self.model, chosen),
             behind=(binder.plan(there), there),
         )
 
@@ -254,6 +255,10 @@ class _Domain:
         if not math.isfinite(value) or (self.whole and value != round(value)):
             return False
         return self.low <= value <= self.high and not (self.signed and value == 0)
+
+
+def _itself(binding: Binding) -> Binding:
+    return binding
 
 
 def _declared_laws(model: Model) -> list[tuple[Random, Any]]:

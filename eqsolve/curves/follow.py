@@ -1,6 +1,7 @@
 """Follow a solution along a parameter: every point starts from its neighbours' extrapolation."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def follow(
         solutions.append(solution)
     made = _result(model, parameter, path, solutions)
     stats = {"solver": "fixed_point", "seconds": time.perf_counter() - began, "points": len(path), "searches": searches}
-    return made.with_provenance(stats, describe(model, 0), latex_names((model, *models_behind(model))))
+    return replace(made, stats=stats, provenance=describe(model, 0), latex=latex_names((model, *models_behind(model))))
 
 
 def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str, Any], began: float) -> Result:
@@ -99,8 +100,10 @@ def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str,
     dataset = xr.Dataset(data, coords={parameter: curve.at})
     params = {k: v for k, v in bind_routed(model, {**fixed, parameter: path[0]}).settings().items() if k != parameter}
     stats = {"solver": "singularity", "seconds": time.perf_counter() - began, "points": len(path)}
-    made = Result(dataset, model=model.name, kind="sweep", params=params)
-    return made.with_provenance(stats, describe(model, 0), latex_names((model, *models_behind(model))))
+    names = latex_names((model, *models_behind(model)))
+    return Result(
+        dataset, model=model.name, kind="sweep", params=params, stats=stats, provenance=describe(model, 0), latex=names
+    )
 
 
 def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singularity, dict[str, Any]]:

@@ -6,10 +6,13 @@ runs again from its first line; a step whose result is there is read, not comput
 A record cut short by a crash fails its checksum and is dropped. A file is data only: reading it never runs code.
 """
 
+import io
+import itertools
 import json
 import logging
 import math
 import os
+import pickle
 import struct
 import time
 import zlib
@@ -22,15 +25,15 @@ import numpy as np
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.atomic import cannot_write, lock
 
-# Objects as bytes and back, bit by bit and without running code: a JSON skeleton, then the arrays.
-# What is plain (numbers, texts, lists, dictionaries, arrays) is written as it is; objects of the
-# classes that a ``Codec`` knows as their attributes; and words, objects that the reader has too
-# (symbols, compiled functions), by their place in its vocabulary. Anything else cannot be packed.
-# An array keeps the order of its axes in memory, on which the last bits of a matrix product may
-# depend; an object met twice is one object again.
+# Objects as bytes and back, bit by bit and without running code: a pickle of plain values and
+# arrays, of objects of the classes that a ``Codec`` knows, and of words, objects that the reader has
+# too (symbols, compiled functions), by their place in its vocabulary; of nothing else. An array keeps
+# the order of its axes in memory, on which the last bits of a matrix product may depend.
 
 
 Buffer = bytes | memoryview
+_SIZES = struct.Struct("<Q")
+_PLAIN = (bool, str, int, float, list, tuple, dict, set, frozenset, slice, type(None))
 
 
 class PackingError(Exception):
@@ -64,16 +67,22 @@ class Codec:
 
     def pack(self, value: Any, limit: float = math.inf) -> list[Buffer]:
         """Return a value as bytes, in pieces, most of them views of its arrays; more than ``limit`` are refused."""
-        work = _Packer(self, limit)
-        skeleton = json.dumps(work.encode(value)).encode()
-        return [struct.pack("<Q", len(skeleton)), skeleton, *work.blobs]
+        arrays: list[Buffer] = []
+        stream = io.BytesIO()
+        _Packer(self, stream, arrays, limit).dump(value)
+        return [_SIZES.pack(len(arrays)), *(_SIZES.pack(len(item)) for item in arrays), *arrays, stream.getvalue()]
 
     def unpack(self, data: Buffer) -> Any:
         """Return the value that was packed."""
         try:
-            (length,) = struct.unpack_from("<Q", data)
-            return _Unpacker(self, memoryview(data), 8 + length).decode(json.loads(bytes(data[8 : 8 + length])))
-        except (struct.error, ValueError, KeyError, IndexError, TypeError) as error:
+            whole = memoryview(data)
+            (count,) = _SIZES.unpack_from(whole)
+            ends = np.cumsum([_SIZES.size * (count + 1), *(_SIZES.unpack_from(whole, 8 * k)[0] for k in range(1, count + 1))])
+            arrays = [whole[begin:end] for begin, end in itertools.pairwise(ends.tolist())]
+            return _Unpacker(self, io.BytesIO(whole[ends[-1] :]), arrays).load()
+        except PackingError:
+            raise
+        except Exception as error:  # bytes that are no pickle may be anything
             raise PackingError(f"{type(error).__name__}: {error}") from None
 
     def place(self, value: Any) -> int | None:
@@ -89,120 +98,74 @@ def _key(value: Any) -> Any:
         return id(value)
 
 
-class _Packer:
-    """One object on its way into bytes."""
+class _Packer(pickle.Pickler):
+    """Writes plain values, arrays, words and objects of known classes."""
 
-    def __init__(self, codec: Codec, limit: float) -> None:
-        self.codec, self.limit, self.size = codec, limit, 0
-        self.blobs: list[Buffer] = []
-        self.seen: dict[int, int] = {}
-        self.kept: list[Any] = []  # so that no identity is used again meanwhile
+    def __init__(self, codec: Codec, stream: io.BytesIO, arrays: list[Buffer], limit: float) -> None:
+        super().__init__(stream, protocol=5)
+        self.codec, self.arrays, self.left = codec, arrays, limit
 
-    def encode(self, value: Any) -> Any:
-        if value is None or isinstance(value, bool | str) or type(value) in (int, float):
-            return value
-        if isinstance(value, list):
-            return [self.encode(item) for item in value]
-        if isinstance(value, tuple):
-            return {"tuple": [self.encode(item) for item in value]}
-        if isinstance(value, slice):
-            return {"slice": [value.start, value.stop, value.step]}
-        if isinstance(value, dict):
-            return {"dict": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
-        if isinstance(value, set | frozenset):
-            return {type(value).__name__: [self.encode(item) for item in value]}
-        place = self.codec.place(value)
-        return {"word": place} if place is not None else self._object(value)
+    def persistent_id(self, value: Any) -> int | None:
+        return None if isinstance(value, _PLAIN) else self.codec.place(value)
 
-    def _object(self, value: Any) -> Any:
-        if id(value) in self.seen:
-            return {"again": self.seen[id(value)]}
-        name = type(value).__name__
-        if isinstance(value, np.generic):
-            made: Any = {"number": [value.dtype.str, self._blob(value.tobytes())]}
-        elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-            made = {"array": self._array(value)}
-        elif self.codec.classes.get(name) is type(value):
-            kept = {key: item for key, item in vars(value).items() if key not in self.codec.without}
-            made = {"object": [name, {key: self.encode(item) for key, item in kept.items()}]}
-        else:
-            raise PackingError(f"a {name} cannot be packed")
-        self.seen[id(value)] = len(self.kept)
-        self.kept.append(value)
-        return made
+    def reducer_override(self, value: Any) -> Any:
+        kind = type(value)
+        if isinstance(value, slice) or any(value is item for item in (_array, _made, slice)):
+            return NotImplemented
+        if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufc":
+            return _array, (self._place(np.asarray(value)), isinstance(value, np.generic))
+        if self.codec.classes.get(kind.__name__) is not kind:
+            raise PackingError(f"a {kind.__name__} cannot be packed")
+        without = self.codec.without
+        return _made, (kind.__name__,), {key: item for key, item in vars(value).items() if key not in without}
 
-    def _array(self, value: np.ndarray[Any, Any]) -> list[Any]:
-        """Return type, shape, order of axes in memory, axes along which nothing changes, and place of the numbers."""
+    def _place(self, value: np.ndarray[Any, Any]) -> Any:
+        """Return type, shape, order of axes in memory, axes without a change, and number of an array."""
         steps = value.strides
         constant = [axis for axis, step in enumerate(steps) if step == 0 and value.shape[axis] > 1]
         inner = value[tuple(slice(0, 1) if axis in constant else slice(None) for axis in range(value.ndim))]
         order = sorted(range(value.ndim), key=lambda axis: -abs(steps[axis]))
         dense = np.ascontiguousarray(inner.transpose(order))
-        data = dense.data.cast("B") if dense.size else b""
-        return [value.dtype.str, list(value.shape), order, constant, self._blob(data)]
-
-    def _blob(self, data: Buffer) -> list[int]:
-        place = [self.size, len(data)]
-        self.blobs.append(data)
-        self.size += len(data)
-        if self.size > self.limit:
-            raise TooLargeError(f"more than {self.limit:g} bytes")
-        return place
+        self.left -= dense.nbytes
+        if self.left < 0:
+            raise TooLargeError("more bytes than allowed")
+        self.arrays.append(dense.data.cast("B") if dense.size else b"")
+        return [value.dtype.str, list(value.shape), order, constant, len(self.arrays) - 1]
 
 
-class _Unpacker:
-    """One object on its way out of bytes."""
+class _Unpacker(pickle.Unpickler):
+    """Makes what ``_Packer`` writes, and nothing else."""
 
-    def __init__(self, codec: Codec, data: memoryview, begin: int) -> None:
-        self.codec, self.data, self.begin = codec, data, begin
-        self.made: list[Any] = []
+    def __init__(self, codec: Codec, stream: io.BytesIO, arrays: list[memoryview]) -> None:
+        super().__init__(stream)
+        self.codec, self.arrays = codec, arrays
 
-    def decode(self, entry: Any) -> Any:
-        if isinstance(entry, list):
-            return [self.decode(item) for item in entry]
-        if not isinstance(entry, dict):
-            return entry
-        ((kind, body),) = entry.items()
-        match kind:
-            case "tuple":
-                return tuple(self.decode(item) for item in body)
-            case "slice":
-                return slice(*body)
-            case "dict":
-                return {self.decode(key): self.decode(item) for key, item in body}
-            case "set" | "frozenset":
-                items = [self.decode(item) for item in body]
-                return set(items) if kind == "set" else frozenset(items)
-            case "word":
-                return self.codec.words[body]
-            case "again":
-                return self.made[body]
-        value = self._object(kind, body)
-        self.made.append(value)
-        return value
+    def persistent_load(self, place: int) -> Any:
+        return self.codec.words[place]
 
-    def _object(self, kind: str, body: Any) -> Any:
-        if kind == "object":
-            name, attributes = body
-            value: Any = object.__new__(self.codec.classes[name])
-            value.__dict__.update({key: self.decode(item) for key, item in attributes.items()})
-            return value
-        if kind == "number":
-            return np.frombuffer(self._bytes(body[1]), np.dtype(body[0]))[0]
-        if kind != "array":
-            raise ValueError(f"what is {kind!r}?")
-        dtype, shape, order, constant, blob = body
+    def find_class(self, module: str, name: str) -> Any:
+        known = {"_array": self._array, "_made": self._made, "slice": slice}
+        if name not in known:
+            raise PackingError(f"{name} is not made of bytes")
+        return known[name]
+
+    def _made(self, name: str) -> Any:
+        return object.__new__(self.codec.classes[name])
+
+    def _array(self, place: list[Any], is_number: bool) -> Any:
+        dtype, shape, order, constant, number = place
         inner = [1 if axis in constant else size for axis, size in enumerate(shape)]
-        numbers = np.frombuffer(self._bytes(blob), np.dtype(dtype)).copy().reshape([inner[axis] for axis in order])
+        numbers = np.frombuffer(self.arrays[number], np.dtype(dtype)).copy().reshape([inner[axis] for axis in order])
         made = numbers.transpose(np.argsort(order)) if shape else numbers
-        return np.broadcast_to(made, shape) if constant else made
+        made = np.broadcast_to(made, shape) if constant else made
+        return made[()] if is_number else made
 
-    def _bytes(self, place: list[int]) -> memoryview:
-        begin = self.begin + place[0]
-        found = self.data[begin : begin + place[1]]
-        if len(found) != place[1]:
-            raise ValueError("bytes are missing")
-        return found
+
+def _array(*_: Any) -> Any:
+    """Stand in the bytes for the method of ``_Unpacker`` of that name, as ``_made`` does."""
+
+
+def _made(*_: Any) -> Any: ...
 
 
 logger = logging.getLogger("eqsolve")
@@ -296,7 +259,7 @@ class Checkpoint:
         if length > size:
             return None, 0
         body = self._stream.read(length)
-        good = len(body) == length > 0 and zlib.crc32(body) == checksum  # zeros are what a crash may leave behind
+        good = len(body) == length > 0 and zlib.crc32(body) == checksum  # a crash may leave zeros
         return (body if good else None), self._stream.tell()
 
     def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:

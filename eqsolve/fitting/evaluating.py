@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,7 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
 
     def read(shifts: Mapping[str, Any]) -> float:
         changed = data.assign({name: data[name] + shift for name, shift in shifts.items()})
-        value = function(replaced(result, changed))
+        value = function(replace(result, table=changed))
         try:
             return float(value)
         except (TypeError, ValueError):
@@ -133,12 +133,6 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
         slopes.append(slope({name: data[key].values for name, key in own.items()}))
         unsure.append(sum(abs(slope({name: data[f"{key}_error"].values})) for name, key in own.items()))
     return read({}), float(error), np.array(slopes), np.array(unsure)
-
-
-def replaced(result: Result, data: Any) -> Result:
-    """Return a result with other values."""
-    fields = {**result.__dict__, "dataset": data}
-    return type(result)(fields.pop("dataset"), **fields)
 
 
 def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:

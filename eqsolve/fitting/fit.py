@@ -139,7 +139,7 @@ class Fit:
             low, high = self.intervals[name]
             share = f" ({abs(self.errors[name] / value):.2%})" if value else ""
             edge = "; at the end of its range, beyond which it was not allowed to go" if name in self.at_edge else ""
-            lines.append(f"  {name}: {value:.6g} +/- {self.errors[name]:.2g}{share}, 95 % in [{low:.6g}, {high:.6g}]{edge}")
+            lines.append(f"  {name}: {value:.6g} ± {self.errors[name]:.2g}{share}, 95 % in [{low:.6g}, {high:.6g}]{edge}")
         pairs = [(a, b) for place, b in enumerate(self.parameters) for a in list(self.parameters)[:place]]
         lines += [f"  correlation of {a} and {b}: {self.correlations[a][b]:+.3f}" for a, b in pairs]
         return "\n".join([*lines, f"  {self.assumes}"])
@@ -341,13 +341,13 @@ class _Set:
             assumes = f"errors from the covariance over {data.draws} draws; finite-size bias is not in them"
         elif all(name in data.errors for name in data.names):
             sigmas = np.concatenate([data.errors[name] for name in data.names])
-            assumes = "one draw with error bars: they are taken as independent from time to time, and as they are"
+            assumes = "error bars are taken as given, and as those of independent errors at every time"
         else:
             sigmas = np.concatenate(
                 [np.full(data.values[n].shape[1], np.abs(data.values[n]).max() or 1.0) for n in data.names]
             )
             scaled = True
-            assumes = "one draw without error bars: errors are taken as independent and equal, from the residuals themselves"
+            assumes = "no error bars: errors are taken as independent and of equal size, that of the residuals"
         floor = 1e-9 * np.abs(means).max() + 1e-300  # what all draws share exactly, the start, says nothing
         return cls(question, data, settings, places, means, np.where(sigmas > floor, sigmas, np.inf), scaled, assumes)
 
@@ -494,11 +494,11 @@ class _Problem:
             quantile = float(stdtrit(min(draws) - 1, 0.975))
         errors = np.sqrt(np.diagonal(covariance))
         unit = covariance / np.maximum(np.multiply.outer(errors, errors), 1e-300)
-        keys = self.keys
+        keys, width = self.keys, quantile * errors
         return Fit(
             self.sets[0].question.model.name, dict(zip(keys, best.tolist(), strict=True)),
             dict(zip(keys, errors.tolist(), strict=True)),
-            {name: (float(x - quantile * e), float(x + quantile * e)) for name, x, e in zip(keys, best, errors, strict=True)},
+            dict(zip(keys, map(tuple, np.clip([best - width, best + width], low, high).T.tolist()), strict=True)),
             {name: dict(zip(keys, row.tolist(), strict=True)) for name, row in zip(keys, unit, strict=True)},
             None if self.scaled else chi2, freedom, [key for key, edge in zip(keys, edges, strict=True) if edge],
             "; ".join(dict.fromkeys(item.assumes for item in self.sets)), sum(item.solves for item in self.sets),

@@ -87,7 +87,7 @@ def find(name: str) -> Path:
     return files[name]
 
 
-_LOADED: dict[tuple[str, int, int], Model] = {}
+LOADED: dict[tuple[str, int, int], Model] = {}
 _LOADING: list[str] = []
 
 
@@ -99,23 +99,23 @@ def load(name: str | os.PathLike[str]) -> Model:
     path = find(_as_text(name))
     state = path.stat()
     key = (str(path), state.st_mtime_ns, state.st_size)
-    if key not in _LOADED:
+    if key not in LOADED:
         if str(path) in _LOADING:
             raise ModelError(f"{path.name} loads itself: {' -> '.join(Path(p).name for p in _LOADING)} -> {path.name}")
         _LOADING.append(str(path))
         try:
-            _LOADED[key] = _run(path)
+            LOADED[key] = _run(path)
         finally:
             _LOADING.pop()
     from eqsolve.language.symbols import meanings, tell_meanings
 
     tell_meanings(meanings(str(path)), inherited=str(path))  # a file that goes on from this model has its symbols
-    return _LOADED[key]
+    return LOADED[key]
 
 
 def loaded_files() -> list[str]:
     """Return the model files that have run, and what they import from beside them."""
-    files = {path for path, *_ in _LOADED}
+    files = {path for path, *_ in LOADED}
     beside = {str(Path(path).parent) for path in files}
     modules = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
     return sorted(files | {path for path in modules if str(Path(path).parent) in beside})

@@ -24,9 +24,12 @@ M = TypeVar("M")
 T = TypeVar("T")
 
 
+_KEPT: dict[str, dict[int, tuple[Any, Any]]] = {}
+
+
 def kept_by_model(make: Callable[[M], T]) -> Callable[[M], T]:
     """Return a function that makes something of a model, and keeps the last ones."""
-    table: dict[int, tuple[Any, T]] = {}
+    table: dict[int, tuple[Any, T]] = _KEPT.setdefault(f"{make.__module__}.{make.__qualname__}", {})
 
     @functools.wraps(make, updated=())
     def kept(model: M) -> T:
@@ -38,6 +41,17 @@ def kept_by_model(make: Callable[[M], T]) -> Callable[[M], T]:
         return known[1]
 
     return kept
+
+
+def all_kept() -> dict[str, list[tuple[Any, Any]]]:
+    """Return all that is kept, as pairs of a model and what was made of it, by what made it."""
+    return {name: list(table.values()) for name, table in _KEPT.items()}
+
+
+def take_kept(kept: dict[str, list[tuple[Any, Any]]]) -> None:
+    """Keep what another process had kept."""
+    for name, pairs in kept.items():
+        _KEPT.setdefault(name, {}).update({id(pair[0]): pair for pair in pairs})
 
 
 # --- The LaTeX of every name of a model: declared, or made from the name.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import sympy
 
@@ -86,6 +86,10 @@ def _call_node(frame: FrameType) -> ast.Call | None:
 Order = dict[sympy.Expr, tuple[sympy.Expr, ...]]
 
 
+def _is_minus(node: ast.expr) -> TypeGuard[ast.UnaryOp]:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+
+
 class _Reader:
     """Re-reads an expression's source to learn the order of its terms and factors.
 
@@ -108,7 +112,7 @@ class _Reader:
             return self._note(node, (ast.Mult, ast.Div), lambda sign, value: value**sign, sympy.Mul)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             return self.read(node.left) ** self.read(node.right)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        if _is_minus(node):
             value = self.read(node.operand)
             if isinstance(value, sympy.Add):
                 self.order[-value] = tuple(-part for part in self.order.get(value, value.args))
@@ -126,7 +130,7 @@ class _Reader:
             if isinstance(item, ast.BinOp) and isinstance(item.op, operators):
                 flatten(item.left, sign)
                 flatten(item.right, -sign if isinstance(item.op, operators[1]) else sign)
-            elif isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub) and join is sympy.Mul:
+            elif _is_minus(item) and join is sympy.Mul and not isinstance(self.plain(item.operand), sympy.Add):
                 parts.append(sympy.S.NegativeOne)
                 flatten(item.operand, sign)
             else:

@@ -111,7 +111,7 @@ class Named(Symbol):
 
 
 # What symbols mean, by their file: no part of what they are, so that equal symbols may mean something else elsewhere.
-_MEANINGS: dict[str, dict[Named, str]] = {}
+MEANINGS: dict[str, dict[Named, str]] = {}
 _INHERITED: set[tuple[str, str]] = set()
 
 
@@ -121,15 +121,15 @@ def tell_meanings(told: Mapping[Named, str], *, inherited: str = "") -> None:
     ``inherited`` is the file that it inherits from: looked at once, since merging compares symbols.
     """
     if told and (place := user_location()) is not None and (place.file, inherited) not in _INHERITED:
-        known = _MEANINGS.get(place.file, {})
-        _MEANINGS[place.file] = {**told, **known} if inherited else {**known, **told}
+        known = MEANINGS.get(place.file, {})
+        MEANINGS[place.file] = {**told, **known} if inherited else {**known, **told}
         if inherited:
             _INHERITED.add((place.file, inherited))
 
 
 def meanings(file: str | None) -> Mapping[Named, str]:
     """Return what the symbols of a model's file mean, in words."""
-    return _MEANINGS.get(file or "", {})
+    return MEANINGS.get(file or "", {})
 
 
 class Time(Named):

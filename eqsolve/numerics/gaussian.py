@@ -159,11 +159,14 @@ def _leading_modes(covariance: Array) -> tuple[Array, Array]:
 
 
 def align(factor: Array, previous: Array) -> Array:
-    """Return as many combinations of modes as there were previous ones, as close to those as orthogonal ones are.
+    """Return orthogonal combinations of modes, as many as previous ones and as close to them as possible.
 
-    An iteration is then continuous, also where modes of all sizes go on beyond those that were chosen.
+    An iteration is then continuous, also where modes of all sizes go on beyond the previous ones.
+    Distances are relative to the standard deviation at each node, as the sizes of modes are.
     """
-    left, _, right = np.linalg.svd(factor.T @ previous, full_matrices=False)
+    scale = np.linalg.norm(factor, axis=1)
+    scale = np.maximum(scale, 1e-150 + 1e-16 * scale.max(initial=0.0))[:, None]
+    left, _, right = np.linalg.svd((factor / scale).T @ (previous / scale), full_matrices=False)
     return np.asarray(factor @ (left @ right))
 
 

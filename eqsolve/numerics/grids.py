@@ -29,12 +29,12 @@ class Radau:
 
 @functools.lru_cache(maxsize=32)
 def radau(m: int) -> Radau:
-    """Return the m-node Radau IIA rule."""
-    from scipy.special import roots_jacobi, roots_legendre
-
-    inner = (roots_jacobi(m - 1, 1.0, 0.0)[0] + 1) / 2 if m > 1 else np.empty(0)
-    nodes = np.append(inner, 1.0)
-    gauss, weights = roots_legendre(max(1, (m + 1) // 2))
+    """Return the m-node Radau IIA rule, from the recurrence of Jacobi polynomials (Golub & Welsch 1969)."""
+    k = np.arange(m - 1)
+    beside = np.sqrt(k[1:] * (k[1:] + 1.0)) / (2 * k[1:] + 1)
+    recurrence = np.diag(-1.0 / ((2 * k + 1.0) * (2 * k + 3.0))) + np.diag(beside, 1) + np.diag(beside, -1)
+    nodes = np.append((np.linalg.eigvalsh(recurrence) + 1) / 2, 1.0)
+    gauss, weights = np.polynomial.legendre.leggauss(max(1, (m + 1) // 2))
     points = nodes[:, None] * (gauss + 1) / 2
     values = lagrange(nodes, points.ravel()).reshape(m, len(gauss), m)
     return Radau(nodes, np.einsum("i,g,igl->il", nodes, weights / 2, values))

@@ -103,6 +103,7 @@ def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) 
     for name, axes in zip(shown, panels, strict=True):
         for file, item in found.items():
             item.plot(name, ax=axes, **given, **({"label": file} if alike else {}))
+        given.setdefault("logx", axes.get_xscale() == "log")  # the same in every panel
         if not axes.get_ylabel():
             axes.set_ylabel(written(name, next(iter(found.values())).latex))
     return panels

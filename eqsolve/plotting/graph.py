@@ -79,7 +79,7 @@ def _kind(system: System, head: Head) -> str:
 
 
 def _arrows(causality: Causality) -> list[tuple[int, int, str]]:
-    """Return (source, reader, kind), one per pair and kind; a read of the same slice makes one of the past superfluous."""
+    """Return (source, reader, kind) once each; what is read in the same slice needs no arrow from the past."""
     place = {name: index for index, name in enumerate(causality.order)}
     found: dict[tuple[int, int], set[str]] = {}
     for edge in causality.dependencies:
@@ -94,9 +94,9 @@ def _arrows(causality: Causality) -> list[tuple[int, int, str]]:
 
 
 def _course(source: int, reader: int, kind: str) -> list[tuple[float, float]]:
-    """Return the points of an arrow: a line between neighbours, else a Bézier curve above the row, or below it.
+    """Return the points of an arrow: a line between neighbours, else a Bézier curve above or below the row.
 
-    The farther an arrow reaches, the nearer to the middle of a box it ends, so that arcs on one side nest instead of crossing.
+    The farther it reaches, the nearer to the middle of a box it ends: arcs nest instead of crossing.
     """
     reach, side = reader - source, 1 if kind == "slice" else -1
     if kind == "slice" and reach == 1:
@@ -159,23 +159,9 @@ def _draw_arrow(axes: Axes, kind: str, points: list[tuple[float, float]]) -> Non
 
     middle = [Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3
     path = Path(points, [Path.MOVETO, *middle])
-    line: Any = STYLES[kind][0]
-    colour = "#222222" if kind == "slice" else "#666666"
-    # The line may be dashed, the head must not be: two patches.
+    line, colour = STYLES[kind][0], "#222222" if kind == "slice" else "#666666"
     head = "-|>,head_length=5,head_width=2.4"
-    axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-", color=colour, lw=1.25, ls=line, zorder=1))
-    axes.add_patch(FancyArrowPatch(path=_tail(path), arrowstyle=head, color=colour, lw=1.0, zorder=2))
-
-
-def _tail(path: Any) -> Any:
-    """Return the last stretch of a path, for the arrow head."""
-    from matplotlib.path import Path
-
-    points = path.interpolated(1).to_polygons(closed_only=False)[0] if len(path.vertices) == 4 else path.vertices
-    (x0, y0), (x1, y1) = points[-2], points[-1]
-    length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5 or 1.0
-    step = 0.05 / length
-    return Path([(x1 - step * (x1 - x0), y1 - step * (y1 - y0)), (x1, y1)], [Path.MOVETO, Path.LINETO])
+    axes.add_patch(FancyArrowPatch(path=path, arrowstyle=head, color=colour, lw=1.25, ls=line, zorder=1))
 
 
 def _draw_legend(figure: Figure, kinds: list[str], styles: list[str]) -> None:

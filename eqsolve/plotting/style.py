@@ -83,7 +83,8 @@ def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
         axes.legend(frameon=False, **beside)
     axes.spines[["top", "right"]].set_visible(False)
     inches = axes.get_position().width * axes.figure.get_figwidth()
-    axes.set_title(settings_title(result.model, result.params, result.latex, inches), fontsize=TITLE_SIZE)
+    missed = "" if result.status == "ok" else f"\n({result.status})"
+    axes.set_title(settings_title(result.model, result.params, result.latex, inches) + missed, fontsize=TITLE_SIZE)
 
 
 def shades(count: int) -> list[Any]:

@@ -171,7 +171,7 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
     item = found.observables[name]
     times = found.t if found.t is not None else np.zeros(1)
     seen = float(item.detectable[item.keenest])
-    power = f", could see {percent(seen)}" if np.isfinite(seen) else ""
+    power = f"; would have seen deviations of {percent(seen)}" if np.isfinite(seen) else ""
     above.set_title(f"{item.verdict}{power}", fontsize=8)
     above.set_ylabel(written(name, _latex(found)))
     above.legend(frameon=False, fontsize=7)

@@ -149,16 +149,13 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
         store = AgingRows if "aging_start" in flat else RowStore
         rows = store.unflatten(panels.order, flat, kernels)
     fields = {name: record[name] for name in _FIELDS}
-    return Result(dataset.drop_vars(hidden), grid=panels, rows=rows, latex=record.get("latex"), **fields)
+    return Result(dataset.drop_vars(hidden), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
     """Return the values and the record of a file."""
     import xarray as xr
 
-    from eqsolve.results.quick_xarray import spare_dask
-
-    spare_dask()
     name = str(path)
     if not Path(path).is_file():
         raise UsageError(f"{name!r} is a folder, not a file" if Path(path).is_dir() else f"there is no file {name!r}")

@@ -7,6 +7,7 @@ In the dataset a derivative stands beside the values, its attributes saying of w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,8 +32,7 @@ def with_derivatives(result: Result, companions: Sequence[NamedDerivative]) -> R
     for item in companions:
         if item.name in data:
             data[item.name] = data[item.name].assign_attrs({OF: item.of, ALONG: item.parameter})
-    fields = {**result.__dict__, "dataset": data}
-    return type(result)(fields.pop("dataset"), **fields)
+    return replace(result, table=data)
 
 
 def refuse_kinks(switches: Result) -> None:
@@ -64,13 +64,12 @@ def with_scalar_derivatives(result: Result, table: Mapping[str, Mapping[str, tup
             key = f"{name}_d_{parameter}"
             data[key] = ((), value, {OF: name, ALONG: parameter})
             data[key + _ERROR] = ((), error)
-    fields = {**result.__dict__, "dataset": data}
-    return type(result)(fields.pop("dataset"), **fields)
+    return replace(result, table=data)
 
 
-def derivative_keys(data: xr.Dataset) -> dict[tuple[str, str], str]:
-    """Return the names of the derivatives in a dataset, by (value, parameter)."""
-    found = {str(key): entry.attrs for key, entry in data.data_vars.items() if ALONG in entry.attrs}
+def derivative_keys(data: Mapping[Any, Any]) -> dict[tuple[str, str], str]:
+    """Return the names of the derivatives among variables, by (value, parameter)."""
+    found = {str(key): entry.attrs for key, entry in data.items() if ALONG in entry.attrs}
     return {(str(marks[OF]), str(marks[ALONG])): key for key, marks in found.items()}
 
 
@@ -97,7 +96,7 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
     return made.rename(row="t", column="t'") if "row" in made.dims else made
 
 
-def derivative_table(data: xr.Dataset, keys: Mapping[tuple[str, str], str]) -> dict[str, dict[str, dict[str, Any]]]:
+def derivative_table(data: Mapping[Any, Any], keys: Mapping[tuple[str, str], str]) -> dict[str, dict[str, dict[str, Any]]]:
     """Return ``derivatives`` and ``derivative_errors`` by parameter and name, as plain numbers."""
     made: dict[str, dict[str, dict[str, Any]]] = {"derivatives": {}, "derivative_errors": {}}
     for (name, parameter), key in keys.items():
@@ -118,8 +117,7 @@ def with_spread(result: Result, deviations: Mapping[str, float]) -> Result:
         if parameter in deviations and name + _ERROR in data and data[key].dims == data[name].dims:
             spread = np.hypot(data[name + _ERROR].values, deviations[parameter] * data[key].values)
             data[name + _ERROR] = (data[name].dims, spread)
-    fields = {**result.__dict__, "dataset": data, "stats": {**result.stats, "deviations": dict(deviations)}}
-    return type(result)(fields.pop("dataset"), **fields)
+    return replace(result, table=data, stats={**result.stats, "deviations": dict(deviations)})
 
 
 # --- A sweep between its points: by the derivatives that were solved for, with the error of that.

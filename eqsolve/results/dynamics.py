@@ -7,6 +7,7 @@ from typing import Any
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, RowStore
+from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
 from eqsolve.results.result import Result
 
 
@@ -25,7 +26,7 @@ class PathSet:
 
     weights: Array
     constants: Mapping[str, Array]
-    values: Mapping[str, Array]
+    values: Mapping[str, Array | LazyArray]
     errors: Mapping[str, Array] = field(default_factory=dict)
 
 
@@ -49,28 +50,26 @@ def dynamics_result(
     ``times`` are those of the kernels, the grid's by default; ``failure`` is a status and its reason; ``source`` is what the
     solver hands on to a solve at neighbouring parameters.
     """
-    import xarray as xr
-
-    data: dict[str, Any] = {}
-    coordinates: dict[str, Any] = {"t": grid.nodes}
+    data: dict[str, LabelledArray] = {}
+    coordinates = {"t": LabelledArray(("t",), grid.nodes)}
     for name, values in curves.items():
-        data[name] = ("t", values)
-        data[name + "_error"] = ("t", errors[name])
+        data[name] = LabelledArray(("t",), values)
+        data[name + "_error"] = LabelledArray(("t",), errors[name])
     if kernels:
-        nodes = grid.nodes if times is None else times
-        coordinates |= {"row": nodes, "column": nodes}
+        nodes, pair = grid.nodes if times is None else times, ("row", "column")
+        coordinates |= {axis: LabelledArray((axis,), nodes) for axis in pair}
         for name, kernel in kernels.items():
-            data[name] = (("row", "column"), kernel.values, {"symmetric": int(kernel.symmetric)})
-            data[name + "_error"] = (("row", "column"), kernel.errors)
+            data[name] = LabelledArray(pair, kernel.values, {"symmetric": int(kernel.symmetric)})
+            data[name + "_error"] = LabelledArray(pair, kernel.errors)
     for place, item in enumerate(paths):
         suffix = "" if place == 0 else f"_{place + 1}"
         path = "path" + suffix
-        coordinates["weight" + suffix] = (path, item.weights)
-        coordinates |= {name: (path, values) for name, values in item.constants.items()}
-        data |= {name: ((path, "t"), values) for name, values in item.values.items()}
-        data |= {name + "_error": ((path, "t"), values) for name, values in item.errors.items()}
+        coordinates["weight" + suffix] = LabelledArray((path,), item.weights)
+        coordinates |= {name: LabelledArray((path,), values) for name, values in item.constants.items()}
+        data |= {name: LabelledArray((path, "t"), values) for name, values in item.values.items()}
+        data |= {name + "_error": LabelledArray((path, "t"), values) for name, values in item.errors.items()}
     status, message = failure or ("ok", "")
     return Result(
-        xr.Dataset(data, coords=coordinates), model=model, kind="dynamics", status=status, message=message,
+        LabelledArrays(data, coordinates), model=model, kind="dynamics", status=status, message=message,
         params=dict(params), stats=dict(stats), grid=grid, rows=rows, source=source,
     )  # fmt: skip

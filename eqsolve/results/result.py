@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unk
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import AgingRows, RowStore
+from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.derivatives import ALONG, derivative_keys, derivative_table, read_derivative
 from eqsolve.verbs import later
 
@@ -326,6 +328,7 @@ class Errors(Mapping[str, "xr.DataArray"]):
         return sum(1 for _ in self)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """What a solver found.
 
@@ -343,62 +346,23 @@ class Result:
         How names are written in pictures and notebooks.
     """
 
-    def __init__(
-        self,
-        dataset: xr.Dataset,
-        *,
-        model: str,
-        kind: str,
-        status: str = "ok",
-        message: str = "",
-        params: Mapping[str, Any] | None = None,
-        stats: Mapping[str, Any] | None = None,
-        provenance: Mapping[str, Any] | None = None,
-        grid: PanelGrid | None = None,
-        rows: RowStore | AgingRows | None = None,
-        source: Any = None,
-        latex: Mapping[str, str] | None = None,
-    ) -> None:
-        values = {
-            "dataset": dataset, "model": model, "kind": kind, "status": status, "message": message,
-            "params": dict(params or {}), "stats": dict(stats or {}), "provenance": dict(provenance or {}),
-            "grid": grid, "rows": rows, "source": source, "latex": dict(latex or {}),
-        }  # fmt: skip
-        self.__dict__.update(values)
-
-    dataset: xr.Dataset
+    table: xr.Dataset | LabelledArrays
+    _: KW_ONLY
     model: str
     kind: str
-    status: str
-    message: str
-    params: dict[str, Any]
-    stats: dict[str, Any]
-    provenance: dict[str, Any]
-    grid: PanelGrid | None
-    rows: RowStore | AgingRows | None
-    latex: dict[str, str]
-    source: Any  # what the solver kept for later: answers to further questions, a start for neighbours; not saved
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a result is immutable")
-
-    def with_provenance(
-        self, stats: Mapping[str, Any], provenance: Mapping[str, Any], latex: Mapping[str, str] | None = None
-    ) -> Result:
-        """Return the same result with more said about how it came about, and how its names are written."""
-        fields = {**self.__dict__, "stats": {**self.stats, **stats}, "provenance": dict(provenance)}
-        fields["latex"] = dict(latex or self.latex)
-        return Result(fields.pop("dataset"), **fields)
-
-    def renamed(self, model: str, message: str, case: str) -> Result:
-        """Return the same result under the name of the model that chose among several, with its reason."""
-        fields = {**self.__dict__, "model": model, "message": message, "stats": {**self.stats, "case": case}}
-        return Result(fields.pop("dataset"), **fields)
+    status: str = "ok"
+    message: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    stats: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    grid: PanelGrid | None = None
+    rows: RowStore | AgingRows | None = None
+    latex: dict[str, str] = field(default_factory=dict)
+    source: Any = None  # what the solver keeps for further questions and for neighbours; not saved
 
     def stopped(self, status: str, message: str) -> Result:
         """Return the same result, marked as ending early."""
-        fields = {**self.__dict__, "status": status, "message": message}
-        return Result(fields.pop("dataset"), **fields)
+        return replace(self, status=status, message=message)
 
     @property
     def is_finished(self) -> bool:
@@ -406,11 +370,29 @@ class Result:
         return self.status not in ("interrupted", "out of memory")
 
     # --- access ------------------------------------------------------------------------------------------------
+    @functools.cached_property
+    def dataset(self) -> xr.Dataset:
+        if not isinstance(self.table, LabelledArrays):
+            return self.table
+        from eqsolve.results.labelled import labelled
+
+        return labelled(self.table)
+
+    @functools.cached_property
+    def variables(self) -> Mapping[str, Any]:
+        """Values, errors and derivatives by name, with ``dims``, ``values`` and ``attrs``."""
+        found = self.table.variables if isinstance(self.table, LabelledArrays) else self.table.data_vars
+        return {str(key): entry for key, entry in found.items()}
+
+    @functools.cached_property
+    def coords(self) -> Mapping[str, Any]:
+        """What the values depend on: times; on paths, random constants and weights."""
+        return {str(key): entry for key, entry in self.table.coords.items()}
+
     @property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
-        data = self.dataset.data_vars
-        return tuple(str(key) for key, entry in data.items() if not _is_auxiliary(str(key)) and ALONG not in entry.attrs)
+        return tuple(key for key, entry in self.variables.items() if not _is_auxiliary(key) and ALONG not in entry.attrs)
 
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
@@ -424,8 +406,7 @@ class Result:
 
     @property
     def _coordinates(self) -> tuple[str, ...]:
-        """What the values depend on: the times; on paths, the random constants and the weights."""
-        return tuple(str(key) for key in self.dataset.coords if key not in ("row", "column"))
+        return tuple(key for key in self.coords if key not in ("row", "column"))
 
     @property
     def error(self) -> Errors:
@@ -435,7 +416,7 @@ class Result:
         return name in self.names or name in self._coordinates
 
     def _of_dims(self, *dims: str) -> list[str]:
-        return [name for name in self.names if self.dataset[name].dims == dims]
+        return [name for name in self.names if self.variables[name].dims == dims]
 
     # --- further questions -----------------------------------------------------------------------------------------
     @checked(name=text)
@@ -508,21 +489,29 @@ class Result:
         """Return every function of one time at other times, by the method's own interpolant."""
         import xarray as xr
 
-        grid = self._grid()
-        moments = self._inside(np.asarray(times, dtype=float))
-        data: dict[str, Any] = {}
-        around = grid.stencil(moments)[0]
-        keys = derivative_keys(self.dataset).values()
-        curves = [key for key in keys if self.dataset[key].dims in (("t",), ("path", "t"))]
-        for name in (*self._of_dims("t"), *self._of_dims("path", "t"), *curves):
-            dims = self.dataset[name].dims
-            data[name] = (dims, grid.interpolate(self.dataset[name].values, moments), self.dataset[name].attrs)
-            if name + _ERROR in self.dataset:  # the largest on the panel, since the interpolant uses all of it
-                errors = self.dataset[name + _ERROR].values
-                around_here = errors[..., around].max(axis=-1)
-                data[name + _ERROR] = (dims, np.where(moments == grid.nodes[0], errors[..., :1], around_here))
+        sampled = self._at(times, ("t",), ("path", "t"))
+        data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
         coordinates = {key: value for key, value in self.dataset.coords.items() if value.dims == ("path",)}
-        return xr.Dataset(data, coords={"t": moments, **coordinates})
+        return xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
+
+    def _at(self, times: float | Iterable[float], *axes: tuple[str, ...]) -> dict[str, LabelledArray]:
+        """Return what has some axes at other times, with errors and derivatives; and the times."""
+        grid, every = self._grid(), self.variables
+        moments = self._inside(np.asarray(times, dtype=float))
+        data = {"t": LabelledArray(("t",), moments)}
+        around = grid.stencil(moments)[0]
+        for name in (*self.names, *derivative_keys(every).values()):
+            dims = every[name].dims
+            if dims not in axes:
+                continue
+            values = grid.interpolate(every[name].values, moments)
+            data[name] = LabelledArray(dims, values, every[name].attrs)
+            if name + _ERROR in every:  # the largest on the panel, since the interpolant uses all of it
+                errors = every[name + _ERROR].values
+                largest = errors[..., around].max(axis=-1)
+                at_start = moments == grid.nodes[0]
+                data[name + _ERROR] = LabelledArray(dims, np.where(at_start, errors[..., :1], largest))
+        return data
 
     @checked(pairs=read_pairs)
     def at2(self, pairs: Iterable[tuple[float, float]]) -> xr.Dataset:
@@ -584,7 +573,7 @@ class Result:
             made |= self._sweep_object()
         elif self.grid is not None:
             inside = [t for t in at if t <= self.grid.edges[-1] * (1 + 1e-12)] if at is not None else None
-            sampled = self.at(inside if inside is not None else self.grid.edges)
+            sampled = self._at(inside if inside is not None else self.grid.edges, ("t",))
             made["t"] = sampled["t"].values.tolist()
             names = self._of_dims("t")
             made["values"] = {name: _plain(sampled[name].values) for name in names}
@@ -601,17 +590,18 @@ class Result:
                 }
         else:
             names = list(self._of_dims())
-            made["values"] = {name: _plain(self.dataset[name].values) for name in names}
-            made["errors"] = {name: _plain(self.error[name].values) for name in names if name in self.error}
-            made |= self._derivative_object(self.dataset)
+            every = self.variables
+            made["values"] = {name: _plain(every[name].values) for name in names}
+            made["errors"] = {name: _plain(every[name + _ERROR].values) for name in names if name + _ERROR in every}
+            made |= self._derivative_object(every)
         made["stats"] = self.stats
         made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
         return made
 
-    def _derivative_object(self, data: xr.Dataset) -> dict[str, Any]:
+    def _derivative_object(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the derivatives of the values of one time, or of scalars."""
-        keys = derivative_keys(self.dataset)
-        shown = {pair: key for pair, key in keys.items() if self.dataset[key].dims in ((), ("t",))}
+        keys = derivative_keys(self.variables)
+        shown = {pair: key for pair, key in keys.items() if self.variables[key].dims in ((), ("t",))}
         return derivative_table(data, shown) if shown else {}
 
     def _sweep_object(self) -> dict[str, Any]:
@@ -621,7 +611,7 @@ class Result:
             made["t"] = _plain(self.dataset["t"].values)
         made["values"] = {name: _plain(self.dataset[name].values) for name in self.names}
         made["errors"] = {name: _plain(self.error[name].values) for name in self.names}
-        if keys := derivative_keys(self.dataset):
+        if keys := derivative_keys(self.variables):
             made |= derivative_table(self.dataset, keys)
         return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
 

@@ -46,7 +46,7 @@ class Choice:
         return self.solver.name
 
 
-_registered: dict[str, Entry] = {}
+REGISTERED: dict[str, Entry] = {}
 
 
 def register(solver: Solver | type[Solver]) -> None:
@@ -69,13 +69,13 @@ def register(solver: Solver | type[Solver]) -> None:
     name = getattr(made, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
         raise UsageError(f"the name of a solver is an identifier such as 'runge_kutta', got {name!r}")
-    if name in _known() and name not in _registered:
+    if name in _known() and name not in REGISTERED:
         raise UsageError(f"there is a solver `{name}` already; give yours another name")
-    _registered[name] = Entry(made.fit, lambda: made)
+    REGISTERED[name] = Entry(made.fit, lambda: made)
 
 
 def _known() -> dict[str, Entry]:
-    return {**_installed(), **_registered}
+    return {**_installed(), **REGISTERED}
 
 
 @functools.cache

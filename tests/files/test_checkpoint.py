@@ -155,7 +155,7 @@ def test_an_interruption_keeps_the_file_and_the_end_removes_it(tmp_path: Path) -
     model, options = "dln", {"t_max": 1}
 
     def stop(done: float, total: float, text: str) -> None:
-        if text.startswith("panels"):
+        if text.startswith("time grid"):
             raise KeyboardInterrupt
 
     first = eqsolve.solve(model, checkpoint=file, progress=stop, **options)

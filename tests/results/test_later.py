@@ -6,9 +6,9 @@ import copy
 import pickle
 
 import numpy as np
-import xarray as xr
 
-from eqsolve.results.later import later
+from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
+from eqsolve.results.labelled import labelled
 
 
 def test_an_array_is_made_when_it_is_read_and_has_its_shape_before() -> None:
@@ -18,7 +18,10 @@ def test_an_array_is_made_when_it_is_read_and_has_its_shape_before() -> None:
         made.append(1)
         return np.arange(6.0).reshape(2, 3)
 
-    dataset = xr.Dataset({"x": (("path", "t"), later(make, (2, 3))), "y": ("t", np.zeros(3))})
+    table = LabelledArrays(
+        {"x": LabelledArray(("path", "t"), LazyArray(make, (2, 3))), "y": LabelledArray(("t",), np.zeros(3))}
+    )
+    dataset = labelled(table)
     assert dataset["x"].shape == (2, 3)
     assert dataset["y"].values.sum() == 0
     assert made == []
@@ -28,6 +31,7 @@ def test_an_array_is_made_when_it_is_read_and_has_its_shape_before() -> None:
 
 
 def test_it_is_pickled_and_copied_with_its_values() -> None:
-    dataset = xr.Dataset({"x": ("t", later(lambda: np.arange(3.0), (3,)))})
-    for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
+    table = LabelledArrays({"x": LabelledArray(("t",), LazyArray(lambda: np.arange(3.0), (3,)))})
+    dataset = labelled(table)
+    for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset), labelled(pickle.loads(pickle.dumps(table)))):
         assert again["x"].values.tolist() == [0, 1, 2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -313,9 +313,8 @@ def _with_values(result: Result, precise: PreciseSolution) -> Result:
         dataset[name] = ((), float(value))
         dataset[f"{name}_error"] = ((), max(float(precise.errors[name]), abs(float(value)) * 1.2e-16))
     digits = {name: nstr(value, precise.digits) for name, value in precise.values.items()}
-    fields = {**result.__dict__, "dataset": dataset, "source": precise}
-    fields["stats"] = {**result.stats, "precision": precise.digits, "digits": digits}
-    return type(result)(fields.pop("dataset"), **fields)
+    stats = {**result.stats, "precision": precise.digits, "digits": digits}
+    return replace(result, table=dataset, source=precise, stats=stats)
 
 
 def _means(evaluator: Evaluator, mesh: PanelMesh, unknowns: Sequence[Any], order: int, only: int | None = None) -> list[Any]:

@@ -26,6 +26,7 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError, UsageError, did_you_mean
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import PanelMesh, branches, expectations
+from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Linearisation, Problem, make_problem, polish, residuals
@@ -280,12 +281,10 @@ def _last_residual(solution: FixedPointSolution) -> float:
 
 def to_result(solution: FixedPointSolution) -> Result:
     """Return a solution as a result with scalar values."""
-    import xarray as xr
-
-    data: dict[str, Any] = {}
+    data = {}
     for name, value in solution.values.items():
-        data[name] = ((), value)
-        data[f"{name}_error"] = ((), solution.errors[name])
+        data[name] = LabelledArray((), value)
+        data[f"{name}_error"] = LabelledArray((), solution.errors[name])
     residual = _last_residual(solution)
     stats: dict[str, Any] = {
         "residual": residual,
@@ -296,4 +295,4 @@ def to_result(solution: FixedPointSolution) -> Result:
         stats["other_solutions"] = [dict(other) for other in solution.others]
     plan = solution.problem.plan
     params = settings(solution.at, plan)
-    return Result(xr.Dataset(data), model=plan.name, kind="fixed point", params=params, stats=stats, source=solution)
+    return Result(LabelledArrays(data), model=plan.name, kind="fixed point", params=params, stats=stats, source=solution)

@@ -24,6 +24,7 @@ from eqsolve.errors import ModelError, ParameterError, SolverError, UsageError, 
 from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
+from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
@@ -253,13 +254,11 @@ def _plain(value: Any) -> Any:
 
 def to_result(solution: SingularitySolution, precision: int | None = None) -> Result:
     """Return a singular point as a result with scalar values."""
-    import xarray as xr
-
     point = solution.point
-    data: dict[str, Any] = {}
+    data = {}
     for name, value in solution.values.items():
-        data[name] = ((), float(value))
-        data[f"{name}_error"] = ((), solution.errors[name])
+        data[name] = LabelledArray((), float(value))
+        data[f"{name}_error"] = LabelledArray((), solution.errors[name])
     stats: dict[str, Any] = {
         "singularity": point.kind,
         "p": _pair(point.p),
@@ -279,7 +278,7 @@ def to_result(solution: SingularitySolution, precision: int | None = None) -> Re
     if solution.at.behind is not None:
         stats["law_of"] = solution.at.behind[0].name
     return Result(
-        xr.Dataset(data),
+        LabelledArrays(data),
         model=solution.program.name,
         kind="singularity",
         params=dict(solution.at.settings),

@@ -130,11 +130,7 @@ class Ensembles:
                 break
             if judge.options.is_short_of_time():
                 break
-            over = np.max([judge.over(curves, errors, name) for name in judge.excesses(curves, errors)
-                           if name in curves.single] or [np.ones(dense.grid.size)], axis=0)  # fmt: skip
-            each = np.array([over[part].max() for part in dense.grid.blocks[1:]])
-            order = dense.grid.panels.order if dense.grid.panels else 1
-            wanted = (each / (0.3 * control.share)) ** (1 / (order + 1))
+            wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)
             ratios = np.where(wanted > 1.0, np.clip(wanted, control.ratio, 2.0), 1.0)  # where the error is, and only there
             solved, last = dense, worst
             assert solved.grid.panels is not None
@@ -143,7 +139,7 @@ class Ensembles:
     def on_panels(self, solved: Solved, panels: PanelGrid) -> Solved:
         """Return the solution on other panels, with the same points along the same modes."""
         grid = OperatorGrid.from_panels(panels)
-        kept, level = _carried(self.engine, solved, grid), solved.averages[0].choice.level
+        kept, level = carried(self.engine, solved, grid), solved.averages[0].choice.level
         if self.marched:  # where few points had no start, interpolated means are none either
             means = march(self.engine, grid, level, self.seed)
         else:
@@ -179,13 +175,13 @@ class Ensembles:
             last_moved, moved = moved, judge.worst(curves, change)
             if again:  # the same paths: how much closer they bring the solution
                 left = min(1.0, max(control.left, moved / last_moved))
-            part = left if again or moved <= before else 1.0  # until that is known, of more than the scatter before, all
+            part = left if again or moved <= before else 1.0  # not known, and the move is no scatter
             errors = judge.spread(
                 curves, [{name: value + part * change[name] for name, value in spread.items()}], control.margin
             )
             chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
             room = max(0.9 - judge.worst(curves, by_panels), control.share)
-            logger.info("%d samples of %d paths scatter by %.2g times the tolerance; the last correction was %.2g",
+            logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
                         control.sets, paths, worst, moved)  # fmt: skip
             if worst <= room or judge.options.is_short_of_time():
                 break
@@ -200,9 +196,9 @@ class Ensembles:
         return final, errors
 
     def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
-        """Return the solution that the average of all ensembles asks for, and the means that each of them does.
+        """Return the solution that the average of all ensembles asks for, and the means that each asks for.
 
-        Means that do not act back are those of an ensemble itself and, of the others in its place, a sweep of the small one.
+        To means that do not act back, a sweep of the small ensemble adds what those that do change.
         """
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
@@ -238,7 +234,7 @@ def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
     return PanelGrid(np.concatenate(edges), panels.order)
 
 
-def _carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, ...]:
+def carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, ...]:
     """Return the points and modes of a solution on another grid, with its paths as a guess."""
     assert solved.grid.panels is not None
     forward = solved.grid.panels.interpolation(grid.nodes)

@@ -212,6 +212,13 @@ class Judge:
         """Return an error in units of what is allowed, time by time."""
         return errors[name] / (self.allowed(curves, name) + 1e-300)
 
+    def ratios(self, curves: Curves, errors: Errors, grid: OperatorGrid, share: float) -> Array:
+        """Return how much denser each panel should be for its error to be a share of the tolerance."""
+        watched = [name for name in self.excesses(curves, errors) if name in curves.single]
+        over = np.max([self.over(curves, errors, name) for name in watched] or [np.ones(grid.size)], axis=0)
+        order = grid.panels.order if grid.panels is not None else 1
+        return (np.array([over[part].max() for part in grid.blocks[1:]]) / share) ** (1 / (order + 1))
+
     def allowed(self, curves: Curves, name: str) -> Array:
         """Return the largest error allowed of a function of one time."""
         return allowance(curves.single[name], self.options, _FLOOR, scale=curves.sizes.get(name, 0.0))

@@ -190,7 +190,7 @@ def is_far(trend: Sequence[tuple[int, float]], few: float) -> bool:
 
 
 def predict(known: Sequence[tuple[int, float]], wanted: float) -> float:
-    """Return how many points an error is predicted to need, from the last two numbers of points with their errors.
+    """Return how many points an error needs, predicted from the last two numbers with their errors.
 
     Errors that do not fall are never small enough.
     """

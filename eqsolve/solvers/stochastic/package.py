@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import RowStore
+from eqsolve.results.arrays import LazyArray
 from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
@@ -39,13 +42,11 @@ def package(
     )  # fmt: skip
 
 
-def _processes(sample: Sample) -> dict[str, Any]:
+def _processes(sample: Sample) -> dict[str, LazyArray]:
     """Return every process, found for all when one of them is looked at."""
-    from eqsolve.results.later import later  # which imports xarray
-
     shape = len(sample.points.weights), sample.nodes
+    return {name: LazyArray(functools.partial(_process, sample, name), shape) for name in sample.plan.processes}
 
-    def value(name: str) -> Any:
-        return later(lambda: sample.processes[name], shape)
 
-    return {name: value(name) for name in sample.plan.processes}
+def _process(sample: Sample, name: str) -> Array:
+    return sample.processes[name]

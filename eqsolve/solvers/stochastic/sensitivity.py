@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import refine
@@ -36,12 +35,12 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.stochastic.ensembles import carried
 from eqsolve.solvers.stochastic.iterate import USUAL, Solved, improve, pack, unpack, weigh
 from eqsolve.solvers.stochastic.judge import Errors, Judge, is_known
 from eqsolve.solvers.stochastic.linearised import Linearised, linearise
 from eqsolve.solvers.stochastic.means import Averages
-from eqsolve.solvers.stochastic.modes import Choice
-from eqsolve.solvers.stochastic.sweep import Design, Engine, Means, Shapes, Work, collect, count_paths, sweep
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, Shapes, Work, collect, count_paths, sweep
 from eqsolve.solvers.stochastic.transfer import transfer
 
 logger = logging.getLogger("eqsolve")
@@ -190,8 +189,8 @@ class _Search:
         order = old.order + 1 if old.order < 8 else old.order - 1
         position = np.linspace(0, old.panels, math.ceil(1.1 * old.size / order) + 1)
         grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(old.panels + 1), old.edges), order))
-        forward = old.interpolation(grid.nodes)
-        design, swept = Design(base.averages[0].choice.level), tuple(_carried(item, forward) for item in base.averages)
+        design = Design(base.averages[0].choice.level)
+        swept: Sequence[Averages | Kept] = carried(own, base, grid)
         here = collect(sweep(own, base.grid, base.means, design, base.averages))
         asked = {name: here[name] - value for name, value in base.means.items()}
         points = pack(own, transfer(asked, own.responses, base.grid, grid))
@@ -239,27 +238,6 @@ def _finer(level: Level, ways: list[str], number: int) -> Level:
     return level
 
 
-@dataclass(frozen=True, eq=False)
-class _Guess:
-    """Paths on another grid, as far as a sweep begins with them."""
-
-    unknowns: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Carried:
-    """Modes, points and paths on another grid."""
-
-    choice: Choice
-    paths: _Guess
-
-
-def _carried(item: Averages, forward: Array) -> Any:
-    width = forward.shape[1]
-    factors = tuple(np.kron(np.eye(len(factor) // width), forward) @ factor for factor in item.choice.factors)
-    return _Carried(replace(item.choice, factors=factors), _Guess(np.einsum("ij,ujp->uip", forward, item.paths.unknowns)))
-
-
 def _attached(result: Result, engine: Engine, found: Solved, errors: Errors, options: Options) -> Result:
     """Return the result with every curve and kernel that it does not have yet."""
     curves = Judge(engine, options).curves(found)
@@ -275,6 +253,4 @@ def _attached(result: Result, engine: Engine, found: Solved, errors: Errors, opt
             shown = np.tril(values) if name in responses else values
             data[name] = (("row", "column"), shown, {"symmetric": int(name not in responses)})
             data[name + "_error"] = (("row", "column"), errors[name])
-    fields = {**result.__dict__, "dataset": data}
-    fields["stats"] = {**result.stats, "sweeps of derivatives": engine.work.sweeps}
-    return type(result)(fields.pop("dataset"), **fields)
+    return replace(result, table=data, stats={**result.stats, "sweeps of derivatives": engine.work.sweeps})

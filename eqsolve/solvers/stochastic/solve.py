@@ -68,7 +68,7 @@ from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 from eqsolve.solvers.tolerance import stop_early
 
 # Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
-_SHARES = {"start": (0.0, 0.06), "panels": (0.06, 0.3), "points": (0.3, 0.85), "paths": (0.85, 1.0)}
+_SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85), "averages": (0.85, 1.0)}
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
 _DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
 _GUARD = 7_919  # apart from the seeds of the solve
@@ -193,13 +193,13 @@ class _Solve:
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
-        self.stage = "points"
+        self.stage = "paths"
         if wanted != level:
             design = Design(wanted, None, variation(solved.averages))
             solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
         final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
-        self.stage = "paths"
-        self.options.report_share(_SHARES["paths"][0], "averages over paths")
+        self.stage = "averages"
+        self.options.report_share(_SHARES["averages"][0], "averages over paths")
         by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
         self.near = self._hand_on(final, by_panels)
         final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
@@ -222,7 +222,7 @@ class _Solve:
             apart, chance, alone = self.ensembles.compare(window, first, other)
         except SolverError:  # too many paths, or one without a solution
             return False
-        logger.info("paths: two chosen sets differ by %.2g times the tolerance, from drawn ones by %.2g (by chance %.2g)",
+        logger.info("paths: two sparse grids differ by %.2g tolerances, from a random sample by %.2g (it scatters by %.2g)",
                     alone, apart, chance)  # fmt: skip
         self.chance = chance
         errs = alone > self.control.few or apart > max(self.control.few, 3.0 * chance)
@@ -231,13 +231,13 @@ class _Solve:
     def _run_sampled(self, window: Solved) -> Result:
         """Solve by sampled paths, from a rough solution on."""
         self._keep(window, None, "after the start")
-        self.stage = "panels"
+        self.stage = "time grid"
         ensembles = self.ensembles
         small = ensembles.begin(window)
         self._keep(small, None, f"with {small.paths} paths")
         small, by_panels = ensembles.settle_panels(small)
         self._keep(small, None, f"with {small.grid.size} nodes")
-        self.stage = "points"
+        self.stage = "paths"
         final, by_points = ensembles.refine(small, by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
         return self._package(final, self._sum_errors(final, by_panels, by_points))
@@ -259,7 +259,7 @@ class _Solve:
     def _begin_with(self, begun: Solved, few: Level) -> tuple[Solved, Solved, Design]:
         """Return a start, the solution that is iterated from it, and how its points are chosen."""
         self._keep(begun, None, "after the start")
-        self.stage = "panels"
+        self.stage = "time grid"
         design = Design(begun.averages[0].choice.level if begun.is_sampled else few, None, variation(begun.averages))
         return begun, iterate(self.engine, begun.grid, begun.means, design, self.rough), design
 
@@ -277,7 +277,7 @@ class _Solve:
         if isinstance(begun, str):
             logger.info("the solution given to begin with is not used: %s", begun)
             return None
-        self.stage = "panels"
+        self.stage = "time grid"
         design = Design(few, None, begun.shapes)
         try:
             solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, BESIDE)
@@ -388,13 +388,9 @@ class _Solve:
 
     def _ratios(self, curves: Curves, errors: Errors, solved: Solved, bounds: tuple[float, float] = (1.1, 2.0)) -> Array:
         """Return how much denser each panel and its neighbours should be."""
-        watched = [name for name in self.judge.excesses(curves, errors) if name in curves.single]
-        if not watched:
-            return np.full(len(solved.grid.blocks) - 1, self.control.ratio)
-        over = np.max([self.judge.over(curves, errors, name) for name in watched], axis=0)
-        panels = np.array([over[part].max() for part in solved.grid.blocks[1:]])
-        panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
-        return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), *bounds)
+        wanted = self.judge.ratios(curves, errors, solved.grid, 0.3 * self.control.share)
+        wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
+        return np.clip(wanted, *bounds)
 
     def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
         """Return the solution on denser panels, with the same points."""
@@ -509,7 +505,7 @@ class _Solve:
         low, high = _SHARES[self.stage]
         settled = math.log(min(max(left, self.tolerance), 1.0)) / math.log(self.tolerance)
         inside = (until - self.begin) / (self.options.t_max - self.begin) if self.stage == "start" else settled
-        text = f"{self.stage}: up to t = {until:.4g}, sweep {sweeps}, residual {left:.1g}"
+        text = f"{self.stage}, up to t = {until:.4g}: iteration {sweeps}, residual {left:.1g}"
         self.options.report_share(low + (high - low) * inside, text)
 
     def _package(self, solved: Solved, errors: Errors) -> Result:
