@@ -1,8 +1,8 @@
 """Compiled plans on disk: the next command on a model does no symbolic work.
 
 A record is a pickle of all that ``kept_by_model`` keeps of the models loaded. It holds for one
-state of their files, of eqsolve and of the libraries. Pickles can run code: one is read only where
-nobody but this user can have written it. ``EQSOLVE_CACHE`` names another folder than the user's
+state of their files, of eqsolve and of the libraries. Pickles can run code: one is read where only
+this user can have written it. ``EQSOLVE_CACHE`` names another folder than the user's
 cache, or none if it is empty; the folder may be deleted at any time.
 """
 

@@ -135,7 +135,7 @@ def test_a_checkpoint_knows_the_start(tmp_path) -> None:
     file = tmp_path / "run.ckpt"
 
     def stop(done: float, total: float, text: str) -> None:
-        if text.startswith("panels"):
+        if text.startswith("time grid"):
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
