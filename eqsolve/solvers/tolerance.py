@@ -1,7 +1,7 @@
 """What a tolerance means, when a march through panels has stalled, and why one ended: shared by all solvers."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,7 @@ class Stop:
 
 
 # --- What a tolerance means: one rule for all solvers.
+NOT_SMOOTH = "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
 KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
 
 
@@ -89,6 +90,38 @@ def excess(values: Array, errors: Array, options: Options, floor: float = 1e-3, 
     if not np.any(values):
         return 0.0
     return float(np.max(errors / allowance(values, options, floor, scale=scale)))
+
+
+@dataclass(frozen=True, order=True)
+class Worst:
+    """The error farthest from its tolerance: in units of that, and of what it is, where."""
+
+    excess: float = 0.0
+    of: str = ""
+
+    def failure(self, options: Options, hint: str) -> tuple[str, str] | None:
+        """Return the status of a solve with this error and the reason; None if the tolerance is met."""
+        if self.excess <= 1.0:
+            return None
+        said = f"the error estimate of {self.of} is {self.excess:.3g} times the tolerance rtol={options.rtol:g}; {hint}"
+        return "tolerance not met", said
+
+
+def find_worst(
+    names: Iterable[str], values: Mapping[str, Array], errors: Mapping[str, Array], times: Array, options: Options,
+    floor: float = 1e-3,
+) -> Worst:  # fmt: skip
+    """Return the worst error of functions of one time, or of two."""
+    worst = Worst()
+    for name in names:
+        if np.any(values[name]):
+            ratios = np.nan_to_num(errors[name] / allowance(values[name], options, floor), nan=np.inf)
+            ratios = np.tril(ratios) if ratios.ndim > 1 else ratios
+            place = np.unravel_index(ratios.argmax(), ratios.shape)
+            at, where = ("t", "") if len(place) == 1 else ("(t, t')", "()")
+            moments = ", ".join(f"{times[item]:.6g}" for item in place)
+            worst = max(worst, Worst(float(ratios[place]), f"`{name}` at {at} = {where[:1]}{moments}{where[1:]}"))
+    return worst
 
 
 def nodes_per_panel(rtol: float) -> int:

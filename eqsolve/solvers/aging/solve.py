@@ -39,7 +39,7 @@ from eqsolve.solver_kit import (
     why_not_closed,
 )  # fmt: skip
 from eqsolve.solvers.aging.march import LEVELS, Long, go_on
-from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
+from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 
 # Error estimates of a solution over many decades, from its difference to the one of the next
@@ -54,7 +54,7 @@ _SHORT = 0.5 ** np.arange(1, 40, 2)  # lags on the diagonal's cells, relative to
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """A solution with error estimates; ``worst`` is the largest in units of the tolerance, ``blamed`` where."""
+    """A solution with error estimates; ``worst`` is the one farthest from its tolerance."""
 
     long: Long
     times: Array
@@ -62,37 +62,31 @@ class Compared:
     table_errors: dict[str, Array]
     curves: dict[str, Array]
     curve_errors: dict[str, Array]
-    worst: float
-    blamed: str
+    worst: Worst
 
 
 def compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, options: Options) -> Compared:
     """Return the finer of two solutions with its errors; ``beginning`` is the relative error of what both go on from."""
     grid, rows = fine.grid(), fine.past.rows
     names = [eq.name for eq in plan.functions if not eq.hidden] + [eq.name for eq in plan.observables]
-    curves, errors, found = {}, {}, [(0.0, "")]
+    curves, errors = {}, {}
     for name in names:
         curves[name] = fine.at(name, grid.nodes)
         change = over_panels(np.abs(curves[name] - coarse.at(name, grid.nodes)), grid.order, beside=True)
         errors[name] = _SHARE * change + beginning * np.abs(curves[name]).max()
     controlled = [eq.name for eq in plan.observables] or names
-    for name in controlled:
-        place = int(np.argmax(errors[name] / np.maximum(allowance(curves[name], options), 1e-300)))
-        found.append((excess(curves[name], errors[name], options), f"`{name}` at t = {grid.nodes[place]:.6g}"))
+    worst = find_worst(controlled, curves, errors, grid.nodes, options)
     times = grid.edges
     tables, table_errors = rows.tables(times), {}
     for equation in plan.kernels:
         name = equation.name
         change = spread_to_times(_differences(fine, coarse, name, times))
         table_errors[name] = _SHARE * change + beginning * _local(np.abs(tables[name]))
-        if options.kernels:
-            ratio = np.tril(table_errors[name] / allowance(tables[name], options, KERNEL_FLOOR))
-            row, column = np.unravel_index(ratio.argmax(), ratio.shape)
-            found.append((float(ratio.max()), f"`{name}` at (t, t') = ({times[row]:.6g}, {times[column]:.6g})"))
         if equation.symmetric:
             tables[name], table_errors[name] = (mirrored(item) for item in (tables[name], table_errors[name]))
-    worst, blamed = max(found)
-    return Compared(fine, times, tables, table_errors, curves, errors, worst, blamed)
+    if options.kernels:
+        worst = max(worst, find_worst(table_errors, tables, table_errors, times, options, KERNEL_FLOOR))
+    return Compared(fine, times, tables, table_errors, curves, errors, worst)
 
 
 def _differences(fine: Long, coarse: Long, name: str, times: Array) -> Array:
@@ -192,10 +186,10 @@ def _refine(compiled: CompiledPlan, begun: March, resolution: float, options: Op
         if before is not None:
             made = compare(compiled, long, before, _ROUGHLY * resolution, options)
             logger.info("resolution %d: %d panels; against the rougher one before, the error is %.2g times the tolerance",
-                        place, long.panels, made.worst)  # fmt: skip
+                        place, long.panels, made.worst.excess)  # fmt: skip
             if best is None or made.worst < best.worst:
                 best = made
-            if best.worst <= 1.0 or options.is_short_of_time():
+            if best.worst.excess <= 1.0 or options.is_short_of_time():
                 break
         before = long
     return best, reason
@@ -205,13 +199,7 @@ _ROUGHLY = 10.0  # error of the beginning in units of its resolution
 
 
 def _package(name: str, values: Values, compiled: CompiledPlan, found: Compared, begun: March, options: Options) -> Result:
-    failure = None
-    if found.worst > 1.0:
-        failure = (
-            "tolerance not met",
-            f"the error estimate of {found.blamed} is {found.worst:.3g} times the tolerance rtol={options.rtol:g} at the "
-            "finest resolution; raise rtol, shorten t_max, or give an atol",
-        )
+    failure = found.worst.failure(options, "no resolution is finer; raise rtol, shorten t_max, or give an atol")
     long = found.long
     shown = [item for item in compiled.kernels if not item.hidden]
     kernels = {item.name: Kernel(found.tables[item.name], found.table_errors[item.name], item.symmetric) for item in shown}

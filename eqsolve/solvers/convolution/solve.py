@@ -34,7 +34,7 @@ from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import USUAL as WIDTHS
 from eqsolve.solvers.convolution.march import MemoryMarch, march
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import Stop, allowance, excess, nodes_per_panel
+from eqsolve.solvers.tolerance import NOT_SMOOTH, Stop, Worst, find_worst, nodes_per_panel
 
 logger = logging.getLogger("eqsolve")
 
@@ -96,13 +96,12 @@ class ConvolutionSolver(Solver):
 
 @dataclass(frozen=True, eq=False)
 class MemorySolution:
-    """The march that is reported, with error estimates; ``worst`` is the largest in units of the tolerance."""
+    """The march that is reported, with error estimates; ``worst`` is the one farthest from its tolerance."""
 
     march: MemoryMarch
     curves: dict[str, Array]
     errors: dict[str, Array]
-    worst: float
-    blamed: str
+    worst: Worst
     rounds: int
 
 
@@ -120,13 +119,13 @@ def _solve(
         stop = later or stop
         solution = _compare(fine, coarse, begin, options, rule, rounds)
         logger.info("time grid: %d panels, tails below %.1g cut; against a rougher one the error is %.2g times the tolerance",
-                    fine.panels, resolution, solution.worst)  # fmt: skip
+                    fine.panels, resolution, solution.worst.excess)  # fmt: skip
         if best is None or solution.worst < best.worst:
             best = solution
-        if best.worst <= 1.0 or resolution <= rule.finest or later is not None or options.is_short_of_time():
+        if best.worst.excess <= 1.0 or resolution <= rule.finest or later is not None or options.is_short_of_time():
             break
         coarse = fine
-        resolution /= min(max(solution.worst / rule.ratio, 1.0), 1e3)
+        resolution /= min(max(solution.worst.excess / rule.ratio, 1.0), 1e3)
     assert best is not None
     return best, stop
 
@@ -138,33 +137,23 @@ def _compare(
     grid, other = fine.grid(begin), coarse.grid(begin)
     inside = np.minimum(grid.nodes, other.edges[-1])
     curves, rough = fine.curves(), coarse.at(inside, other)
-    errors, worst, blamed = {}, 0.0, ""
+    errors = {}
     share = max(rule.share, error_share(1 / WIDTHS.finer, fine.m + 1))
-    controlled = fine.program.observables or tuple(curves)
     for name, values in curves.items():
         change = np.abs(values - rough[name])
         change[1:].reshape(-1, fine.m)[fine.bridges] = 0.0  # the jump stands at the same place in both
         change = over_panels(change, fine.m, beside=True)
         largest = np.abs(values).max()
         errors[name] = share * change + rule.rounding * largest
-        if name in controlled:
-            ratio = excess(values, errors[name], options, 1.0)
-            if ratio > worst:
-                place = int(np.argmax(errors[name] / allowance(values, options, 1.0)))
-                worst, blamed = ratio, f"`{name}` at t = {grid.nodes[place]:.6g}"
-    return MemorySolution(fine, curves, errors, worst, blamed, rounds)
+    controlled = fine.program.observables or tuple(curves)
+    worst = find_worst(controlled, curves, errors, grid.nodes, options, 1.0)
+    return MemorySolution(fine, curves, errors, worst, rounds)
 
 
 def _package(name: str, values: Values, solution: MemorySolution, begin: float, options: Options, stop: Stop | None) -> Result:
-    failure = None
+    failure = solution.worst.failure(options, NOT_SMOOTH)
     if stop is not None:
         failure = (f"stopped at t = {begin + stop.time:.8g}", stop.message)
-    elif solution.worst > 1.0:
-        failure = (
-            "tolerance not met",
-            f"the error estimate of {solution.blamed} is {solution.worst:.3g} times the tolerance rtol={options.rtol:g}; "
-            "rounding or a solution that is not smooth limits it: raise rtol, or give an atol",
-        )
     found = solution.march
     stats = {
         "panels": found.panels,

@@ -33,7 +33,7 @@ from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import allowance, excess, stop_early
+from eqsolve.solvers.tolerance import Worst, find_worst, stop_early
 
 _GROWTH = 1.35
 _RATIO = math.sqrt(2.0)
@@ -152,9 +152,9 @@ def _continuous(sweeps: _Sweeps, begin: float, options: Options, name: str, valu
             ratio = max(new.panels / panels.panels, 1.2)
             errors = {n: _error(v, panels.interpolate(old[n], new.nodes), ratio, order, tolerance) for n, v in curves.items()}
             controlled = [key for key, _ in sweeps.program.observables] or list(curves)
-            worst = max(excess(curves[key], errors[key], options) for key in controlled)
+            worst = find_worst(controlled, curves, errors, new.nodes, options)
             options.report(options.t_max, f"{new.size} nodes")
-            if worst <= 1.0:
+            if worst.excess <= 1.0:
                 break
         old, panels = curves, new
         step, growth = step / _RATIO, growth ** (1 / _RATIO)
@@ -169,7 +169,7 @@ def _discrete(sweeps: _Sweeps, begin: float, options: Options, name: str, values
     curves = sweeps.curves(state)
     errors = {key: 1e-12 * np.maximum(np.abs(v), np.abs(v).max()) for key, v in curves.items()}
     panels = PanelGrid(grid.nodes, 1)
-    return _package(values, name, panels, curves, errors, 0.0, options, sweeps.sweeps)
+    return _package(values, name, panels, curves, errors, Worst(), options, sweeps.sweeps)
 
 
 def _geometric(begin: float, span: float, step: float, growth: float, order: int) -> PanelGrid:
@@ -191,20 +191,11 @@ def _error(values: Array, rough: Array, ratio: float, order: int, left: float) -
     return error_share(ratio, order + 2) * change + (1e-12 + 3 * left) * size
 
 
-def _not_met(grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float, options: Options) -> str:
-    ratios = {key: errors[key] / allowance(values, options) for key, values in curves.items() if np.any(values)}
-    name = max(ratios, key=lambda key: float(ratios[key].max()))
-    return (
-        f"the error estimate of `{name}` at t = {grid.nodes[ratios[name].argmax()]:.6g} is {worst:.3g} times the tolerance "
-        f"rtol={options.rtol:g} on {grid.panels} panels; raise rtol, or give an atol{_else(options.step is not None)}"
-    )
-
-
 def _package(
-    values: Values, name: str, grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: float,
+    values: Values, name: str, grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: Worst,
     options: Options, sweeps: int,
 ) -> Result:  # fmt: skip
-    failure = None if worst <= 1.0 else ("tolerance not met", _not_met(grid, curves, errors, worst, options))
+    failure = worst.failure(options, f"raise rtol, or give an atol{_else(options.step is not None)}")
     stats = {"panels": grid.panels, "nodes": grid.size, "sweeps": sweeps}
     return dynamics_result(
         model=name, params=values.settings, grid=grid, curves=curves, errors=errors, stats=stats, failure=failure

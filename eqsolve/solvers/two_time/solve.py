@@ -35,12 +35,14 @@ from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import (
     KERNEL_FLOOR,
+    NOT_SMOOTH,
     NoConvergenceError,
     NotFiniteError,
     Pace,
     Stop,
-    allowance,
+    Worst,
     excess,
+    find_worst,
     nodes_per_panel,
 )
 from eqsolve.solvers.two_time.march import FIRST_STEP, LARGEST_GROWTH, March, begin_march, panels_ahead
@@ -90,7 +92,7 @@ class KernelSolution:
     table_errors: dict[str, Array]
     curves: dict[str, Array]
     curve_errors: dict[str, Array]
-    worst: float
+    worst: Worst
     least: float
     panels: tuple[int, ...]
 
@@ -109,7 +111,7 @@ def compare(fine: March, coarse: March, ratio: float, options: Options, panels: 
         share = error_share(ratio, min(m + 1, 9))
         errors[name] = share * over_panels(change, m) + (iteration + merging) * _sizes(values)
     observed = [equation.name for equation in fine.plan.observables] or list(curves)
-    worst = max((excess(curves[name], errors[name], options) for name in observed), default=0.0)
+    worst = find_worst(observed, curves, errors, grid.nodes, options)
     rounding = {name: _ROUNDING * _sizes(curves[name]) for name in observed}
     least = max((excess(curves[name], rounding[name], options) for name in observed), default=0.0)
     store, old = fine.rows(), coarse.rows()
@@ -126,25 +128,8 @@ def compare(fine: March, coarse: March, ratio: float, options: Options, panels: 
             if equation.symmetric:
                 tables[name], table_errors[name] = mirrored(tables[name]), mirrored(table_errors[name])
         if options.kernels:
-            worst = max([worst, *(excess(tables[n], table_errors[n], options, KERNEL_FLOOR) for n in tables)])
+            worst = max(worst, find_worst(tables, tables, table_errors, times, options, KERNEL_FLOOR))
     return KernelSolution(fine, store, times, tables, table_errors, curves, errors, worst, least, panels)
-
-
-def blame(solution: KernelSolution, options: Options) -> tuple[str, str]:
-    """Return the name of what is farthest from its tolerance, and the time where, in words."""
-    times = solution.march.grid().nodes
-    observed = [equation.name for equation in solution.march.plan.observables] or list(solution.curves)
-    found: list[tuple[float, str, str]] = []
-    for name in observed:
-        if np.any(values := solution.curves[name]):
-            ratios = solution.curve_errors[name] / allowance(values, options)
-            found.append((float(ratios.max()), name, f"t = {times[ratios.argmax()]:.6g}"))
-    for name, table in solution.tables.items() if options.kernels else ():
-        if np.any(table):
-            ratios = np.tril(solution.table_errors[name] / allowance(table, options, KERNEL_FLOOR))
-            row, column = np.unravel_index(ratios.argmax(), ratios.shape)
-            found.append((float(ratios.max()), name, f"(t, t') = ({solution.times[row]:.6g}, {solution.times[column]:.6g})"))
-    return max(found)[1:]
 
 
 def _sizes(values: Array) -> Array:
@@ -314,15 +299,15 @@ def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: A
         panels.append(fine.panels)
         solution = compare(fine, coarse, actual, options, tuple(panels))
         logger.info("time grid: %d panels (round %d); against a coarser grid its error is %.2g times the tolerance",
-                    panels[-1], round_number, solution.worst)  # fmt: skip
+                    panels[-1], round_number, solution.worst.excess)  # fmt: skip
         if stop is not None:
             return solution, stop
-        stalled = stalled + 1 if best is not None and solution.worst > 0.7 * best.worst else 0
+        stalled = stalled + 1 if best is not None and solution.worst.excess > 0.7 * best.worst.excess else 0
         if best is None or solution.worst < best.worst:
             best = solution
-        if best.worst <= max(1.0, 10 * best.least) or stalled == 2 or options.is_short_of_time():
+        if best.worst.excess <= max(1.0, 10 * best.least) or stalled == 2 or options.is_short_of_time():
             break
-        ratio = float(np.clip((1.5 * solution.worst) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
+        ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine
     assert best is not None
     return best, None
@@ -391,26 +376,12 @@ def _watch_memory(march: March, left: int) -> None:
         )
 
 
-def _not_met(compiled: CompiledPlan, solution: KernelSolution, options: Options) -> str:
-    name, where = blame(solution, options)
-    every = (*compiled.kernels, *compiled.functions, *compiled.observables)
-    label = next(equation for equation in every if equation.name == name).label
-    what = f"the {label}" if label.startswith("observable") else f"`{name}` ({label})"
-    return (
-        f"the error estimate of {what} at {where} is {solution.worst:.3g} times the tolerance rtol={options.rtol:g} on "
-        f"{solution.panels[-1]} panels, and finer ones do not improve it; "
-        "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
-    )
-
-
 def _package(
     name: str, values: Values, compiled: CompiledPlan, solution: KernelSolution, options: Options, stop: Stop | None
 ) -> Result:
-    failure = None
+    failure = solution.worst.failure(options, NOT_SMOOTH)
     if stop is not None:
         failure = (f"stopped at t = {stop.time:.8g}", stop.message)
-    elif solution.worst > 1.0:
-        failure = ("tolerance not met", _not_met(compiled, solution, options))
     grid = solution.march.grid()
     shown = [item for item in compiled.kernels if not item.hidden] if solution.store is not None else []
     kernels = {
