@@ -94,16 +94,18 @@ def excess(values: Array, errors: Array, options: Options, floor: float = 1e-3, 
 
 @dataclass(frozen=True, order=True)
 class Worst:
-    """The error farthest from its tolerance: in units of that, and of what it is, where."""
+    """The error farthest from its tolerance: in units of that, of what it is, and where."""
 
     excess: float = 0.0
-    of: str = ""
+    name: str = ""
+    where: str = ""
 
-    def failure(self, options: Options, hint: str) -> tuple[str, str] | None:
+    def failure(self, options: Options, hint: str, labels: Mapping[str, str] | None = None) -> tuple[str, str] | None:
         """Return the status of a solve with this error and the reason; None if the tolerance is met."""
         if self.excess <= 1.0:
             return None
-        said = f"the error estimate of {self.of} is {self.excess:.3g} times the tolerance rtol={options.rtol:g}; {hint}"
+        what = f"{(labels or {}).get(self.name, f'`{self.name}`')} at {self.where}"
+        said = f"the error estimate of {what} is {self.excess:.3g} times the tolerance rtol={options.rtol:g}; {hint}"
         return "tolerance not met", said
 
 
@@ -118,9 +120,9 @@ def find_worst(
             ratios = np.nan_to_num(errors[name] / allowance(values[name], options, floor), nan=np.inf)
             ratios = np.tril(ratios) if ratios.ndim > 1 else ratios
             place = np.unravel_index(ratios.argmax(), ratios.shape)
-            at, where = ("t", "") if len(place) == 1 else ("(t, t')", "()")
             moments = ", ".join(f"{times[item]:.6g}" for item in place)
-            worst = max(worst, Worst(float(ratios[place]), f"`{name}` at {at} = {where[:1]}{moments}{where[1:]}"))
+            where = f"t = {moments}" if len(place) == 1 else f"(t, t') = ({moments})"
+            worst = max(worst, Worst(float(ratios[place]), name, where))
     return worst
 
 

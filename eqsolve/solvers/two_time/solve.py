@@ -379,7 +379,9 @@ def _watch_memory(march: March, left: int) -> None:
 def _package(
     name: str, values: Values, compiled: CompiledPlan, solution: KernelSolution, options: Options, stop: Stop | None
 ) -> Result:
-    failure = solution.worst.failure(options, NOT_SMOOTH)
+    every = (*compiled.kernels, *compiled.functions, *compiled.observables)
+    labels = {item.name: f"the {item.label}" for item in every}
+    failure = solution.worst.failure(options, NOT_SMOOTH, labels)
     if stop is not None:
         failure = (f"stopped at t = {stop.time:.8g}", stop.message)
     grid = solution.march.grid()

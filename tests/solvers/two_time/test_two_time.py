@@ -156,7 +156,7 @@ def test_failures_name_equation_unknown_and_time(right: object, words: str) -> N
     assert caught.value.partial.grid.edges[-1] > 0.8
 
 
-@pytest.mark.parametrize(("options", "where"), [({}, "`y` (equation for `y`"), ({"kernels": True}, "(t, t') = (")])
+@pytest.mark.parametrize(("options", "where"), [({}, "the equation for `y` ("), ({"kernels": True}, "(t, t') = (")])
 def test_a_tolerance_out_of_reach_is_said(options: dict[str, bool], where: str) -> None:
     result = eqsolve.solve("pspin" if options else "volterra_linear", t_max=1, rtol=1e-14, **options)
     assert result.status == "tolerance not met"
