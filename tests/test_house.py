@@ -39,9 +39,9 @@ KNOWN: set[str] = set()
 
 # What `python3 dev.py house` printed last. Lower a bar when a count has fallen; raise one only with a reason here.
 BARS = {
-    "lines": 56_590,  # towards 44,000; the start by an ensemble that drives itself took 330
-    "characters": 2_663_650,
-    "lines beyond 100 columns": 5_834,
+    "lines": 56_583,  # towards 44,000; the start by an ensemble that drives itself took 330
+    "characters": 2_663_100,
+    "lines beyond 100 columns": 5_833,
     "numeric tunables": 447,  # towards 150
     "repeated class names": 36,  # towards 8
     "circles": 0,

@@ -19,7 +19,7 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
-from eqsolve.numerics.laws import Component, Law, Normal
+from eqsolve.numerics.laws import Component, Law, Normal, SplitNormal
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
@@ -283,6 +283,8 @@ def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) 
             weights = np.full(normals.shape[1], 1 / normals.shape[1])
         case _:
             normals, weights = _sparse(modes, layout, level)
+    # a Gaussian constant with a rule of its own is one in which something jumps, as a rule at its mean
+    laws = {item: SplitNormal(law.mean, law.variance) if is_gaussian(law) else law for item, law in laws.items()}
     order = 2 if layout.kind == "cubic" else level.constants + (1 + level.twist % 2 if level.twist else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])
     count = len(constants.weights)

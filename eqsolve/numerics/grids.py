@@ -9,6 +9,7 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial import legendre
 
 from eqsolve.numerics.arrays import Array
 
@@ -29,12 +30,12 @@ class Radau:
 
 @functools.lru_cache(maxsize=32)
 def radau(m: int) -> Radau:
-    """Return the m-node Radau IIA rule, from the recurrence of Jacobi polynomials (Golub & Welsch 1969)."""
-    k = np.arange(m - 1)
-    beside = np.sqrt(k[1:] * (k[1:] + 1.0)) / (2 * k[1:] + 1)
-    recurrence = np.diag(-1.0 / ((2 * k + 1.0) * (2 * k + 3.0))) + np.diag(beside, 1) + np.diag(beside, -1)
-    nodes = np.append((np.linalg.eigvalsh(recurrence) + 1) / 2, 1.0)
-    gauss, weights = np.polynomial.legendre.leggauss(max(1, (m + 1) // 2))
+    """Return the m-node Radau IIA rule."""
+    series = np.append(np.zeros(m - 1), (1.0, -1.0))  # P_{m−1} − P_m, whose last root is 1
+    roots = legendre.legroots(series)
+    roots -= legendre.legval(roots, series) / legendre.legval(roots, legendre.legder(series))
+    nodes = np.append((roots[:-1] + 1) / 2, 1.0)
+    gauss, weights = legendre.leggauss(max(1, (m + 1) // 2))
     points = nodes[:, None] * (gauss + 1) / 2
     values = lagrange(nodes, points.ravel()).reshape(m, len(gauss), m)
     return Radau(nodes, np.einsum("i,g,igl->il", nodes, weights / 2, values))

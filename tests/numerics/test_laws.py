@@ -121,3 +121,21 @@ def test_more_digits_inside_a_mixture() -> None:
 def test_expectation_of_a_product() -> None:
     pair = [laws.Normal(0.0, 2.0), laws.bernoulli(0.25)]
     assert laws.expectation(lambda x, y: x**2 * y + y, pair, 20) == pytest.approx(0.75, rel=1e-13)
+
+
+def test_a_rule_on_either_side_of_a_jump() -> None:
+    """E[sign(x) tanh(x − 0.3)] with x of mean 0.5: Gauss rules on both sides, against mpmath."""
+    law = laws.SplitNormal(0.5, 4.0)
+
+    def density(x: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.tanh(x - mpmath.mpf("0.3")) * mpmath.npdf(x, mpmath.mpf("0.5"), 2)
+
+    truth = float(mpmath.quad(density, [0.5, 4, 8, 20]) - mpmath.quad(density, [-20, -8, -4, 0.5]))
+    errors = []
+    for order in (8, 16, 32):
+        nodes, weights = law.rule(order)
+        assert weights.sum() == pytest.approx(1, abs=1e-13)
+        assert weights @ (nodes - 0.5) ** 2 == pytest.approx(4, abs=1e-11)
+        errors.append(abs(float(weights @ (np.sign(nodes - 0.5) * np.tanh(nodes - 0.3))) - truth))
+    assert errors[1] < errors[0] / 5
+    assert errors[2] < 1e-5

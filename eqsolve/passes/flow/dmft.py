@@ -18,12 +18,12 @@ them) are taken alike, each for itself: their weights must be uncorrelated.
 import itertools
 from typing import Any
 
-from sympy import Expr, S, erfinv, sqrt
+from sympy import Expr, S, sqrt
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
-from eqsolve.language.laws import Bernoulli, Normal, Point, Rademacher, Uniform, exact_value
+from eqsolve.language.laws import Bernoulli, Normal, Point, exact_value
 from eqsolve.language.model import Table
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.noises import Resampled
@@ -318,12 +318,8 @@ class _General:
 
     # --- a teacher's field as a constant ----------------------------------------------------------------------------
     def _normal(self, j: int) -> Expr:
-        """Return a standard normal constant; a single one has its sign apart, so that labels are smooth on each side."""
-        if len(self.teachers) > 1:
-            return Random(self.parts.name(f"level_{self.flow.fields[j].name}"), None, (Normal(0, 1),))
-        side = Random(self.parts.name("side"), None, (Rademacher(1),))
-        level = Random(self.parts.name("level"), None, (Uniform(0, 1),))
-        return side * sqrt(2) * erfinv(level)
+        """Return a standard normal constant; where labels jump in it, rules have nodes on either side of zero."""
+        return Random(self.parts.name(f"level_{self.flow.fields[j].name}"), None, (Normal(0, 1),))
 
     def _power(self, j: int) -> Expr:
         """Return E[w*²]."""
