@@ -147,8 +147,8 @@ class Ensembles:
         return self._iterate(grid, means, Design(level), self.control.stop, kept=kept)
 
     # --- large ensembles ------------------------------------------------------------------------------------------------
-    def refine(self, small: Solved, by_panels: Errors) -> tuple[Solved, Errors]:
-        """Return the solution moved to the average of large ensembles, and their standard error."""
+    def refine(self, small: Solved, by_panels: Errors) -> tuple[Solved, Errors, list[Means]]:
+        """Return the solution moved to the average of large ensembles, their standard error, and what each asks for."""
         judge, control = self.judge, self.control
         shapes, layouts = variation(small.averages), self._layouts(small)
         paths, final = float(control.small), small
@@ -193,7 +193,7 @@ class Ensembles:
                     break
                 before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
                 swept = [None] * control.sets
-        return final, errors
+        return final, errors, ends
 
     def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
         """Return the solution that the average of all ensembles asks for, and the means that each asks for.

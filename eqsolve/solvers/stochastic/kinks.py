@@ -67,7 +67,8 @@ def average_kinks(
             errors, worst = over({name: apart[name] + value for name, value in spread.items()})
             logger.info("means with kinks: %d independent sets of %d paths scatter by %.2g times the tolerance",
                         control.sets, paths, worst)  # fmt: skip
-            if worst <= 0.9 or paths >= most or judge.options.is_short_of_time():
+            least = over(apart)[1]  # which more paths do not change
+            if worst <= max(0.9, 1.2 * least) or paths >= most or judge.options.is_short_of_time():
                 break
             paths = min(most, 2 ** math.ceil(math.log2(paths * max((1.3 * worst / 0.9) ** 1.2, 2.0))))
     except (SolverError, MemoryError) as reason:

@@ -238,7 +238,7 @@ class _Solve:
         small, by_panels = ensembles.settle_panels(small)
         self._keep(small, None, f"with {small.grid.size} nodes")
         self.stage = "paths"
-        final, by_points = ensembles.refine(small, by_panels)
+        final, by_points, _ = ensembles.refine(small, by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
         return self._package(final, self._sum_errors(final, by_panels, by_points))
 
@@ -480,8 +480,8 @@ class _Solve:
         return sampled if other < worst else moved
 
     def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
-        final, errors = self.ensembles.refine(small, by_panels)
-        return Moved(final, errors, (small.means,))
+        final, errors, ends = self.ensembles.refine(small, by_panels)
+        return Moved(final, errors, tuple(ends))
 
     def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
         """Return all errors: of panels, of points, and of what the iteration left."""
