@@ -25,10 +25,10 @@ KURAMOTO = """
 from sympy import cos, sin
 from eqsolve import E, Eq, System, function, process, random, times
 from eqsolve.laws import Normal
-t, omega, start = times("t"), random("omega", Normal(0, 1)), random("start", Normal(0, 1))
+t, omega, x0 = times("t"), random("omega", Normal(0, 1)), random("x0", Normal(0, 1))
 (a, b), (x, v) = function("a b"), process("x v")
 model = System("inertia", eqs=[Eq(a(t), E(cos(x(t)))), Eq(b(t), E(sin(x(t)))), Eq(x(t).diff(t), v(t)),
-    Eq(v(t).diff(t), -v(t) + omega + 4 * (b(t) * cos(x(t)) - a(t) * sin(x(t))))], init={x: start, v: 0}, observables={"a": a(t)})
+    Eq(v(t).diff(t), -v(t) + omega + 4 * (b(t) * cos(x(t)) - a(t) * sin(x(t))))], init={x: x0, v: 0})
 """
 
 
