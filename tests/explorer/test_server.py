@@ -124,9 +124,9 @@ def test_a_newer_job_takes_the_place_of_one_under_way(slowed: Path) -> None:
     try:
         list(session.run({"verb": "describe"}))
         number = session.process_number
-        long = threading.Thread(target=run, args=("long",), kwargs={"t_max": "1e4", "rtol": "1e-11"})
+        long = threading.Thread(target=run, args=("long",), kwargs={"t_max": "1e5", "rtol": "1e-11"})
         long.start()
-        time.sleep(1.0)
+        time.sleep(0.5)
         run("short", t_max="1", rtol="1e-2")
         long.join(30)
         assert answers["long"] == {"cancelled": True}

@@ -126,7 +126,7 @@ def test_what_could_not_have_been_seen_is_said(caplog: pytest.LogCaptureFixture)
     for name, item in keen.observables.items():
         assert made["power"][name] == min(made["observables"][name]["detectable"]) == item.detectable.min()
         assert item.detectable.max() < 0.02
-    assert "could see" in keen.plot().axes[0].get_title()
+    assert "would have seen deviations" in keen.plot().axes[0].get_title()
 
 
 def test_a_deviation_of_the_size_stated_is_seen_nine_times_in_ten() -> None:

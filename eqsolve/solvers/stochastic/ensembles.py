@@ -29,7 +29,7 @@ from eqsolve.solvers.stochastic.judge import Errors, Judge
 from eqsolve.solvers.stochastic.march import march
 from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.modes import Choice
-from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, count_values, report, sweep, variation
+from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
 logger = logging.getLogger("eqsolve")
@@ -196,28 +196,18 @@ class Ensembles:
         return final, errors, ends
 
     def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
-        """Return the solution that the average of all ensembles asks for, and the means that each asks for.
-
-        To means that do not act back, a sweep of the small ensemble adds what those that do change.
-        """
+        """Return the solution that the average of all ensembles asks for, and those that each of them asks for."""
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
         every = [collect(item) for item in swept]
-        centre = {name: np.mean([made[name] for made in every], axis=0) for name in own}
-        correction = Correction(small.averages, {name: value - own[name] for name, value in centre.items()})
-        solved = self._iterate(grid, final.means, design, self.control.stop, correction)
+
+        def solve(made: Means, begin: Means) -> Solved:
+            correction = Correction(small.averages, {name: made[name] - value for name, value in own.items()})
+            return self._iterate(grid, begin, design, self.control.stop, correction)
+
+        solved = solve({name: np.mean([made[name] for made in every], axis=0) for name in own}, final.means)
         moved = replace(final, means=solved.means, kernels=solved.kernels, left=solved.left)
-        weights, packed = weigh(engine, grid, centre), pack(engine, centre)
-        ends = []
-        for made, averages in zip(every, swept, strict=True):
-            step = improve(
-                engine, final.means, pack(engine, {name: made[name] for name in centre}) - packed, averages, weights
-            )
-            end = unpack(engine, pack(engine, moved.means) + step, moved.means)
-            there = report(engine, grid, end, design, small.averages)
-            aside = there.keys() - engine.fed
-            ends.append(end | {name: made[name] + there[name] - own[name] for name in aside})
-        return moved, ends
+        return moved, [solve(made, moved.means).means for made in every]
 
 
 def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
