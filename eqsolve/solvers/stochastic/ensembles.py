@@ -148,7 +148,7 @@ class Ensembles:
 
     # --- large ensembles ------------------------------------------------------------------------------------------------
     def refine(self, small: Solved, by_panels: Errors) -> tuple[Solved, Errors, list[Means]]:
-        """Return the solution moved to the average of large ensembles, their standard error, and what each asks for."""
+        """Return the solution moved to the average of large ensembles, its standard error, and theirs."""
         judge, control = self.judge, self.control
         shapes, layouts = variation(small.averages), self._layouts(small)
         paths, final = float(control.small), small
@@ -196,7 +196,7 @@ class Ensembles:
         return final, errors, ends
 
     def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
-        """Return the solution that the average of all ensembles asks for, and those that each of them asks for."""
+        """Return the solution of the average of all ensembles, and the means of each of them alone."""
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
         every = [collect(item) for item in swept]
