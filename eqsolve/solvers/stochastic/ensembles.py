@@ -202,8 +202,8 @@ class Ensembles:
         every = [collect(item) for item in swept]
 
         def solve(made: Means, begin: Means) -> Solved:
-            correction = Correction(small.averages, {name: made[name] - value for name, value in own.items()})
-            return self._iterate(grid, begin, design, self.control.stop, correction)
+            means = {name: made[name] - value for name, value in own.items()}
+            return self._iterate(grid, begin, design, self.control.stop, Correction(small.averages, means))
 
         solved = solve({name: np.mean([made[name] for made in every], axis=0) for name in own}, final.means)
         moved = replace(final, means=solved.means, kernels=solved.kernels, left=solved.left)
