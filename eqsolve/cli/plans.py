@@ -101,7 +101,7 @@ def keep(path: Path) -> None:
         meanings = {file: MEANINGS[file] for file, *_ in LOADED if file in MEANINGS}
         body = pickle.dumps((LOADED, meanings, all_kept()))
         whole = pickle.dumps((_state_of(loaded_files()), body))
-        if record.exists() and record.stat().st_size == len(whole):
+        if record.exists() and record.read_bytes() == whole:
             return
         handle, temporary = tempfile.mkstemp(dir=record.parent)  # for this user alone
         with os.fdopen(handle, "wb") as stream:
