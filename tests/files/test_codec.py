@@ -34,9 +34,10 @@ def there_and_back(value: Any) -> Any:
     return CODEC.unpack(packed(CODEC, value))
 
 
+words = st.text("aZ0 '\"\\\n\0é∂\ufeff\U0001d53c")  # of letters that are given: all of Unicode takes seconds to list
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words,
+    lambda inner: st.lists(inner) | st.dictionaries(words | st.integers(), inner) | st.tuples(inner, inner),
     max_leaves=10,
 )
 
