@@ -25,13 +25,21 @@ def model(tmp_path, monkeypatch):
     return eqsolve.load("decay")
 
 
-@pytest.mark.parametrize(
-    "given", [[1, 2], (1, 2), np.array([1.0, 2.0]), range(1, 3), {1, 2}, "[1, 2]", "1,2", "(1, 2)", "1:2:2", "1:2:2:log"]
-)
-def test_several_values_point_to_a_sweep_that_works(given, model, capsys):
+def refused(given, model):
+    """Return what a solve says to several values of one parameter."""
     with pytest.raises(ParameterError, match=r"takes one value, got .*; a sweep solves for several") as caught:
         eqsolve.solve(model, k=given, t_max=1)
-    message = str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("given", [(1, 2), range(1, 3), {1, 2}, "[1, 2]", "(1, 2)"])
+def test_however_they_are_written_they_are_a_list(given, model):
+    assert refused(given, model) == refused([1, 2], model)
+
+
+@pytest.mark.parametrize("given", [[1, 2], np.array([1.0, 2.0]), "1,2", "1:2:2:log"])
+def test_several_values_point_to_a_sweep_that_works(given, model, capsys):
+    message = refused(given, model)
     python = re.search(r"eqsolve\.sweep\(.*?\}\)", message)[0]
     found = eval(python, {"eqsolve": eqsolve})
     assert [float(value) for value in found["k"].values] == [1, 2]

@@ -1,5 +1,7 @@
 """explain says what solve will do: the solver named is the one that runs, for every model and every option of the choice."""
 
+import json
+
 import pytest
 
 import eqsolve
@@ -45,9 +47,19 @@ def runs(monkeypatch):
 @pytest.mark.parametrize(
     "name", [pytest.param(item.name, marks=[pytest.mark.slow] * (item.name == "softmax_regression")) for item in list_models()]
 )
-def test_the_solver_named_is_the_one_that_runs(name, runs):
+def test_every_model_is_explained_and_the_solver_named_is_the_one_that_runs(name, runs):
     model = load(name)
-    assert runs(model) in foresee(model).name.split(" or ")
+    made = eqsolve.explain(model)
+    text = made.text()
+    assert made.name == json.loads(json.dumps(made.to_dict()))["model"] == name
+    assert len(made.equations) == len(model.equations)
+    for title, lines in made.sections():
+        assert title in text
+        assert all(line in text for line in lines)
+    if isinstance(model, System):
+        assert sorted(n for block in made.blocks for n in block) == sorted(head.name for head in model.unknowns)
+        assert len(made.substitutions) == len(model.substitute)
+    assert runs(model) in made.solver.name.split(" or ")
     for options in ({"kernels": False}, {"step": 0.1}, {"solver": "operators"}):
         if not isinstance(model, Cases | Flow):
             assert foresee(model, **options).name == runs(model, **options), options

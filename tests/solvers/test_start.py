@@ -11,9 +11,9 @@ from eqsolve import Eq, FixedPoint, param, unknown
 
 NAMES = {"dln": ["E_test", "E_train"], "rnn": None, "lotka_volterra": None, "teacher_student_tanh": None}
 MOVES = [
-    ("dln", {"alpha": 0.3}, {"alpha": 0.4}, 5),
+    ("dln", {"alpha": 0.3}, {"alpha": 0.4}, 3),
     pytest.param("dln", {"delta": 0.5}, {"delta": 0.8}, 5, marks=pytest.mark.slow),
-    ("rnn", {"gain": 0.8, "solver": "stochastic"}, {"gain": 0.9, "solver": "stochastic"}, 4),
+    ("rnn", {"gain": 0.8, "solver": "stochastic"}, {"gain": 0.9, "solver": "stochastic"}, 2),
     ("lotka_volterra", {"sigma": 0.4}, {"sigma": 0.5}, 3),
 ]
 
@@ -40,13 +40,13 @@ def test_a_start_leads_to_the_same_solution(model: str, there: dict, here: dict,
 def test_other_times_tolerances_and_steps() -> None:
     """A start may be longer than what is asked for, rougher, or in discrete time."""
     asked = {"observables": ["E_test"], "rtol": 1e-2}
-    near = eqsolve.solve("dln", t_max=4, **asked)
-    for more in ({"t_max": 2}, {"t_max": 4, "rtol": 1e-3}, {"t_max": 4, "order": 4}):
+    near = eqsolve.solve("dln", t_max=2, **asked)
+    for more in ({"t_max": 1}, {"t_max": 2, "rtol": 1e-3}, {"t_max": 2, "order": 4}):
         warm, cold = (eqsolve.solve("dln", alpha=0.35, **{**asked, **more}, **start) for start in ({"start": near}, {}))
         assert warm.status == "ok"
         assert warm.grid.edges[-1] == cold.grid.edges[-1] == more["t_max"]
-        gap = np.abs(warm.at([1, 2])["E_test"] - cold.at([1, 2])["E_test"])
-        assert (gap <= 3 * (warm.at([1, 2])["E_test_error"] + cold.at([1, 2])["E_test_error"])).all()
+        gap = np.abs(warm.at([0.5, 1])["E_test"] - cold.at([0.5, 1])["E_test"])
+        assert (gap <= 3 * (warm.at([0.5, 1])["E_test_error"] + cold.at([0.5, 1])["E_test_error"])).all()
     steps = {"t_max": 2, "step": 0.1, **asked}
     near = eqsolve.solve("dln", **steps)
     warm, cold = eqsolve.solve("dln", alpha=0.35, start=near, **steps), eqsolve.solve("dln", alpha=0.35, **steps)

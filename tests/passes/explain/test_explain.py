@@ -1,7 +1,6 @@
 """explain: a system whose structure is known by hand, and every model there is."""
 
 import dataclasses
-import json
 
 import pytest
 from sympy import Symbol, expand
@@ -9,7 +8,7 @@ from sympy import Symbol, expand
 import eqsolve
 from eqsolve import GP, E, Eq, Int, Resp, System, correlation, explain, param, process, response, times
 from eqsolve.compile.forms import DISCRETE, OPERATORS, STOCHASTIC
-from eqsolve.language.loading import list_models, load
+from eqsolve.language.loading import load
 from eqsolve.passes.explain.explain import Reads, describe_domain, write_tangents
 from eqsolve.passes.forms.tangents import derive_tangents
 
@@ -127,23 +126,6 @@ def test_places_settings_and_repr(system):
 )
 def test_domains_in_words(declared, words):
     assert describe_domain(param("q", **declared)) == words
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(item.name, marks=[pytest.mark.slow] * (item.name == "softmax_regression")) for item in list_models()]
-)
-def test_every_model_can_be_explained(name):
-    model = load(name)
-    made = explain(model)
-    assert made.name == name
-    assert len(made.equations) == len(model.equations)
-    assert json.loads(json.dumps(made.to_dict()))["model"] == name
-    for title, lines in made.sections():
-        assert title in made.text()
-        assert all(line in made.text() for line in lines)
-    if isinstance(model, System):
-        assert sorted(n for block in made.blocks for n in block) == sorted(head.name for head in model.unknowns)
-        assert len(made.substitutions) == len(model.substitute)
 
 
 def test_the_operator_form_of_a_closed_system() -> None:

@@ -132,6 +132,7 @@ def test_a_mean_with_a_kink_meets_the_tolerance(rtol: float, solver: str) -> Non
     assert found["size"].values[0] == found["size_error"].values[0] == 0  # exactly, at the start
 
 
+@pytest.mark.slow
 def test_a_mean_with_a_kink_that_misses_the_tolerance_says_so() -> None:
     result = eqsolve.solve(KINKED, t_max=1, rtol=1e-8, solver="stochastic")
     assert result.status == "tolerance not met"

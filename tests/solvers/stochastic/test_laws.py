@@ -18,12 +18,13 @@ from eqsolve.spectra import MarchenkoPastur
 )
 def test_lazy_limit_knows_the_variance_alone(law: str, square: float) -> None:
     tau = np.geomspace(0.1, 5, 7)
-    result = eqsolve.solve("dln", alpha=100, delta=0.5, w_star=law, t_max=5e-4, rtol=1e-3, observables=["E_test"])
+    result = eqsolve.solve("dln", alpha=100, delta=0.5, w_star=law, t_max=5e-4, rtol=1e-3, observables=["E_test", "E_train"])
     found = result.at(tau / 100**2)
-    off = np.abs(found["E_test"].values - square * MarchenkoPastur(0.5).laplace(2 * tau))
     assert result.status == "ok"
-    assert off.max() <= 1e-3 * square
-    assert np.all(off <= 3 * found["E_test_error"].values + 1e-7)  # w²/α⁴ is what the limit leaves
+    for power, name in enumerate(["E_test", "E_train"]):
+        off = np.abs(found[name].values - square * MarchenkoPastur(0.5).laplace(2 * tau, power))
+        assert off.max() <= 1e-3 * square
+        assert np.all(off <= 3 * found[f"{name}_error"].values + 1e-7)  # w²/α⁴ is what the limit leaves
 
 
 def test_uniform_constants_are_many_atoms() -> None:

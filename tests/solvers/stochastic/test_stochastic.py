@@ -28,7 +28,6 @@ from eqsolve import (
     times,
 )
 from eqsolve.laws import Normal
-from eqsolve.spectra import MarchenkoPastur
 
 MODELS = Path(__file__).resolve().parents[3] / "models"
 Array = np.ndarray
@@ -97,21 +96,6 @@ def test_network_of_finite_dimension(settings: dict[str, float], measured: dict[
 
 
 # --- the diagonal network: closed forms and relations -------------------------------------------------------------------
-def check_lazy(rtol: float, bound: float) -> None:
-    """A large α is linear regression in the time α²t, up to terms of relative size α⁻⁴."""
-    alpha, tau = 30.0, np.array([0.1, 0.5, 1, 2, 4, 7, 10])
-    result = solve("dln", rtol, t_max=tau[-1] / alpha**2, alpha=alpha, delta=0.5, lam=0, sigma2=0)
-    law = MarchenkoPastur(0.5)
-    found = result.at(tau / alpha**2)
-    test, train = 0.1 * law.laplace(2 * tau), 0.1 * law.laplace(2 * tau, 1)
-    assert np.abs(found["E_test"].values - test).max() <= bound
-    assert np.abs(found["E_train"].values - train).max() <= bound
-
-
-def test_lazy_limit() -> None:
-    check_lazy(1e-4, 1e-6)
-
-
 @pytest.mark.slow
 def test_rich_phase_is_the_network_in_shifted_time() -> None:
     lam, tau0 = 0.5, -4.0
