@@ -83,7 +83,7 @@ class Bundle:
         self.randoms = tuple(item.name for item in self._randoms)
         self.count = len(dynamic)
         placeholders = [Dummy(f"m{index}") for index in range(len(means))]
-        outer = [_replace(expr, dict(zip(means, placeholders, strict=True))) for expr in expressions]
+        outer = [expr.xreplace(dict(zip(means, placeholders, strict=True))) for expr in expressions]
         self.inner = ([*points, *parameters, *names], dynamic)
         self._outer = ([*points, *parameters, *placeholders], outer)
         self._made: dict[str, Any] = {}
@@ -163,15 +163,11 @@ def _reciprocals(expressions: list[Expr]) -> tuple[list[tuple[Basic, Expr]], lis
                 one, two = Dummy("r"), Dummy("r")
                 made.extend([(one, 1 / base), (two, one**2)])
                 swaps.update({Pow(base, -1): one, Pow(base, -2): two, Pow(base, -3): one * two, Pow(base, -4): two**2})
-        return _replace(expr, swaps)
+        return expr.xreplace(swaps)
 
     for name, body in parts:
         made.append((name, swapped(body)))
     return made, [swapped(body) for body in bodies]
-
-
-def _replace(expr: Expr, mapping: Mapping[Basic, Basic]) -> Expr:
-    return expr.xreplace(dict(mapping))
 
 
 class _StaticParts:

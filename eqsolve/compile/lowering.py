@@ -97,7 +97,7 @@ def lower(expressions: Sequence[Expr], arguments: Sequence[Basic], parameters: S
     used = [item for item in parameters if any(item in expr.free_symbols for expr in expressions)]
     placeholders = [_place(index) for index in range(len(arguments))]
     mapping: dict[Basic, Basic] = dict(zip(arguments, placeholders, strict=True))
-    bodies = [_replace(expr, mapping) for expr in expressions]
+    bodies = [expr.xreplace(mapping) for expr in expressions]  # of nodes in each other the outermost
     for body in bodies:
         left = [node for node in body.atoms(*_LEFT_OVER)]
         if left:
@@ -176,16 +176,6 @@ def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared:
     lines += [f"    {printer.doprint(name)} = {printer.doprint(expr)}" for name, expr in common]
     lines.append(f"    return [{', '.join(printer.doprint(expr) for expr in reduced)}]")
     return "\n".join(lines)
-
-
-def _replace(expr: Any, mapping: Mapping[Basic, Basic]) -> Any:
-    """Replace the outermost occurrences, so that a node's own content does not hide it."""
-    if expr in mapping:
-        return mapping[expr]
-    if not expr.args:
-        return expr
-    changed = [_replace(arg, mapping) for arg in expr.args]
-    return expr.func(*changed) if any(new is not old for new, old in zip(changed, expr.args, strict=True)) else expr
 
 
 def at(program: Program, values: Mapping[str, float]) -> Program:

@@ -26,6 +26,7 @@ from eqsolve.numerics.relations import (
     Sum,
 )
 from eqsolve.passes.forms.operator_form import on_diagonal
+from eqsolve.passes.forms.reads import outermost, outside_means
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, separate_times
 from eqsolve.passes.forms.structure import Derivation
 
@@ -53,7 +54,7 @@ class Relations:
     def pointwise(self, expr: Expr) -> Pointwise:
         """Return a function of what stands at ROW and COLUMN."""
         if expr not in self._pointwise:
-            nodes = _leaves(expr)
+            nodes = outermost(expr, Value, E, Int, Time)
             function = lower([expr], nodes, self.parameters)
             self._pointwise[expr] = Pointwise(function, tuple(self._leaf(node) for node in nodes))
         return self._pointwise[expr]
@@ -204,22 +205,6 @@ def _factors(node: Int) -> tuple[Expr, Expr, Expr]:
     if parts.joint != 1:
         raise ModelError(f"the integrand of `{node}` does not separate in its three times")
     return parts.left, parts.right, parts.outer
-
-
-def outside_means(expr: Basic) -> list[Value]:
-    """Return the values that stand outside expectations."""
-    if isinstance(expr, E):
-        return []
-    if isinstance(expr, Value):
-        return [expr]
-    return [value for arg in expr.args for value in outside_means(arg)]
-
-
-def _leaves(expr: Basic) -> list[Basic]:
-    """Return the outermost values, expectations, integrals and times of an expression."""
-    if isinstance(expr, Value | E | Int) or expr in _LETTERS:
-        return [expr]
-    return list(dict.fromkeys(node for arg in expr.args for node in _leaves(arg)))
 
 
 # --- A closed system of compositions as definitions between operators, in the order in which they are swept.

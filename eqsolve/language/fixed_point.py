@@ -15,7 +15,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import Model, Table
 from eqsolve.language.source import user_location
-from eqsolve.language.symbols import Plain, Random, Unknown, as_expression
+from eqsolve.language.symbols import Plain, Random, Unknown, as_expression, part
 
 MEASURES = ("error", "prediction error", "residual", "zeros")
 
@@ -43,6 +43,12 @@ class Minimiser(Basic):
         What the values of the fixed point are at finite size, by name: ``"error"`` is ``|w − w*|²/d``, ``"prediction error"``
         adds the noise, ``"residual"`` is ``|y − Xw|²/n``, ``"zeros"`` the fraction of zero weights.
     """
+
+    variable: Plain = part(0)
+    target: Random = part(1)
+    ratio: Expr = part(2)
+    noise: Expr = part(3)
+    strength: Expr = part(4)
 
     def __new__(
         cls,
@@ -78,26 +84,6 @@ class Minimiser(Basic):
     @property
     def func(self) -> Any:
         return _restore_minimiser
-
-    @property
-    def variable(self) -> Plain:
-        return self.args[0]
-
-    @property
-    def target(self) -> Random:
-        return self.args[1]
-
-    @property
-    def ratio(self) -> Expr:
-        return self.args[2]
-
-    @property
-    def noise(self) -> Expr:
-        return self.args[3]
-
-    @property
-    def strength(self) -> Expr:
-        return self.args[4]
 
     @property
     def penalty(self) -> Expr | None:

@@ -11,20 +11,19 @@ from sympy.logic.boolalg import Boolean
 
 from eqsolve.errors import ModelError
 from eqsolve.language.source import here, user_location
-from eqsolve.language.symbols import Plain, Process, Time, Value, as_expression
+from eqsolve.language.symbols import Plain, Process, Time, Value, Written, as_expression, part
 
 SENSES = ("ito", "stratonovich")
 
 
-class Node(Expr):
-    """Base of the language's expression nodes: commutative, real, never evaluated by sympy."""
-
-    is_commutative = True
-    is_real = True
+class Node(Written):
+    """Base of the language's expression nodes, which sympy never evaluates."""
 
 
 class E(Node):
     """Expectation over every random variable and process in the argument."""
+
+    argument: Expr = part(0)
 
     def __new__(cls, argument: Any) -> E:
         inner = as_expression(argument, "E")
@@ -36,19 +35,14 @@ class E(Node):
         obj: E = Expr.__new__(cls, inner)
         return obj
 
-    @property
-    def argument(self) -> Expr:
-        return self.args[0]
-
     def _eval_derivative(self, variable: Expr) -> Expr:
         return E(self.argument.diff(variable))
 
     def _sympystr(self, printer: Any) -> str:
         return f"E[{printer._print(self.argument)}]"
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
-        body = rf"\mathbb{{E}}\left[{printer._print(self.argument)}\right]"
-        return rf"{body}^{{{exp}}}" if exp is not None else body
+    def _body(self, printer: Any) -> str:
+        return rf"\mathbb{{E}}\left[{printer._print(self.argument)}\right]"
 
 
 class Resp(Node):
@@ -56,6 +50,10 @@ class Resp(Node):
 
     It stands for the regular part; an instantaneous part proportional to a Dirac function is not included.
     """
+
+    output: Expr = part(0)
+    noise: Value = part(1)
+    bracketed = True
 
     def __new__(cls, output: Any, noise: Any) -> Resp:
         output, noise = as_expression(output, "Resp"), as_expression(noise, "Resp")
@@ -66,27 +64,24 @@ class Resp(Node):
         obj: Resp = Expr.__new__(cls, output, noise)
         return obj
 
-    @property
-    def output(self) -> Expr:
-        return self.args[0]
-
-    @property
-    def noise(self) -> Value:
-        return self.args[1]
-
     def _sympystr(self, printer: Any) -> str:
         output = printer._print(self.output)
         if not isinstance(self.output, Value):
             output = f"[{output}]"
         return f"∂{output}/∂{printer._print(self.noise)}"
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
-        body = rf"\frac{{\partial {printer._print(self.output)}}}{{\partial {printer._print(self.noise)}}}"
-        return rf"\left({body}\right)^{{{exp}}}" if exp is not None else body
+    def _body(self, printer: Any) -> str:
+        return rf"\frac{{\partial {printer._print(self.output)}}}{{\partial {printer._print(self.noise)}}}"
 
 
 class Int(Node):
     """Integral over a time: ``Int(R_f(t, s) * w(s), (s, 0, t))``."""
+
+    integrand: Expr = part(0)
+    variable: Time = part(1, 0)
+    low: Expr = part(1, 1)
+    high: Expr = part(1, 2)
+    bracketed = True
 
     def __new__(cls, integrand: Any, *limits: Any) -> Int:
         if len(limits) != 1 or not isinstance(limits[0], tuple | TupleType) or len(limits[0]) != 3:
@@ -99,22 +94,6 @@ class Int(Node):
             raise ModelError(f"{here()}Int integrates over a time variable, got `{variable}`; declare it with times()")
         obj: Int = Expr.__new__(cls, as_expression(integrand, "Int"), Tuple(variable, low, high))
         return obj
-
-    @property
-    def integrand(self) -> Expr:
-        return self.args[0]
-
-    @property
-    def variable(self) -> Time:
-        return self.args[1][0]
-
-    @property
-    def low(self) -> Expr:
-        return self.args[1][1]
-
-    @property
-    def high(self) -> Expr:
-        return self.args[1][2]
 
     @property
     def bound_symbols(self) -> list[Symbol]:
@@ -142,12 +121,11 @@ class Int(Node):
         low, high = (printer.parenthesize(end, 1000, strict=True) for end in (self.low, self.high))
         return f"∫_{low}^{high} {_factor(printer, self.integrand)} d{self.variable.name}"
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
-        body = (
+    def _body(self, printer: Any) -> str:
+        return (
             rf"\int_{{{printer._print(self.low)}}}^{{{printer._print(self.high)}}} "
             rf"{_factor(printer, self.integrand, latex=True)}\, \mathrm{{d}}{printer._print(self.variable)}"
         )
-        return rf"\left({body}\right)^{{{exp}}}" if exp is not None else body
 
 
 def _factor(printer: Any, integrand: Expr, latex: bool = False) -> str:
@@ -163,11 +141,27 @@ def _matrix(part: Any) -> Any:
     return as_expression(part, "GP")
 
 
-class GP(Basic):
+class NoiseLaw(Basic):
+    """Base of the laws of driving processes."""
+
+    def _shown(self, printer: Any) -> str:
+        return ", ".join(printer._print(arg) for arg in self.args)
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{type(self).__name__}({self._shown(printer)})"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\mathrm{{{type(self).__name__}}}\left({self._shown(printer)}\right)"
+
+
+class GP(NoiseLaw):
     """Law of a centred (or given-mean) Gaussian process: ``GP(delta * C_f(t, tp))``.
 
     For a tuple of processes the covariance is a matrix of kernels.
     """
+
+    covariance: Any = part(0)
+    mean: Expr = part(1)
 
     def __new__(cls, covariance: Any, mean: Any = 0) -> GP:
         kernel, centre = (
@@ -177,14 +171,6 @@ class GP(Basic):
         obj: GP = Basic.__new__(cls, kernel, centre)
         return obj
 
-    @property
-    def covariance(self) -> Any:
-        return self.args[0]
-
-    @property
-    def mean(self) -> Expr:
-        return self.args[1]
-
     def _sympystr(self, printer: Any) -> str:
         return f"GP({printer._print(self.mean)}, {printer._print(self.covariance)})"
 
@@ -192,7 +178,7 @@ class GP(Basic):
         return rf"\mathcal{{GP}}\left({printer._print(self.mean)}, {printer._print(self.covariance)}\right)"
 
 
-class White(Basic):
+class White(NoiseLaw):
     """Law of white noise: ``White(2*T)`` is ⟨ξ(t) ξ(t')⟩ = 2T δ(t − t').
 
     Parameters
@@ -202,6 +188,8 @@ class White(Basic):
     sense
         ``"ito"`` or ``"stratonovich"``, for a coefficient of the noise that depends on a process.
     """
+
+    strength: Expr = part(0)
 
     def __new__(cls, strength: Any, sense: Any = None) -> White:
         value = as_expression(strength, "White")
@@ -213,16 +201,8 @@ class White(Basic):
         return obj
 
     @property
-    def strength(self) -> Expr:
-        return self.args[0]
-
-    @property
     def sense(self) -> str | None:
         return str(self.args[1]) if len(self.args) > 1 else None
-
-    def _sympystr(self, printer: Any) -> str:
-        sense = "" if self.sense is None else f", {self.sense}"
-        return f"White({printer._print(self.strength)}{sense})"
 
     def _latex(self, printer: Any) -> str:
         sense = "" if self.sense is None else rf",\ \text{{{self.sense}}}"
@@ -277,17 +257,9 @@ class Inverse:
 class InverseValue(Node):
     """The y with f(y) = x; differentiated by the implicit function theorem."""
 
-    @property
-    def expression(self) -> Expr:
-        return self.args[0]
-
-    @property
-    def variable(self) -> Symbol:
-        return self.args[1]
-
-    @property
-    def argument(self) -> Expr:
-        return self.args[2]
+    expression: Expr = part(0)
+    variable: Symbol = part(1)
+    argument: Expr = part(2)
 
     @property
     def domain(self) -> tuple[Expr, Expr]:
@@ -312,13 +284,12 @@ class InverseValue(Node):
         name = self.variable.name
         return f"root[{name}: {printer._print(self.expression)} = {printer._print(self.argument)}]"
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _body(self, printer: Any) -> str:
         variable = printer._print(self.variable)
-        body = (
+        return (
             rf"\operatorname{{root}}_{{{variable}}}\left\{{{printer._print(self.expression)}"
             rf" = {printer._print(self.argument)}\right\}}"
         )
-        return rf"{body}^{{{exp}}}" if exp is not None else body
 
 
 # --- Proximal operators derived from a convex penalty: in closed form where the equation is linear, else implicitly.

@@ -8,18 +8,21 @@ from sympy import Basic, Expr
 
 from eqsolve.errors import ModelError
 from eqsolve.language.laws import Law
-from eqsolve.language.nodes import GP, White
+from eqsolve.language.nodes import NoiseLaw
 from eqsolve.language.source import here
-from eqsolve.language.symbols import Process, as_expression
+from eqsolve.language.symbols import Process, as_expression, part
 
 
-class Telegraph(Basic):
+class Telegraph(NoiseLaw):
     """Law of a signal that is 0 or 1: ``Telegraph(b, tau)`` is 1 with probability b.
 
     Its covariance is ``b (1 − b) exp(−|t − t'|/tau)``.
 
     A sample whose signal is 1 is in the batch; it stays there for a time tau/(1 − b) on average.
     """
+
+    share: Expr = part(0)
+    time: Expr = part(1)
 
     def __new__(cls, b: Any, tau: Any) -> Telegraph:
         share, time = as_expression(b, "Telegraph"), as_expression(tau, "Telegraph")
@@ -30,26 +33,14 @@ class Telegraph(Basic):
         obj: Telegraph = Basic.__new__(cls, share, time)
         return obj
 
-    @property
-    def share(self) -> Expr:
-        return self.args[0]
 
-    @property
-    def time(self) -> Expr:
-        return self.args[1]
-
-    def _sympystr(self, printer: Any) -> str:
-        return f"Telegraph({printer._print(self.share)}, {printer._print(self.time)})"
-
-    def _latex(self, printer: Any) -> str:
-        return rf"\mathrm{{Telegraph}}\left({printer._print(self.share)}, {printer._print(self.time)}\right)"
-
-
-class Resampled(Basic):
+class Resampled(NoiseLaw):
     """Law of a noise that is drawn afresh at every step of discrete time: ``Resampled(Bernoulli(b))``.
 
     It has a meaning with the option ``step=`` only.
     """
+
+    law: Law = part(0)
 
     def __new__(cls, law: Any) -> Resampled:
         if not isinstance(law, Law) or law.dimension != 1:
@@ -58,16 +49,6 @@ class Resampled(Basic):
             )
         obj: Resampled = Basic.__new__(cls, law)
         return obj
-
-    @property
-    def law(self) -> Law:
-        return self.args[0]
-
-    def _sympystr(self, printer: Any) -> str:
-        return f"Resampled({printer._print(self.law)})"
-
-    def _latex(self, printer: Any) -> str:
-        return rf"\mathrm{{Resampled}}\left({printer._print(self.law)}\right)"
 
 
 IN_STEPS = (Resampled, Telegraph)
@@ -86,7 +67,7 @@ def read_noise_law(member: Any, law: Any, where: Any) -> Any:
             f"{where}: laws= maps processes to GP(...) or White(...), in discrete time also to Telegraph(...) or "
             f"Resampled(...); got the key {shown_key(member)}"
         )
-    if not (law is None or isinstance(law, GP | White | Telegraph | Resampled)):
+    if not (law is None or isinstance(law, NoiseLaw)):
         raise ModelError(
             f"{where}: the law of the process `{member}` must be GP(covariance) or White(strength), in discrete time also "
             f"Telegraph(b, tau) or Resampled(law), got `{law}`; a random constant is declared by random()"

@@ -276,11 +276,30 @@ class Response(Head):
     kind_name = "response"
 
 
-class Value(Expr):
-    """An unknown function at given times, ``head(t, ...)``."""
+def part(place: int, inner: int | None = None) -> Any:
+    """Return a property that reads one of a node's arguments, or an entry of one."""
+    if inner is None:
+        return property(lambda node: node.args[place])
+    return property(lambda node: node.args[place].args[inner])
+
+
+class Written(Expr):
+    """Base of nodes with a printed form of their own: commutative and real; a subclass gives the LaTeX of ``_body``."""
 
     is_commutative = True
     is_real = True
+    bracketed: ClassVar[bool] = False  # whether a power of it needs brackets
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        body: str = self._body(printer)
+        if exp is None:
+            return body
+        return rf"\left({body}\right)^{{{exp}}}" if self.bracketed else rf"{body}^{{{exp}}}"
+
+
+class Value(Written):
+    """An unknown function at given times, ``head(t, ...)``."""
+
     is_finite = True
     _diff_wrt = True
 
@@ -311,9 +330,8 @@ class Value(Expr):
     def _sympystr(self, printer: Any) -> str:
         return f"{self.head.name}({', '.join(printer._print(moment) for moment in self.moments)})"
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
-        body = f"{self.head.latex_name}({','.join(printer._print(moment) for moment in self.moments)})"
-        return rf"{body}^{{{exp}}}" if exp is not None else body
+    def _body(self, printer: Any) -> str:
+        return f"{self.head.latex_name}({','.join(printer._print(moment) for moment in self.moments)})"
 
 
 def fresh_name(wanted: str, taken: Container[str]) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sympy import Basic, Dummy, Expr, S, sign
 from sympy.core.function import Derivative
 
 from eqsolve.errors import EqsolveError
-from eqsolve.graphs import make_graph, reached
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import FixedPoint, Singularity
 from eqsolve.language.flow import Flow
@@ -18,18 +17,18 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.printing import equation_text, expression_text
-from eqsolve.language.symbols import Parameter, Process, Time, meanings
+from eqsolve.language.symbols import Parameter, Process, Time, Value, meanings
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
 from eqsolve.passes.forms.kinks import Switch, take_apart
 from eqsolve.passes.forms.operator_form import OperatorForm, write_operators
-from eqsolve.passes.forms.path_form import Ensemble, Link, PathForm, Unknown
+from eqsolve.passes.forms.path_form import Ensemble, PathForm
 from eqsolve.passes.forms.reduction import reduce_fixed_point
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
 from eqsolve.passes.forms.structure import Derivation
 from eqsolve.passes.forms.structure import sign as signature_of
-from eqsolve.passes.forms.tangents import Tangent, TangentEquation
+from eqsolve.passes.forms.tangents import TangentEquation, linearise
 from eqsolve.passes.rewrite.constraints import Reduction
 from eqsolve.passes.routing import models_behind
 from eqsolve.verbs import later
@@ -93,13 +92,7 @@ def describe_shifts(system: System) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((title, text) for title, text in made if text)
 
 
-# --- The tangent equations of a path form, written out: its signals' slopes are those that the plan is compiled from.
-#
-# With U_a = start_a + Σ_k O_ak φ_k(t, U, z) + Σ_z P_az z the response ∂U_a(t)/∂z(t') is an instantaneous part a_a(t) δ(t − t')
-# and a regular part D_a(t, t'). A link c φ that acts at once gives c Σ_b ∂φ/∂U_b D_b to D_a and c (∂φ/∂z + Σ_b ∂φ/∂U_b a_b) to
-# a_a, or to the start of D_a where U_a is integrated; one with memory, c ∫K φ, gives
-#
-#     c ∫_{t'}^t K(t, s) Σ_b ∂φ/∂U_b(s) D_b(s, t') ds + c K(t, t') (∂φ/∂z + Σ_b ∂φ/∂U_b a_b)(t')      to D_a.
+# --- The tangent equations of a path form, written out in the times that a user knows.
 _WRITTEN = {ROW: Time("t"), COLUMN: Time("t'"), MIDDLE: Time("s")}
 
 
@@ -108,88 +101,45 @@ def write_tangents(form: PathForm) -> tuple[TangentEquation, ...]:
     made: list[TangentEquation] = []
     for ensemble in form.ensembles:
         noises = {mean.noise for mean in ensemble.means if mean.noise is not None}
+        paths = _path_equations(ensemble, form.start) if noises else []
         for noise in sorted(noises, key=lambda item: item.name):
-            made += _for_noise(ensemble, noise)
+            for item in linearise(paths, noise, ROW, COLUMN):
+                initial = None if item.initial is None else item.initial.xreplace(_WRITTEN)
+                equation, jump = item.equation.map(_WRITTEN), item.instantaneous.xreplace(_WRITTEN)
+                made.append(replace(item, equation=equation, instantaneous=jump, initial=initial))
     return tuple(made)
 
 
 def write_memories(form: PathForm) -> tuple[Equation, ...]:
     """Return the integrals over the past that are unknowns of their own, since their weight differs between paths."""
-    made = []
-    for ensemble in form.ensembles:
-        shown = _shown(ensemble)
-        for link in ensemble.links:
-            unknown = ensemble.unknowns[link.unknown]
-            if isinstance(unknown.symbol, Dummy) and link.memory is not None:
-                body = link.coefficient * link.memory.kernel * link.signal.xreplace(shown).xreplace({ROW: MIDDLE})
-                left = _process(unknown)(ROW)
-                made.append(Equation(left, Int(body, (MIDDLE, form.start, ROW))).map(_WRITTEN))
-    return tuple(made)
+    own = [_memories(ensemble) for ensemble in form.ensembles]
+    pairs = zip(form.ensembles, own, strict=True)
+    paths = [equation for ensemble, names in pairs if names for equation in _path_equations(ensemble, form.start)]
+    heads = {value.head for names in own for value in names.values()}
+    return tuple(equation.map(_WRITTEN) for equation in paths if equation.head in heads)
 
 
-def _process(unknown: Unknown) -> Process:
-    return Process(unknown.name.removeprefix("memory "))
-
-
-def _shown(ensemble: Ensemble) -> dict[Basic, Basic]:
+def _memories(ensemble: Ensemble) -> dict[Basic, Value]:
     """Return how the stand-ins of integrals are written: as functions of time."""
-    return {item.symbol: _process(item)(ROW) for item in ensemble.unknowns if isinstance(item.symbol, Dummy)}
+    own = [item for item in ensemble.unknowns if isinstance(item.symbol, Dummy)]
+    return {item.symbol: Process(item.name.removeprefix("memory "))(ROW) for item in own}
 
 
-def _for_noise(ensemble: Ensemble, noise: Process) -> list[TangentEquation]:
-    count = range(len(ensemble.unknowns))
-    place = ensemble.noises.index(noise) if noise in ensemble.noises else None  # white noise is in no signal
-    rank = {signal: index for index, signal in enumerate(ensemble.signals)}
-    weights: list[Expr] = [S.Zero] * len(ensemble.unknowns)
-
-    def jump(link: Link) -> Expr:
-        """What an impulse adds at once to a signal."""
-        index = rank[link.signal]
-        own = S.Zero if place is None else ensemble.noise_slopes[index][place]
-        return sum((ensemble.slopes[index][b] * weights[b] for b in count), own)
-
-    def at_once(unknown: int) -> Expr:
-        links = [link for link in ensemble.links if link.unknown == unknown and link.memory is None]
-        drives = [item for item in (*ensemble.drives, *ensemble.kicks) if item.unknown == unknown and item.noise == noise]
-        return sum((link.coefficient * jump(link) for link in links), sum((item.coefficient for item in drives), S.Zero))
-
-    pending = [unknown for unknown in count if not ensemble.unknowns[unknown].integrated]
-    for _ in pending:  # definitions in terms of each other
-        for unknown in pending:
-            weights[unknown] = at_once(unknown)
-    starts = [at_once(unknown) for unknown in count]
-    driven = {unknown for unknown in count if starts[unknown] != 0}
-    driven |= {link.unknown for link in ensemble.links if jump(link) != 0}
-    read = ((b, link.unknown) for link in ensemble.links for b in count if ensemble.slopes[rank[link.signal]][b] != 0)
-    driven |= reached(make_graph((), read), driven)
-
-    shown, made = _shown(ensemble), []
-    tangents = [Tangent(_process(unknown), noise)(ROW, COLUMN) for unknown in ensemble.unknowns]
-    for unknown in sorted(driven):
+def _path_equations(ensemble: Ensemble, start: Expr) -> list[Equation]:
+    """Return the equation of every unknown along a path, definitions put in."""
+    shown, made = _memories(ensemble), []
+    for place, unknown in enumerate(ensemble.unknowns):
         body: Expr = S.Zero
-        for link in (link for link in ensemble.links if link.unknown == unknown):
-            slopes = ensemble.slopes[rank[link.signal]]
-            regular = sum((slopes[b] * tangents[b] for b in count if b in driven), S.Zero)
-            if link.memory is None:
-                body += link.coefficient * regular
-            else:
-                sign = -1 if regular.could_extract_minus_sign() else 1
-                past = link.memory.kernel * (sign * regular).xreplace({ROW: MIDDLE})
-                body += sign * link.coefficient * Int(past, (MIDDLE, COLUMN, ROW)) if past != 0 else 0
-                body += link.coefficient * link.memory.kernel.xreplace({MIDDLE: COLUMN}) * jump(link).xreplace({ROW: COLUMN})
-        item, left = ensemble.unknowns[unknown], tangents[unknown]
-        start = starts[unknown].xreplace(shown)
-        made.append(
-            TangentEquation(
-                _process(item),
-                noise,
-                Equation(Derivative(left, ROW, evaluate=False) if item.integrated else left, body.xreplace(shown)).map(
-                    _WRITTEN
-                ),
-                S.Zero if item.integrated else start.xreplace(_WRITTEN),
-                start.xreplace({ROW: COLUMN}).xreplace(_WRITTEN) if item.integrated else None,
-            )
-        )
+        for link in (item for item in ensemble.links if item.unknown == place):
+            signal = link.signal
+            if link.memory is not None:
+                signal = Int(link.memory.kernel * signal.xreplace(shown).xreplace({ROW: MIDDLE}), (MIDDLE, start, ROW))
+            body += link.coefficient * signal
+        drives = [item for item in (*ensemble.drives, *ensemble.kicks) if item.unknown == place]
+        body += sum((item.coefficient * item.noise(ROW) for item in drives), S.Zero)
+        left = shown.get(unknown.symbol, unknown.symbol)
+        left = Derivative(left, ROW, evaluate=False) if unknown.integrated else left
+        made.append(Equation(left, body.xreplace(shown)))
     return made
 
 

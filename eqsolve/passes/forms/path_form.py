@@ -26,6 +26,7 @@ from eqsolve.language.noises import Resampled, Telegraph
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import partial, slope
+from eqsolve.passes.forms.reads import rebuilt
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
 from eqsolve.passes.forms.two_times import expanded, is_random, unseparated
 from eqsolve.passes.rewrite.starts import start_constant
@@ -155,25 +156,21 @@ class _Builder:
             equation = self.definitions[expr.head]
             body = self.freshen(equation.rhs)
             return self.inline(body.xreplace({equation.time: expr.moments[0]}))
-        return expr.func(*(self.inline(arg) for arg in expr.args))  # conditions of a Piecewise included
+        return rebuilt(expr, self.inline)  # conditions of a Piecewise included
 
     def freshen(self, expr: Any) -> Any:
         if isinstance(expr, Int):
             variable = Time(f"s{next(self.fresh)}")
             inner = self.freshen(expr.integrand).xreplace({expr.variable: variable})
             return Int(inner, (variable, expr.low, expr.high))
-        if not expr.args or isinstance(expr, Value):
-            return expr
-        return expr.func(*(self.freshen(arg) for arg in expr.args))
+        return expr if isinstance(expr, Value) else rebuilt(expr, self.freshen)
 
     # --- integrals along a path -------------------------------------------------------------------------------------
     def local(self, expr: Any, label: str) -> Any:
         """Return an expression at ROW with every integral over the past replaced by memory symbols."""
         if isinstance(expr, Int):
             return self.memory(expr, label)
-        if not expr.args or isinstance(expr, Value | E):
-            return expr
-        return expr.func(*(self.local(arg, label) for arg in expr.args))
+        return expr if isinstance(expr, Value | E) else rebuilt(expr, lambda arg: self.local(arg, label))
 
     def memory(self, node: Int, label: str) -> Expr:
         if node.low != self.system.start or node.high != ROW:

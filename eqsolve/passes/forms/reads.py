@@ -1,7 +1,8 @@
 """What an expression reads: every function value in it, with the integrals and expectations it stands under."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sympy import Basic, Expr
 
@@ -41,3 +42,22 @@ def reads(expr: Basic, integrals: tuple[Int, ...] = (), expected: bool = False, 
 def free_times(expr: Expr) -> set[Time]:
     """Return the times an expression depends on, integration variables excluded."""
     return {item for item in expr.free_symbols if isinstance(item, Time)}
+
+
+def outermost(expr: Basic, *kinds: type[Basic], but: type[Basic] | tuple[()] = ()) -> list[Any]:
+    """Return the nodes of some kinds that stand in no other one, each once, in order; one of ``but`` is not entered."""
+    if isinstance(expr, kinds):
+        return [expr]
+    if isinstance(expr, but):
+        return []
+    return list(dict.fromkeys(node for arg in expr.args for node in outermost(arg, *kinds, but=but)))
+
+
+def outside_means(expr: Basic) -> list[Value]:
+    """Return the values that stand outside expectations."""
+    return outermost(expr, Value, but=E)
+
+
+def rebuilt(expr: Any, change: Callable[[Any], Any]) -> Any:
+    """Return an expression of changed parts."""
+    return expr.func(*map(change, expr.args)) if expr.args else expr

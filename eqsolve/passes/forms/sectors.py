@@ -27,7 +27,8 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
-from eqsolve.passes.rewrite.constraints import AuxiliaryResponse
+from eqsolve.passes.forms.reads import rebuilt
+from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
 
 ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
 
@@ -129,8 +130,7 @@ def _diagonal_equation(system: System, equation: Equation, start: Expr | None) -
     splitter = _Splitter(system, equation.label, True)
     total = S.Zero
     for later, earlier in ((ROW, COLUMN), (COLUMN, ROW)):
-        vanishing = {v: S.Zero for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == (earlier, later)}
-        total += splitter.body(right.xreplace(vanishing).xreplace({COLUMN: ROW}))
+        total += splitter.body(without_future(right, (later, earlier)).xreplace({COLUMN: ROW}))
     total = total.xreplace({target.head(ROW, ROW): head(ROW)})
     return SectorEquation(equation, name, head, total, tuple(splitter.contractions), True, start, hidden=True)
 
@@ -175,9 +175,7 @@ class _Splitter:
             return self.integral(expr)
         if isinstance(expr, Value):
             return self.ordered(expr, {ROW: 2, COLUMN: 1})
-        if not expr.args:
-            return expr
-        return expr.func(*(self.body(arg) for arg in expr.args))
+        return rebuilt(expr, self.body)
 
     def ordered(self, value: Value, rank: dict[Basic, int]) -> Expr:
         """Return a kernel value with its later time first: symmetric ones fold over, causal ones vanish."""
@@ -195,41 +193,27 @@ class _Splitter:
             raise ModelError(
                 f"{self.label}: an integral inside an integral; give the inner one a name of its own: `{as_written(node)}`"
             )
-        ends = (node.low, node.high)
         total = S.Zero
-        for span, low, high in self.spans(node, ends):
+        for span in self.spans(node):
             rank = {ROW: 3, MIDDLE: 2, COLUMN: 1} if span != "low" else {ROW: 3, COLUMN: 2, MIDDLE: 1}
-            body = self.fold(inner, rank)
+            body = inner.xreplace({value: self.ordered(value, rank) for value in inner.atoms(Value)})
             for term in _pieces(body):
                 if term != 0:
                     total += self.separate(term, span)
-            del low, high
         return total
 
-    def spans(self, node: Int, ends: tuple[Expr, Expr]) -> list[tuple[str, Expr, Expr]]:
-        low, high = ends
-        begin = low == self.start
-        if low == high:  # an integral from t' to t, on the diagonal
-            return []
-        if self.one_time:
-            if begin and high == ROW:
-                return [("all", low, high)]
-        elif begin and high == COLUMN:
-            return [("low", low, high)]
-        elif low == COLUMN and high == ROW:
-            return [("high", low, high)]
-        elif begin and high == ROW:
-            return [("low", low, COLUMN), ("high", COLUMN, high)]
-        raise ModelError(
-            f"{self.label}: the integral `{node}` does not run between the start ({self.start}) and the times on the left"
-        )
-
-    def fold(self, expr: Expr, rank: dict[Basic, int]) -> Expr:
-        if isinstance(expr, Value):
-            return self.ordered(expr, rank)
-        if not expr.args:
-            return expr
-        return expr.func(*(self.fold(arg, rank) for arg in expr.args))
+    def spans(self, node: Int) -> tuple[str, ...]:
+        """Return the parts of a range of integration between the start, the column and the row."""
+        if node.low == node.high:  # an integral from t' to t, on the diagonal
+            return ()
+        places: dict[tuple[Expr, Expr], tuple[str, ...]] = {(self.start, ROW): ("all",)}
+        if not self.one_time:
+            places = {(self.start, COLUMN): ("low",), (COLUMN, ROW): ("high",), (self.start, ROW): ("low", "high")}
+        if (node.low, node.high) not in places:
+            raise ModelError(
+                f"{self.label}: the integral `{node}` does not run between the start ({self.start}) and the times on the left"
+            )
+        return places[node.low, node.high]
 
     def separate(self, term: Expr, span: str) -> Expr:
         """Split a product by the times its factors depend on; return its outer factor times the integral's symbol."""

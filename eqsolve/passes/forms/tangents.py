@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, S
+from sympy import Basic, Expr, S
 from sympy.core.function import Derivative
 
 from eqsolve.errors import ModelError
@@ -24,7 +24,8 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Head, Process, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.derivatives import partial as derivative
+from eqsolve.passes.forms.derivatives import chain
+from eqsolve.passes.forms.reads import outside_means
 
 
 class Tangent(Head):
@@ -55,17 +56,15 @@ class Tangent(Head):
 class TangentValue(Value):
     """A tangent at two times, printed as ∂x(t)/∂z(t')."""
 
+    bracketed = True
+
     def _sympystr(self, printer: Any) -> str:
         first, second = (printer._print(moment) for moment in self.moments)
         return f"∂{self.head.process.name}({first})/∂{self.head.noise.name}({second})"
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _body(self, printer: Any) -> str:
         first, second = (printer._print(moment) for moment in self.moments)
-        body = (
-            rf"\frac{{\partial {self.head.process.latex_name}({first})}}"
-            rf"{{\partial {self.head.noise.latex_name}({second})}}"
-        )
-        return rf"\left({body}\right)^{{{exp}}}" if exp is not None else body
+        return rf"\frac{{\partial {self.head.process.latex_name}({first})}}{{\partial {self.head.noise.latex_name}({second})}}"
 
 
 @dataclass(frozen=True)
@@ -81,124 +80,66 @@ class TangentEquation:
 
 def derive_tangents(system: System) -> tuple[TangentEquation, ...]:
     """Return the linearised equation of every process that can respond to a noise named in a ``Resp``."""
-    found = {node for equation in system.equations for node in equation.rhs.atoms(Resp)}
-    found |= {node for value in system.observables.values() for node in value.atoms(Resp)}
-    noises = sorted({node.noise.head for node in found}, key=lambda head: head.name)
-    return tuple(item for noise in noises for item in _for_noise(system, noise))
-
-
-def _for_noise(system: System, noise: Process) -> list[TangentEquation]:
-    if noise not in system.noises:
-        raise ModelError(
-            f"model `{system.name}` takes a response to `{noise.name}`, which has no law; "
-            f"a response is taken to a driving process, so give it one: laws={{{noise.name}: GP(...)}}"
-        )
-    driven = _driven_by(system, noise)
-    now, then = _times(system)
-    instantaneous = _instantaneous(system, noise, driven, now)
-    result = []
-    for process in driven:
-        equation = system[process.name]
-        right = equation.rhs.xreplace({equation.time: now}) if equation.time != now else equation.rhs
-        body = linearise(right, noise, driven, instantaneous, now, then)
-        tangent = Tangent(process, noise)(now, then)
-        if equation.is_differential:
-            jump = _local(right, noise, driven, instantaneous, now)
-            left: Expr = Derivative(tangent, now, evaluate=False)
-            initial = jump.xreplace({now: then})
-            result.append(TangentEquation(process, noise, Equation(left, body, equation.location), S.Zero, initial))
-        else:
-            made = Equation(tangent, body, equation.location)
-            result.append(TangentEquation(process, noise, made, instantaneous[process], None))
-    return result
-
-
-def _times(system: System) -> tuple[Time, Time]:
-    """Return the running time of the processes and a second time that their equations do not use."""
-    now = next(eq.time for eq in system.equations if isinstance(eq.head, Process))
-    pairs = [node for equation in system.equations for node in equation.rhs.atoms(Resp)]
-    for node in pairs:
-        if isinstance(node.noise.moments[0], Time) and node.noise.moments[0] != now:
-            return now, node.noise.moments[0]  # type: ignore[return-value]
-    return now, Time(f"{now.name}'")  # type: ignore[return-value,union-attr]
-
-
-def _driven_by(system: System, noise: Process) -> list[Process]:
-    """Return the processes that a noise reaches, in the order declared."""
+    sides = [*(equation.rhs for equation in system.equations), *system.observables.values()]
+    found = {node.noise for side in sides for node in side.atoms(Resp)}
     paths = [equation for equation in system.equations if isinstance(equation.head, Process)]
-    graph = make_graph((), ((value.head, eq.head) for eq in paths for value in _outside_expectation(eq.rhs)))
-    driven = reached(graph, [noise])
-    return [head for head in system.processes if head in driven]
-
-
-def _outside_expectation(expr: Basic) -> list[Value]:
-    if isinstance(expr, E):
-        return []
-    if isinstance(expr, Value):
-        return [expr]
-    return [value for arg in expr.args for value in _outside_expectation(arg)]
-
-
-def partial(expr: Expr, value: Value) -> Expr:
-    """Return ∂expr/∂value, the value being treated as an independent variable; integrals are not entered."""
-    shielded = {node: Dummy("k", real=True) for node in expr.atoms(Int, E)}
-    return derivative(_shield(expr, shielded), value).xreplace({dummy: node for node, dummy in shielded.items()})
-
-
-def _shield(expr: Expr, shielded: dict[Expr, Dummy]) -> Expr:
-    """Replace the outermost integrals and expectations by dummies."""
-    if expr in shielded:
-        return shielded[expr]
-    if not expr.args or isinstance(expr, Value):
-        return expr
-    return expr.func(*(_shield(arg, shielded) if isinstance(arg, Expr) else arg for arg in expr.args))
-
-
-def _instantaneous(system: System, noise: Process, driven: list[Process], now: Time) -> dict[Process, Expr]:
-    weights: dict[Process, Expr] = {noise: S.One}
-    pending = [process for process in driven if not system[process.name].is_differential]
-    weights |= {process: S.Zero for process in driven if process not in pending}
-    for _ in range(len(pending) + 1):
-        for process in pending:
-            right = system[process.name].rhs
-            weights[process] = sum(
-                (partial(right, head(now)) * weight for head, weight in list(weights.items()) if head != process), S.Zero
+    result: list[TangentEquation] = []
+    for noise in sorted({value.head for value in found}, key=lambda head: head.name):
+        if noise not in system.noises:
+            raise ModelError(
+                f"model `{system.name}` takes a response to `{noise.name}`, which has no law; "
+                f"a response is taken to a driving process, so give it one: laws={{{noise.name}: GP(...)}}"
             )
-    return weights
+        now = paths[0].time
+        assert isinstance(now, Time)
+        moments = sorted({value.moments[0] for value in found} - {now}, key=str)
+        then = next((item for item in moments if isinstance(item, Time)), Time(f"{now.name}'"))
+        result += linearise(paths, noise, now, then)
+    return tuple(result)
 
 
-def _local(right: Expr, noise: Process, driven: list[Process], weights: dict[Process, Expr], now: Time) -> Expr:
-    """Return Σ_y ∂F/∂y(t) a_y(t), what an impulse of the noise adds at once."""
-    return sum((partial(right, head(now)) * weights[head] for head in (noise, *driven)), S.Zero)
+def linearise(paths: list[Equation], noise: Process, now: Time, then: Time) -> list[TangentEquation]:
+    """Return the linearised equation of every process that responds to a noise, in their order.
 
+    ``now`` is the time in which the equations run, and ``then`` that of the noise.
+    """
+    read = ((value.head, equation.head) for equation in paths for value in outside_means(equation.rhs))
+    driven = reached(make_graph((), read), [noise])
+    weights: dict[Any, Expr] = {noise: S.One}
+    nodes = (Value, Int, E)
 
-def linearise(expr: Expr, noise: Process, driven: list[Process], weights: dict[Process, Expr], now: Time, then: Time) -> Expr:
-    """Return the regular part of the response of an expression in processes to ``noise(then)``."""
-    total = S.Zero
-    for head in driven:
-        total += partial(expr, head(now)) * Tangent(head, noise)(now, then)
-    outer, integrals = expr, [node for node in expr.atoms(Int) if _is_outermost(node, expr)]
-    for node in integrals:
-        weight = derivative(outer, node)
-        if weight == 0 or not _reads_driven(node.integrand, noise, driven):
-            continue
-        total += weight * _linearise_integral(node, noise, driven, weights, then)
-    return total
+    def at_once(expr: Expr, time: Time) -> Expr:
+        """Return Σ_y ∂F/∂y(t) a_y(t), what an impulse of the noise adds at once."""
 
+        def rate(node: Expr) -> Expr:
+            direct = isinstance(node, Value) and node.moments == (time,)
+            return weights.get(node.head, S.Zero).xreplace({now: time}) if direct else S.Zero
 
-def _is_outermost(node: Int, expr: Expr) -> bool:
-    return not any(node != other and node in other.integrand.atoms(Int) for other in expr.atoms(Int)) and not any(
-        node in mean.atoms(Int) for mean in expr.atoms(E)
-    )
+        return chain(expr, nodes, rate)
 
+    def regular(expr: Expr, time: Time) -> Expr:
+        """Return [F], the regular part of the response of an expression."""
 
-def _reads_driven(expr: Expr, noise: Process, driven: list[Process]) -> bool:
-    return any(value.head == noise or value.head in driven for value in _outside_expectation(expr))
+        def rate(node: Expr) -> Expr:
+            if isinstance(node, Int):
+                body = regular(node.integrand, node.variable)
+                sign = -1 if body.could_extract_minus_sign() else 1
+                memory = sign * Int(sign * body, (node.variable, then, node.high)) if body != 0 else S.Zero
+                return memory + at_once(node.integrand, node.variable).xreplace({node.variable: then})
+            direct = isinstance(node, Value) and node.moments == (time,) and node.head in driven
+            return Tangent(node.head, noise)(time, then) if direct else S.Zero
 
+        return chain(expr, nodes, rate)
 
-def _linearise_integral(node: Int, noise: Process, driven: list[Process], weights: dict[Process, Expr], then: Time) -> Expr:
-    variable = node.variable
-    body = linearise(node.integrand, noise, driven, weights, variable, then)
-    source = _local(node.integrand, noise, driven, weights, variable).xreplace({variable: then})
-    memory = Int(body, (variable, then, node.high)) if body != 0 else S.Zero
-    return memory + source
+    defined = [equation for equation in paths if equation.head in driven and not equation.is_differential]
+    for _ in range(len(defined) + 1):  # definitions in terms of each other
+        weights |= {equation.head: at_once(equation.rhs, now) for equation in defined}
+    result = []
+    for equation in (item for item in paths if item.head in driven):
+        assert isinstance(equation.head, Process)
+        tangent = Tangent(equation.head, noise)(now, then)
+        left = Derivative(tangent, now, evaluate=False) if equation.is_differential else tangent
+        made = Equation(left, regular(equation.rhs, now), equation.location)
+        initial = at_once(equation.rhs, now).xreplace({now: then}) if equation.is_differential else None
+        result.append(TangentEquation(equation.head, noise, made, weights.get(equation.head, S.Zero), initial))
+    return result

@@ -23,10 +23,17 @@ from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import has_shifts
-from eqsolve.passes.forms.reads import free_times
+from eqsolve.passes.forms.derivatives import chain
+from eqsolve.passes.forms.reads import free_times, outermost
 
 _MOST_DERIVATIVES = 3
 _SPARE_TIMES = ("s", "u", "v", "r", "q", "a", "b", "c")
+
+
+def without_future(expr: Expr, moments: tuple[Expr, ...]) -> Expr:
+    """Return an expression for the first of two times later than the second: responses of the second to the first vanish."""
+    late = [v for v in expr.atoms(Value) if isinstance(v.head, Response) and v.moments == moments[::-1]]
+    return expr.xreplace(dict.fromkeys(late, S.Zero))
 
 
 class AuxiliaryResponse(Response):
@@ -122,7 +129,7 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
         running = running or own
         residual = residual.xreplace({own: running})
         for _ in range(_MOST_DERIVATIVES + 1):
-            if any(value.head in heads and value.moments == (running,) for value in _outside(residual)):
+            if any(value.head in heads and value.moments == (running,) for value in outermost(residual, Value, but=Int)):
                 break
             invariants.append((label, _at_start(system, residual, running)))
             residual = flow.derivative(residual, running)
@@ -160,15 +167,6 @@ def _known_diagonals(system: System) -> dict[Value, Expr]:
                 if isinstance(first, Time) and first == second:
                     known[side] = other
     return known
-
-
-def _outside(expr: Expr) -> set[Value]:
-    """Return the values that stand outside integrals."""
-    if isinstance(expr, Value):
-        return {expr}
-    if isinstance(expr, Int) or not expr.args:
-        return set()
-    return set().union(*(_outside(arg) for arg in expr.args))
 
 
 def _folded(expr: Expr, now: Time) -> Expr:
@@ -236,20 +234,13 @@ class _Flow:
                 "time along the equations of the paths, solve for the multiplier by hand, and write that as an equation (for "
                 "x' = x*(F - nu) and E[x] = 1: Eq(nu(t), E(x(t)*F(t))))"
             )
-        hidden: dict[Expr, Dummy] = {}
 
-        def hide(node: Expr) -> Expr:
-            if isinstance(node, Value | Int):
-                return hidden.setdefault(node, Dummy(real=True))
-            return node.func(*map(hide, node.args)) if node.args else node
+        def rate(node: Expr) -> Expr:
+            if now not in node.free_symbols:
+                return S.Zero
+            return self._integral(node, now) if isinstance(node, Int) else self._value(node, now)
 
-        bare = hide(expr)
-        total = bare.diff(now)
-        for node, placeholder in hidden.items():
-            if now in node.free_symbols:
-                rate = self._integral(node, now) if isinstance(node, Int) else self._value(node, now)
-                total += bare.diff(placeholder) * rate
-        return total.xreplace({placeholder: node for node, placeholder in hidden.items()})
+        return chain(expr, (Value, Int), rate, now)
 
     def _value(self, value: Expr, now: Time) -> Expr:
         assert isinstance(value, Value)
@@ -269,9 +260,7 @@ class _Flow:
             return self.auxiliary[head].lhs.head(*moments)
         equation = self._equation(head)
         right = self._moved(equation, moments)
-        if len(moments) == 2:
-            late = [v for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == moments[::-1]]
-            right = right.xreplace(dict.fromkeys(late, S.Zero))
+        right = without_future(right, moments) if len(moments) == 2 else right
         return right if equation.is_differential else self.derivative(right, now)
 
     def _diagonal(self, head: Head, now: Time) -> Expr:
@@ -287,8 +276,7 @@ class _Flow:
         earlier = Time("earlier")
         right = self._moved(equation, (now, earlier))
         for order in ((now, earlier), (earlier, now)):  # ∂_t C on both sides of the diagonal
-            late = [v for v in right.atoms(Value) if isinstance(v.head, Response) and v.moments == order[::-1]]
-            total += right.xreplace(dict.fromkeys(late, S.Zero)).xreplace({earlier: now})
+            total += without_future(right, order).xreplace({earlier: now})
         return total.xreplace({node: S.Zero for node in total.atoms(Int) if node.low == node.high})
 
     def _integral(self, node: Int, now: Time) -> Expr:
@@ -313,8 +301,7 @@ class _Flow:
         name = fresh_name(f"{head.name}_rate", self.system.names)
         assert equation.target is not None
         moments = equation.target.moments
-        late = [v for v in equation.rhs.atoms(Value) if isinstance(v.head, Response) and v.moments == moments[::-1]]
-        right = equation.rhs.xreplace(dict.fromkeys(late, S.Zero))
+        right = without_future(equation.rhs, moments)
         self.auxiliary[head] = Equation(AuxiliaryResponse(name)(*moments), right, equation.location)
 
     def _equation(self, head: Head) -> Equation:

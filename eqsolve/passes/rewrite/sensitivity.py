@@ -61,6 +61,7 @@ from eqsolve.language.model import Model, Table, transform
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System
+from eqsolve.passes.forms.derivatives import chain, shielded
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
 
@@ -338,21 +339,15 @@ class _Derivative:
             case Resp():
                 moved = self._total(expr.output, label)
                 return Resp(moved, expr.noise) if moved != 0 else S.Zero
-            case Derivative(expr=Value() as value):  # under a convolution
-                moved = self._total(value, label)
+            case Derivative():  # of a value, under a convolution
+                moved = self._total(expr.expr, label)
                 return Derivative(moved, *expr.variables, evaluate=False) if moved != 0 else S.Zero
-        nodes = _outermost(expr)
-        placeholders = {node: Dummy(f"x{place}", real=True) for place, node in enumerate(nodes)}
-        body = expr.xreplace(placeholders)
-        _refuse_jumps(body, {*placeholders.values(), self.parameter}, {new: old for old, new in placeholders.items()}, label)
-        total = body.diff(self.parameter)
-        for node, placeholder in placeholders.items():
-            moved = self._total(node, label)
-            if moved != 0:
-                total += body.diff(placeholder) * moved
+        nodes = (Value, Int, E, Resp, Derivative)
+        _refuse_jumps(*shielded(expr, *nodes), self.parameter, label)
+        total = chain(expr, nodes, lambda node: self._total(node, label), self.parameter)
         if any(not isinstance(item.expr, Value) for item in total.atoms(Derivative)) or total.has(Subs):
             raise UsageError(f"{label} has no derivative along `{self.parameter.name}` that is a function")
-        return total.xreplace({new: old for old, new in placeholders.items()})
+        return total
 
     def _constants(self, inner: Expr) -> list[Random]:
         """Return the random constants that an expectation is over: those written in it, and those behind its processes."""
@@ -382,15 +377,9 @@ class _Derivative:
         return Add(*(Int(term, (variable, low, high)) for term in terms))
 
 
-def _outermost(expr: Basic) -> list[Basic]:
-    """Return the outermost values, integrals, expectations and responses of an expression."""
-    if isinstance(expr, Value | Int | E | Resp) or (isinstance(expr, Derivative) and isinstance(expr.expr, Value)):
-        return [expr]
-    return list(dict.fromkeys(node for arg in expr.args for node in _outermost(arg)))
-
-
-def _refuse_jumps(body: Expr, moving: set[Basic], names: dict[Basic, Basic], label: str) -> None:
-    """Raise for a function given by cases whose cases do not meet where they part."""
+def _refuse_jumps(body: Expr, names: dict[Dummy, Expr], parameter: Parameter, label: str) -> None:
+    """Raise for a function given by cases whose cases do not meet where they part; ``names`` are what its variables are."""
+    moving = {*names, parameter}
     for node in body.atoms(Piecewise):
         for (value, condition), (other, _) in zip(node.args, node.args[1:], strict=False):
             for relation in condition.atoms(Relational) if isinstance(condition, Basic) else ():

@@ -51,7 +51,7 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, InverseValue, Node, Resp
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.reads import reads
+from eqsolve.passes.forms.reads import outermost, reads, rebuilt
 
 
 # --- Cancelling in expressions made of exponentials and hyperbolic functions, without the slow ``simplify``.
@@ -61,11 +61,11 @@ def cancel_exponentials(expr: Expr) -> Expr:
     Hyperbolic functions become exponentials, every independent exponential a positive symbol, and squares
     come out of roots: then cosh²x − sinh²x = 1 is an identity between rational functions.
     """
-    opaque = {node: Dummy("v", real=True) for node in _outermost(expr)}
+    opaque = {node: Dummy("v", real=True) for node in outermost(expr, Value, Node)}
     plain = expr.xreplace(opaque)
     plain = plain.replace(lambda node: isinstance(node, HyperbolicFunction), lambda node: node.rewrite(exp))
     symbols = _exponentials(plain)
-    bare = _without_exponentials(plain, symbols)
+    bare = plain.xreplace({node: _power(node, symbols) for node in outermost(plain, exp)})  # not those in exponents
     bare = bare.replace(_is_root, lambda node: Pow(factor(together(node.base)), node.exp))
     try:
         result = cancel(together(bare))
@@ -79,13 +79,6 @@ def cancel_exponentials(expr: Expr) -> Expr:
     return result.xreplace(back).xreplace({dummy: node for node, dummy in opaque.items()})
 
 
-def _outermost(expr: Expr) -> set[Expr]:
-    """Return the function values, integrals and expectations that stand in no other one."""
-    if isinstance(expr, Value | Node):
-        return {expr}
-    return set().union(*(_outermost(arg) for arg in expr.args))
-
-
 def _is_root(node: Expr) -> bool:
     return isinstance(node, Pow) and node.exp.is_Rational and not node.exp.is_Integer
 
@@ -95,26 +88,10 @@ def _terms(node: Expr) -> list[tuple[Rational, Expr]]:
     return [term.as_coeff_Mul(rational=True) for term in expand(node.exp).as_ordered_terms()]
 
 
-def _outer_exponentials(expr: Expr) -> set[Expr]:
-    """Return the exponentials that stand in no exponent of another one."""
-    if isinstance(expr, exp):
-        return {expr}
-    return set().union(*(_outer_exponentials(arg) for arg in expr.args))
-
-
-def _without_exponentials(expr: Expr, symbols: dict[Expr, tuple[Dummy, Rational]]) -> Expr:
-    """Exchange the outer exponentials for powers of their symbols; what stands in an exponent stays as it is."""
-    if isinstance(expr, exp):
-        return _power(expr, symbols)
-    if not expr.args:
-        return expr
-    return expr.func(*(_without_exponentials(arg, symbols) for arg in expr.args))
-
-
 def _exponentials(expr: Expr) -> dict[Expr, tuple[Dummy, Rational]]:
     """Return, for each monomial m in an exponent, a symbol and the unit with symbol = exp(unit m)."""
     multiples: dict[Expr, list[Rational]] = {}
-    for node in sorted(_outer_exponentials(expr), key=str):
+    for node in sorted(outermost(expr, exp), key=str):
         for number, monomial in _terms(node):
             multiples.setdefault(monomial, []).append(number)
     units = {
@@ -263,9 +240,9 @@ def _present(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
     """Exchange values at the running time outside integrals and expectations, where w stays as it is."""
     if expr in mapping:
         return mapping[expr]
-    if not expr.args or isinstance(expr, Value) or (isinstance(expr, Node) and not isinstance(expr, InverseValue)):
+    if isinstance(expr, Value) or (isinstance(expr, Node) and not isinstance(expr, InverseValue)):
         return expr
-    return expr.func(*(_present(arg, mapping) for arg in expr.args))
+    return rebuilt(expr, lambda arg: _present(arg, mapping))
 
 
 def _compare(system: System, new: Process, now: Time, derived: Expr, mapping: dict[Expr, Expr], label: str) -> None:
