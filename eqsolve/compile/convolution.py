@@ -5,26 +5,15 @@ from dataclasses import dataclass
 
 from sympy import Basic, Dummy, Expr
 
-from eqsolve.compile.laws import Moment, compile_moment
+from eqsolve.compile.laws import Moment
 from eqsolve.compile.lowering import Lowered, lower
-from eqsolve.language.equations import Equation
+from eqsolve.compile.two_time import take_moments
 from eqsolve.language.functions import not_everywhere
-from eqsolve.language.model import leaves, transform
-from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Parameter, Time, Value
+from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
-from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionEquation, Place, derive_convolution_form
+from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionEquation, derive_convolution_form
+from eqsolve.passes.forms.convolution_form import Reading as Reading
 from eqsolve.passes.forms.derivatives import slope
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A value that a function takes: the unknown's number, itself or its derivative, where, and the number of the delay."""
-
-    unknown: int
-    rate: bool
-    where: str
-    delay: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,23 +70,8 @@ class ConvolutionProgram:
 
 def compile_convolution(system: System, parameters: Sequence[Parameter]) -> ConvolutionProgram:
     """Return the array functions of a system; parameters, and means of random constants, are arguments."""
-    parts = {name: getattr(system, name) for name in ("equations", "init", "observables", "constraints")}
-    nodes = sorted(
-        {node for leaf in leaves(tuple(parts.values())) for node in leaf.atoms(E) if not node.has(Value, Time)}, key=str
-    )
-    numbers = {node: Parameter(f"moment_{place}'") for place, node in enumerate(nodes)}
-    if numbers:
-
-        def change(item: Expr | Equation) -> Expr | Equation:
-            return item.map(numbers) if isinstance(item, Equation) else item.xreplace(numbers)
-
-        system = system._with(**{name: transform(value, change) for name, value in parts.items()})
-    known = (*parameters, *numbers.values())
+    system, moments, known = take_moments(system, parameters)
     form = derive_convolution_form(system)
-    order = {equation.name: place for place, equation in enumerate(form.equations)}
-
-    def reading(place: Place) -> Reading:
-        return Reading(order[place.name], place.rate, place.where, place.delay)
 
     def terms(expressions: Sequence[Expr]) -> Terms:
         used = set().union(*(expr.free_symbols for expr in expressions))
@@ -112,7 +86,7 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
                     slopes.append(slope(expr, argument))
         inputs: list[Basic] = [NOW, *arguments]
         return Terms(
-            tuple(reading(place) for _, place in places),
+            tuple(place for _, place in places),
             tuple(integrals),
             lower(list(expressions), inputs, known),
             tuple(pairs),
@@ -132,14 +106,14 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         slopes = [slope(convolution.integrand, dummy) for dummy, _ in convolution.places]
         integrals.append(
             Integrand(
-                tuple(reading(place) for _, place in convolution.places),
+                tuple(place for _, place in convolution.places),
                 lower([convolution.integrand], inputs, known),
                 lower(slopes, inputs, known),
             )
         )
     return ConvolutionProgram(
         begin=lower([system.start], [], known),
-        moments=tuple((item.name, compile_moment(node.argument, parameters)) for node, item in numbers.items()),
+        moments=moments,
         equations=tuple(map(equation, form.equations)),
         bodies=terms([item.body for item in form.equations]),
         observables=tuple(name for name, _ in form.observables),

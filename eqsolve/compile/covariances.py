@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sympy import ImmutableMatrix, Symbol, Tuple
+from sympy import ImmutableMatrix, Symbol
 
 from eqsolve.compile.lowering import Lowered, at, lower
 from eqsolve.errors import ModelError, SolverError
 from eqsolve.language.nodes import GP, FollowedGP
 from eqsolve.language.symbols import Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import System, members
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.positivity import Negative, find_negative, negative_on
 
@@ -112,14 +112,13 @@ def compile_covariances(system: System, parameters: tuple[Symbol, ...]) -> Covar
     for key, law in system.laws.items():
         if not isinstance(law, GP) or isinstance(law, FollowedGP):
             continue
-        members = list(key) if isinstance(key, Tuple) else [key]
         matrix = law.covariance
         entries = list(matrix) if isinstance(matrix, ImmutableMatrix) else [matrix]
         values = sorted(set().union(*(entry.atoms(Value) for entry in entries)), key=str)
         times = sorted(set().union(*(entry.atoms(Time) for entry in entries)), key=str)
         if len(times) != 2 or any(moment not in times for value in values for moment in value.moments):
             continue
-        names = tuple(member.name for member in members)
+        names = tuple(member.name for member in members(key))
         label = f"the covariance `{entries[0] if len(entries) == 1 else matrix}` of `{', '.join(names)}` ({system.location})"
         try:
             lowered = lower(entries, [*times, *values], parameters)

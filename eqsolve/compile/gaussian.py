@@ -66,13 +66,13 @@ def compile_gaussian(derivation: Derivation, parameters: Sequence[Parameter]) ->
     form = derivation.form
     assert form is not None
     made = derive_gaussian_form(form)
-    assert not made.why_not, made.why_not
-    pairs = zip(form.ensembles, made.ensembles, strict=True)
+    assert not isinstance(made, str), made
+    pairs = zip(form.ensembles, made, strict=True)
     return GaussianPlan(compile_stochastic(derivation, parameters), tuple(_law(*pair, parameters) for pair in pairs))
 
 
 def _law(ensemble: Ensemble, law: GaussianEnsemble, parameters: Sequence[Parameter]) -> LawPlan:
-    pieces: list[Expr] = [slope for argument in law.arguments for _, slope in argument.terms]
+    pieces: list[Expr] = [slope for argument in law.arguments for _, slope in argument]
     pieces += [factor.function for factor in law.factors]
     heads = {value.head for expr in pieces for value in expr.atoms(Value) if isinstance(value.head, Function)}
     functions = sorted(heads, key=str)
@@ -84,8 +84,8 @@ def _law(ensemble: Ensemble, law: GaussianEnsemble, parameters: Sequence[Paramet
     }
 
     def argument(item: Argument) -> ArgumentPlan:
-        slopes = lower([slope for _, slope in item.terms], beside, parameters)
-        return ArgumentPlan(tuple(places[variable] for variable, _ in item.terms), slopes)
+        slopes = lower([slope for _, slope in item], beside, parameters)
+        return ArgumentPlan(tuple(places[variable] for variable, _ in item), slopes)
 
     def factor(item: Factor) -> FactorPlan:
         inputs = [*item.symbols, *beside]

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sympy import KroneckerDelta, Tuple
+from sympy import KroneckerDelta
 
 from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.language.equations import Equation
-from eqsolve.language.model import Model, transform
+from eqsolve.language.model import Model
 from eqsolve.language.nodes import GP, Int
 from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Function, Parameter, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import System, members
 from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
 from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
 from eqsolve.passes.forms.operator_form import is_composition
@@ -115,7 +115,8 @@ class Plan:
         if "gaussian" not in self._objections:
             made = self.derivation(GAUSSIAN).form
             assert made is not None
-            self._objections["gaussian"] = derive_gaussian_form(made).why_not
+            found = derive_gaussian_form(made)
+            self._objections["gaussian"] = found if isinstance(found, str) else ""
         return self._objections["gaussian"]
 
     def why_not_convolution(self) -> str:
@@ -154,7 +155,7 @@ def _fresh(model: System) -> tuple[str, ...]:
         return law.has(KroneckerDelta) or any(value.head in apart for value in law.atoms(Value))
 
     found = [key for key, law in model.laws.items() if isinstance(law, IN_STEPS) or (isinstance(law, GP) and rough(law))]
-    return tuple(item.name for key in found for item in (key if isinstance(key, Tuple) else (key,)))
+    return tuple(item.name for key in found for item in members(key))
 
 
 def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
@@ -167,10 +168,7 @@ def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
         return Plan(model, arguments, find_facts(model))
 
     def change(item: Any) -> Any:
-        if isinstance(item, Equation):
-            return Equation(item.lhs, distribute_parameters(item.rhs), item.location, item.order)
-        return distribute_parameters(item)
+        return item.with_rhs(distribute_parameters(item.rhs)) if isinstance(item, Equation) else distribute_parameters(item)
 
-    parts = {name: transform(getattr(model, name), change) for name in ("equations", "observables")}
-    model = model._with(**parts)
+    model = model._mapped(change, "equations", "observables")
     return Plan(model, arguments, find_facts(model), reduction)

@@ -6,13 +6,11 @@ function.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import Abs, Basic, Dummy, Expr, Heaviside, MatrixBase, Max, Min, Mul, Piecewise, Poly, S, default_sort_key, sign
+from sympy import Basic, Dummy, Expr, MatrixBase, Mul, Poly, S
 from sympy.core.function import Derivative, Subs
-from sympy.core.relational import Relational
 
 from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
@@ -23,12 +21,10 @@ from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms import path_form as form
 from eqsolve.passes.forms.derivatives import slope
-from eqsolve.passes.forms.kinks import jumps
+from eqsolve.passes.forms.kinks import KINKS, jumps, switches
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW
 from eqsolve.passes.forms.structure import Derivation
-
-KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)  # averaged with their own, larger error
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,16 +43,7 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """unknown += [J] diag(coefficient) noise."""
-
-    unknown: int
-    noise: str
-    coefficient: Pointwise | None
-
-
-@dataclass(frozen=True, eq=False)
-class Kick:
-    """unknown += ∫ coefficient × white noise."""
+    """unknown += [J] diag(coefficient) noise; of a kick the noise is white."""
 
     unknown: int
     noise: str
@@ -139,7 +126,7 @@ class EnsemblePlan:
     count: int
     links: tuple[Link, ...]
     drives: tuple[Drive, ...]
-    kicks: tuple[Kick, ...]
+    kicks: tuple[Drive, ...]
     memories: tuple[KernelOperator, ...]
     memory_signals: Lowered
     means: tuple[MeanPlan, ...]
@@ -281,6 +268,9 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
     def memory(link: form.Link) -> tuple[KernelOperator | None, int | None]:
         return (None, None) if link.memory is None else (relations.kernel(link.memory.kernel), targets[link.signal])
 
+    def drive(item: form.Drive) -> Drive:
+        return Drive(item.unknown, item.noise.name, relations.factor(item.coefficient))
+
     def mean(item: Mean) -> MeanPlan:
         respond = item.kind == "response"
         factors = [piece for term in item.terms for piece in term[1:]]
@@ -292,7 +282,7 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
             make([slope(item.output, symbol) for symbol in unknowns], full) if respond else None,
             not item.terms[0][2].free_symbols, item.node in fed, item.node.has(*KINKS),
             tuple(place for place, entry in enumerate(full) if any(piece.has(entry) for piece in factors)),
-            make(_switches(factors), full),
+            make(switches(factors), full),
             tuple(place for place, entry in enumerate(full) if item.output.has(entry)),
         )  # fmt: skip
 
@@ -310,8 +300,8 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
             Link(item.unknown, signals[item.signal], relations.factor(item.coefficient), *memory(item))
             for item in ensemble.links
         ),
-        drives=tuple(Drive(item.unknown, item.noise.name, relations.factor(item.coefficient)) for item in ensemble.drives),
-        kicks=tuple(Kick(item.unknown, item.noise.name, relations.factor(item.coefficient)) for item in ensemble.kicks),
+        drives=tuple(map(drive, ensemble.drives)),
+        kicks=tuple(map(drive, ensemble.kicks)),
         memories=tuple(relations.kernel(memory.kernel) for memory in ensemble.memories),
         memory_signals=make([memory.signal for memory in ensemble.memories], inputs),
         means=tuple(mean(item) for item in ensemble.means),
@@ -344,21 +334,6 @@ def _is_bent(ensemble: Ensemble, moving: list[Basic]) -> bool:
         return True
     pairs = [piece for mean in ensemble.means if mean.kind == "two" for term in mean.terms for piece in term[1:]]
     return any(jumps(piece, [item for item in moving if item not in fixed]) is not None for piece in pairs)
-
-
-def _switches(expressions: Sequence[Expr]) -> list[Expr]:
-    """Return the expressions at whose zeros others bend or jump."""
-    found: dict[Expr, None] = {}
-    for node in sorted({node for expr in expressions for node in expr.atoms(*KINKS)}, key=default_sort_key):
-        match node:
-            case Max() | Min():
-                found.update(dict.fromkeys(first - other for first, other in itertools.pairwise(node.args)))
-            case Piecewise():
-                gaps = {item for _, condition in node.args for item in condition.atoms(Relational)}
-                found.update(dict.fromkeys(item.lhs - item.rhs for item in sorted(gaps, key=default_sort_key)))
-            case _:
-                found[node.args[0]] = None
-    return list(found)
 
 
 def _targets(ensemble: Ensemble) -> dict[Expr, int]:

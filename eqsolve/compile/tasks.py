@@ -189,7 +189,7 @@ def make_task(
             settings = {**settings, "step": step} if named else settings
     if observables is not None:  # a parameter of those left out may still be set
         own = _known(model).select(observables)
-        kept = {item.name for item in (*own.parameters, *own.randoms)}
+        kept = own.settable
         bind_some(model, {name: value for name, value in settings.items() if name not in kept})
         model, settings = own, {name: value for name, value in settings.items() if name in kept}
     wanted = tuple(derivatives)

@@ -10,14 +10,13 @@ from sympy import Basic, Dummy, Expr
 from eqsolve.compile.laws import Moment, compile_moment
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.graphs import blocks_in_order, make_graph
-from eqsolve.language.equations import Equation
 from eqsolve.language.functions import not_everywhere
-from eqsolve.language.model import leaves, transform
+from eqsolve.language.model import leaves, mapper
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.derivatives import slope
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, TwoTimePlan, split_sectors
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, split_sectors
 
 Slot = tuple[str, str]
 
@@ -155,6 +154,19 @@ class CompiledPlan:
         return all(entry.joint is None for equation in equations for entry in equation.contractions)
 
 
+def take_moments(
+    system: System, parameters: Sequence[Parameter]
+) -> tuple[System, tuple[tuple[str, Moment], ...], tuple[Parameter, ...]]:
+    """Return a system whose means of random constants are further parameters, these means, and all its parameters."""
+    fields = ("equations", "init", "observables", "constraints")
+    parts = tuple(getattr(system, field) for field in fields)
+    found = {node for leaf in leaves(parts) for node in leaf.atoms(E) if not node.has(Value, Time)}
+    numbers = {node: Parameter(f"moment_{place}'") for place, node in enumerate(sorted(found, key=str))}
+    system = system._mapped(mapper(numbers), *fields) if numbers else system
+    moments = tuple((item.name, compile_moment(node.argument, parameters)) for node, item in numbers.items())
+    return system, moments, (*parameters, *numbers.values())
+
+
 def compile_with_gradients(system: System, parameters: Sequence[Parameter]) -> CompiledPlan:
     """Return the array functions of a closed system and their derivatives by everything unknown that they read."""
     return compile_system(system, parameters, gradients=True)
@@ -162,33 +174,8 @@ def compile_with_gradients(system: System, parameters: Sequence[Parameter]) -> C
 
 def compile_system(system: System, parameters: Sequence[Parameter], *, gradients: bool = False) -> CompiledPlan:
     """Return the array functions of a closed system; parameters, and means of random constants, are arguments."""
-    parts = {field: getattr(system, field) for field in ("equations", "init", "observables")}
-    nodes = sorted(
-        {node for leaf in leaves(tuple(parts.values())) for node in leaf.atoms(E) if not node.has(Value, Time)}, key=str
-    )
-    numbers = {node: Parameter(f"moment_{place}'") for place, node in enumerate(nodes)}
-    if numbers:
-
-        def change(item: Any) -> Any:
-            return item.map(numbers) if isinstance(item, Equation) else item.xreplace(numbers)
-
-        system = system._with(**{field: transform(value, change) for field, value in parts.items()})
-    moments = tuple((item.name, compile_moment(node.argument, parameters)) for node, item in numbers.items())
-    return compile_two_time(
-        split_sectors(system), lower([system.start], [], parameters), moments, (*parameters, *numbers.values()),
-        gradients=gradients,
-    )  # fmt: skip
-
-
-def compile_two_time(
-    plan: TwoTimePlan,
-    begin: Lowered,
-    moments: tuple[tuple[str, Moment], ...],
-    parameters: Sequence[Parameter],
-    *,
-    gradients: bool = False,
-) -> CompiledPlan:
-    """Return the plan's expressions as functions of arrays; shared factors are compiled once."""
+    system, moments, known = take_moments(system, parameters)
+    plan, begin, parameters = split_sectors(system), lower([system.start], [], parameters), known
     pointwise = functools.partial(_pointwise, parameters, gradients)
     table: dict[Expr, int] = {}
     stored: set[int] = set()

@@ -19,7 +19,7 @@ from eqsolve.compile.laws import compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.errors import EqsolveError
-from eqsolve.language.binding import Binding, bind, read_value
+from eqsolve.language.binding import Binding, Domain, bind, read_value
 from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
@@ -88,7 +88,7 @@ class Binder:
         self.model = model
         self.choosing = choosing_parameters(model) if isinstance(model, System) else frozenset()
         self._names = {item.name: item for item in model.parameters}
-        self._domains = {item.name: _Domain.of(item) for item in model.parameters}
+        self._domains = {item.name: Domain.of(item) for item in model.parameters}
         self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
         self._conditions = [(type(item).__name__, _sides(model, item)) for item in model.conditions]
         self._base: Values | None = None
@@ -130,7 +130,7 @@ class Binder:
         if self._base is None or not self._fixed or not self._needed <= settings.keys():
             return None
         given = {name: float(value) for name, value in settings.items()}
-        if not all(self._domains[name].holds(value) for name, value in given.items()):
+        if any(self._domains[name].problem(value) for name, value in given.items()):
             return None
         numbers = {name: given.get(name, self._defaults.get(name, math.nan)) for name in self._names}
         if any(not _HOLDS[kind](*sides.at(numbers)()) for kind, sides in self._conditions):
@@ -228,33 +228,6 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
     "Equality": lambda a, b: a == b,
     "Unequality": lambda a, b: a != b,
 }
-
-
-@dataclass(frozen=True)
-class _Domain:
-    """The interval a parameter may lie in; open at zero if it has a strict sign."""
-
-    low: float
-    high: float
-    signed: bool
-    whole: bool
-
-    @classmethod
-    def of(cls, item: Parameter) -> _Domain:
-        low, high = (None if end is None else float(end) for end in item.bounds)
-        lows = [low, 0.0 if item.is_nonnegative else None]
-        highs = [high, 0.0 if item.is_nonpositive else None]
-        return cls(
-            max((end for end in lows if end is not None), default=-math.inf),
-            min((end for end in highs if end is not None), default=math.inf),
-            bool(item.is_positive or item.is_negative),
-            bool(item.is_integer),
-        )
-
-    def holds(self, value: float) -> bool:
-        if not math.isfinite(value) or (self.whole and value != round(value)):
-            return False
-        return self.low <= value <= self.high and not (self.signed and value == 0)
 
 
 def _itself(binding: Binding) -> Binding:

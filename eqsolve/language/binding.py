@@ -1,10 +1,13 @@
 """From what the user sets to exact numbers: reading values, checking domains and conditions, binding laws."""
 
+from __future__ import annotations
+
 import ast
 import math
+import operator
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +26,9 @@ from eqsolve.language.symbols import Parameter, Random, meanings
 
 _FUNCTIONS = {"sqrt": sym_sqrt, "exp": sym_exp, "log": sym_log}
 _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
+_ARITHMETIC: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
 _LONGEST = 2000
 _OPTIONS = ("t_max", "rtol", "atol", "at", "at2", "step", "order", "seed", "solver")
 
@@ -35,14 +41,9 @@ class Binding:
     values: Mapping[Parameter, Expr]
     laws: Mapping[Random, Law]
 
-    @property
-    def replacements(self) -> dict[Basic, Basic]:
-        return dict(self.values)
-
     def apply(self, expr: Any) -> Any:
         """Return an expression, law or covariance with the parameters replaced and branches on them resolved."""
-        bound = expr.subs(self.replacements) if isinstance(expr, Basic) else expr
-        return bound
+        return expr.subs(dict(self.values)) if isinstance(expr, Basic) else expr
 
     def number(self, expr: Any) -> float:
         """Return the value of an expression in the parameters, expectations over random constants included."""
@@ -76,11 +77,11 @@ def moment(expr: Expr, laws: Mapping[Random, Law], order: int) -> float:
 def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
     """Return the model with every parameter and law fixed; errors name the parameter, its domain and the nearest
     name."""
-    parameters, randoms = _named(model, settings)
-    values = {item: _parameter(model, item, settings.get(item.name)) for item in parameters.values()}
+    refuse_unknown(model, settings, model.settable)
+    values = {item: _parameter(model, item, settings.get(item.name)) for item in model.parameters}
     _check_conditions(model, values)
     laws: dict[Random, Law] = {}
-    for item in randoms.values():
+    for item in model.randoms:
         law = _law(model, item, settings.get(item.name), values)
         if law is not None:
             laws[item] = law
@@ -89,33 +90,28 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
 
 def bind_some(model: Model, settings: Mapping[str, Any]) -> dict[Basic, Basic]:
     """Return what ``model.subs`` takes to fix the named parameters and laws only, checked as in ``bind``."""
-    parameters, randoms = _named(model, settings)
-    values = {item: _parameter(model, item, settings[item.name]) for item in parameters.values() if item.name in settings}
+    refuse_unknown(model, settings, model.settable)
+    values = {item: _parameter(model, item, settings[item.name]) for item in model.parameters if item.name in settings}
     _check_conditions(model, values)
     chosen: dict[Basic, Basic] = dict(values)
-    for name, item in randoms.items():
-        if name in settings:
-            law = _law(model, item, settings[name], values)
-            extra = (law, *item.extra[1:])
-            chosen[item] = Random(item.name, item.latex_name, extra, **item._assumptions_orig)
+    chosen |= {
+        item: item.with_law(_law(model, item, settings[item.name], values)) for item in model.randoms if item.name in settings
+    }
     return chosen
 
 
-def _named(model: Model, settings: Mapping[str, Any]) -> tuple[dict[str, Parameter], dict[str, Random]]:
-    """Return the model's parameters and random constants by name; raise when a setting names neither."""
-    parameters = {item.name: item for item in model.parameters}
-    randoms = {item.name: item for item in model.randoms}
+def refuse_unknown(model: Model, settings: Iterable[str], known: Iterable[str]) -> None:
+    """Raise when a setting names nothing that is known to a model, or to those behind it."""
     for name in settings:
-        if name not in parameters and name not in randoms:
-            known = [*parameters, *randoms]
-            has = ", ".join(known) or "none"
+        if name not in known:
             near = did_you_mean(name, known)
             if name in model.names:
                 near = f"; there `{name}` is a {model.names[name].kind_name}, which is not set"
             elif name in _OPTIONS:
                 near = f"; it is an option: {name}=..., on the command line --{name.replace('_', '-')} ..."
-            raise ParameterError(f"model `{model.name}` has no parameter `{name}`{near} (it has: {has})")
-    return parameters, randoms
+            raise ParameterError(
+                f"model `{model.name}` has no parameter `{name}`{near} (it has: {', '.join(known) or 'none'})"
+            )
 
 
 def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
@@ -130,7 +126,7 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
     value = read_value(given, what=f"parameter `{item.name}`")
     if isinstance(value, Law):
         raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
-    problem = _outside_domain(item, value)
+    problem = Domain.of(item).problem(float(value))
     if problem:
         raise ParameterError(
             f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}{_meant(model, item)}"
@@ -181,21 +177,44 @@ def spoken_name(model: Model) -> str:
         return str(model.file)
 
 
-def _outside_domain(item: Parameter, value: Expr) -> str | None:
-    """Return the domain in words when a value lies outside it."""
-    number = float(value)
-    low, high = item.bounds
-    tests = [
-        (item.is_integer and value != int(number) if math.isfinite(number) else item.is_integer, "an integer"),
-        (item.is_positive and not number > 0, "positive"),
-        (item.is_nonnegative and not number >= 0, "nonnegative"),
-        (item.is_negative and not number < 0, "negative"),
-        (low is not None and not number >= float(low), f"at least {low}"),
-        (high is not None and not number <= float(high), f"at most {high}"),
-        (not math.isfinite(number) and high is None and not item.extra, "finite"),
-        (math.isnan(number), "a number"),
-    ]
-    return next((words for failed, words in tests if failed), None)
+_KINDS: dict[str, Callable[[float], bool]] = {
+    "integer": lambda number: math.isfinite(number) and number == round(number),
+    "positive": lambda number: number > 0,
+    "nonnegative": lambda number: number >= 0,
+    "negative": lambda number: number < 0,
+    "nonpositive": lambda number: number <= 0,
+}
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Where the values of a parameter may lie, in floats; ``ends`` are the bounds declared, as they are written."""
+
+    kinds: tuple[str, ...]
+    low: float
+    high: float
+    ends: tuple[str, str]
+    infinite: bool
+
+    @classmethod
+    def of(cls, item: Parameter) -> Domain:
+        low, high = item.bounds
+        return cls(
+            tuple(kind for kind in _KINDS if getattr(item, f"is_{kind}")),
+            -math.inf if low is None else float(low),
+            math.inf if high is None else float(high),
+            (str(low), str(high)),
+            bool(item.extra),
+        )
+
+    def problem(self, number: float) -> str | None:
+        """Return the domain in words when a number lies outside it."""
+        for kind in self.kinds:
+            if not _KINDS[kind](number):
+                return "an integer" if kind == "integer" else kind
+        if not self.low <= number <= self.high:
+            return f"at least {self.ends[0]}" if number < self.low else f"at most {self.ends[1]}"
+        return None if math.isfinite(number) or self.infinite else "finite"
 
 
 def _check_conditions(model: Model, values: Mapping[Parameter, Expr]) -> None:
@@ -340,19 +359,13 @@ def _number(node: ast.expr, text: str) -> Expr:
 
 
 def _arithmetic(op: ast.operator, left: Expr, right: Expr, text: str) -> Expr:
-    if isinstance(op, ast.Add):
-        return left + right
-    if isinstance(op, ast.Sub):
-        return left - right
-    if isinstance(op, ast.Mult):
-        return left * right
-    if isinstance(op, ast.Div):
-        if right == 0:
-            raise ParameterError(f"{_clip(repr(text))} divides by zero")
-        return left / right
+    if isinstance(op, ast.Div) and right == 0:
+        raise ParameterError(f"{_clip(repr(text))} divides by zero")
     if isinstance(op, ast.Pow):
         return _power(left, right, text)
-    raise ParameterError(f"cannot read {_clip(repr(text))}: only + - * / ** are allowed")
+    if type(op) not in _ARITHMETIC:
+        raise ParameterError(f"cannot read {_clip(repr(text))}: only + - * / ** are allowed")
+    return _ARITHMETIC[type(op)](left, right)
 
 
 def _power(base: Expr, exponent: Expr, text: str) -> Expr:

@@ -81,6 +81,10 @@ class Equation:
         where = f" ({self.location})" if self.location else ""
         return f"equation for `{self.key}`{where}"
 
+    def with_rhs(self, rhs: Expr) -> Equation:
+        """Return the equation with another right-hand side."""
+        return Equation(self.lhs, rhs, self.location, self.order)
+
     def map(self, mapping: Mapping[Basic, Basic]) -> Equation:
         """Return the equation with symbols exchanged, keeping its place and the written order of its terms."""
         if not mapping:

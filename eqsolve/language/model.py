@@ -91,7 +91,7 @@ def through_laws(mapping: Mapping[Basic, Basic], randoms: Iterable[Random]) -> d
         for item in pending:
             law = item.law.subs(full)  # type: ignore[union-attr]
             if law != item.law:
-                full[item] = Random(item.name, item.latex_name, (law, *item.extra[1:]), **item._assumptions_orig)
+                full[item] = item.with_law(law)
     return full
 
 
@@ -242,6 +242,11 @@ class Model(Mapping[str, Equation]):
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Random))
 
     @property
+    def settable(self) -> dict[str, Parameter | Random]:
+        """What can be set in it, by name: its parameters, then its random constants."""
+        return {item.name: item for item in (*self.parameters, *self.randoms)}
+
+    @property
     def time_symbols(self) -> tuple[Time, ...]:
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Time))
 
@@ -251,6 +256,10 @@ class Model(Mapping[str, Equation]):
         new.__dict__.update({**self.__dict__, **changes})
         new.__dict__["_named"] = new._collect_names()
         return new
+
+    def _mapped(self, change: Callable[[Any], Any], *fields: str) -> Self:
+        """Return the model with a change made to everything in some of its parts."""
+        return self._with(**{field: transform(getattr(self, field), change) for field in fields})
 
     def replace(self, name: str | None = None, *, eqs: Iterable[Equation] = (), **changes: Any) -> Self:
         """Return a variant: equations replaced by left-hand side (new ones added), tables updated entry by entry.
@@ -274,14 +283,14 @@ class Model(Mapping[str, Equation]):
         fresh = self._checked(tuple(eqs))
         normal = {key: self._normalise(key, value) for key, value in changes.items()}
         mine, theirs = self._bind_by_name(fresh, normal)
-        content = {field: transform(getattr(self, field), _mapper(mine)) for field in self.content}
+        content = {field: transform(getattr(self, field), mapper(mine)) for field in self.content}
         equations = {equation.key: equation for equation in content["equations"]}
         equations.update({eq.key: eq for eq in (equation.map(theirs) for equation in fresh)})
         content["equations"] = tuple(equations.values())
         if fresh or {"init", "laws", "start"} & set(normal):
             content |= {field: empty for field, empty in (("exact", Table()), ("flow", None)) if field in content}
         for key, value in normal.items():
-            value = transform(value, _mapper(theirs))
+            value = transform(value, mapper(theirs))
             if isinstance(value, Table):
                 merged = {**content[key], **value}
                 value = Table((k, v) for k, v in merged.items() if v is not None)
@@ -383,7 +392,9 @@ def _shaped(field: str, value: Any, location: Location | None) -> None:
         raise ModelError(f"{location}: {field}= takes a name, a text; got {value!r}")
 
 
-def _mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:
+def mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:
+    """Return the change that exchanges symbols, for ``transform``."""
+
     def change(item: Any) -> Any:
         return item.map(mapping) if isinstance(item, Equation) else item.xreplace(dict(mapping))
 

@@ -161,6 +161,10 @@ class Random(Named):
     def law(self) -> Basic | None:
         return self.extra[0] if self.extra else None
 
+    def with_law(self, law: Basic) -> Random:
+        """Return the same constant with another law."""
+        return Random(self.name, self.latex_name, (law, *self.extra[1:]), **self._assumptions_orig)
+
 
 class Unknown(Named):
     """A scalar unknown of a fixed point or of a transform equation (``extra`` holds a closed interval, if declared)."""

@@ -18,6 +18,11 @@ from eqsolve.language.symbols import Correlation, Function, Head, Process, Rando
 from eqsolve.verbs import later
 
 
+def members(key: Any) -> tuple[Any, ...]:
+    """Return what a key of ``laws=`` gives a law to: one process or constant, or those that are drawn together."""
+    return tuple(key) if isinstance(key, Tuple) else (key,)
+
+
 class System(Model):
     """A causal system: processes, one-time functions, two-time functions, and what relates them.
 
@@ -112,11 +117,11 @@ class System(Model):
     @property
     def noises(self) -> tuple[Process, ...]:
         """Driving processes, those with a law, in the order declared."""
-        flat: list[Process] = []
-        for key in self.laws:
-            if not isinstance(key, Random):
-                flat.extend(key if isinstance(key, Tuple) else [key])
-        return tuple(flat)
+        return tuple(item for key in self.laws if not isinstance(key, Random) for item in members(key))
+
+    def law_label(self, key: Any) -> str:
+        """Return how messages name the law of a process, or of several."""
+        return f"the law of {', '.join(f'`{item}`' for item in members(key))} ({self.location})"
 
     @property
     def whites(self) -> tuple[Process, ...]:
@@ -165,14 +170,13 @@ def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
     taken: dict[Basic, Basic] = {}
     for key, law in (values or {}).items():
         name = Tuple(*key) if isinstance(key, tuple) else key
-        members = list(name) if isinstance(name, Tuple) else [name]
-        for member in members:
+        for member in members(name):
             if isinstance(member, Random):
                 if not (law is None or isinstance(law, Law)):
                     raise ModelError(f"{where}: the law of `{member}` must be a law such as Normal(0, 1), got {law!r}")
             else:
                 read_noise_law(member, law, where)
-            if not isinstance(law, GP | Law | None) and len(members) > 1:
+            if not isinstance(law, GP | Law | None) and isinstance(name, Tuple):
                 kind = type(law).__name__
                 raise ModelError(f"{where}: {kind}(...) is the law of one process; give `{member}` its own, independent one")
             if member in taken:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eqsolve.errors import ModelError, ParameterError, UsageError, did_you_mean
-from eqsolve.language.binding import Binding, bind, bind_some
+from eqsolve.errors import ModelError, ParameterError, UsageError
+from eqsolve.language.binding import Binding, bind, bind_some, refuse_unknown
 from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
@@ -31,22 +31,18 @@ def models_behind(model: Model) -> tuple[Model, ...]:
 
 def settable(model: Model) -> set[str]:
     """Return the names of everything that may be set."""
-    return {item.name for part in (model, *models_behind(model)) for item in (*part.parameters, *part.randoms)}
+    return {name for part in (model, *models_behind(model)) for name in part.settable}
 
 
 def check_routed(model: Model, settings: Mapping[str, Any]) -> None:
     """Raise when a setting is known to nobody, or lies outside its domain; other parameters need no values yet."""
-    own = {item.name for item in (*model.parameters, *model.randoms)}
+    own = model.settable
     others = {name: value for name, value in settings.items() if name not in own}
     behind = models_behind(model) if others else ()
     if not behind:
         bind_some(model, settings)
         return
-    known = own.union(*({item.name for item in (*source.parameters, *source.randoms)} for source in behind))
-    for name in others:
-        if name not in known:
-            has = ", ".join(sorted(known))
-            raise ParameterError(f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})")
+    refuse_unknown(model, others, sorted({*own}.union(*(source.settable for source in behind))))
     bind_some(model, {name: value for name, value in settings.items() if name in own})
     for name, value in others.items():
         _check_behind(behind, name, value)
@@ -56,7 +52,7 @@ def _check_behind(behind: tuple[Model, ...], name: str, value: Any) -> None:
     """Raise when no model behind takes a value; which of them it goes to is not decided yet."""
     problem: ParameterError | None = None
     for source in behind:
-        if any(item.name == name for item in (*source.parameters, *source.randoms)):
+        if name in source.settable:
             try:
                 bind_some(source, {name: value})
                 return
@@ -98,15 +94,8 @@ def is_found(model: Model, item: Random) -> bool:
 
 def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> SingularityBinding:
     """Return a singularity with its own settings bound and the others routed to the model that gives its laws."""
-    own = {item.name for item in (*model.parameters, *model.randoms)}
-    sources = law_models(model)
-    known = own.union(*({item.name for item in (*m.parameters, *m.randoms)} for _, m in sources)) if sources else own
-    for name in settings:
-        if name not in known:
-            raise ParameterError(
-                f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} "
-                f"(it has: {', '.join(sorted(known))})"
-            )
+    own, sources = model.settable, law_models(model)
+    refuse_unknown(model, settings, sorted({*own}.union(*(source.settable for _, source in sources))))
     binding = bind(model, {key: value for key, value in settings.items() if key in own})
     if not sources:
         return SingularityBinding(model, binding.values, binding.laws)
@@ -117,8 +106,7 @@ def bind_singularity(model: Singularity, settings: Mapping[str, Any]) -> Singula
         got = ", ".join(f"{item.name}={float(v):g}" for item, v in binding.values.items() if item.name in names)
         raise ParameterError(f"model `{model.name}` has a law for {where} only ({model.location}), got {got}")
     shared = {item.name: binding.values[item] for item in model.parameters}
-    wanted = {item.name for item in (*chosen.parameters, *chosen.randoms)}
-    routed = {key: value for key, value in {**shared, **settings}.items() if key in wanted}
+    routed = {key: value for key, value in {**shared, **settings}.items() if key in chosen.settable}
     return SingularityBinding(model, binding.values, binding.laws, bind(chosen, routed))
 
 

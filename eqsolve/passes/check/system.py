@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Symbol, Tuple, lambdify
+from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Symbol, lambdify
 
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
@@ -14,7 +14,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White
 from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Correlation, Function, Head, Named, Parameter, Process, Random, Response, Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import System, members
 from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.forms.causality import analyse_causality
@@ -86,11 +86,8 @@ def _elsewhere(system: System) -> Iterator[tuple[str, Basic]]:
     for name, expr in system.observables.items():
         yield f"observable `{name}` ({system.location})", expr
     for key, law in system.laws.items():
-        label = (
-            f"the law of {', '.join(f'`{item}`' for item in (key if isinstance(key, Tuple) else (key,)))} ({system.location})"
-        )
         for part in law.args if isinstance(law, GP | White) else ():
-            yield label, part
+            yield system.law_label(key), part
     for key, value in system.init.items():
         if isinstance(value, Basic):
             yield f"the initial value of `{key}` ({system.location})", value
@@ -107,13 +104,12 @@ def _read(label: str, expr: Basic, system: System) -> Iterator[str]:
 
 def _law_words(system: System) -> Iterator[str]:
     for key, law in system.laws.items():
-        members = list(key) if isinstance(key, Tuple) else [key]
-        label = f"the law of {', '.join(f'`{item.name}`' for item in members)} ({system.location})"
+        label = system.law_label(key)
         if isinstance(law, GP) and law.covariance.has(DiracDelta):
             entries = law.covariance if isinstance(law.covariance, ImmutableMatrix) else [law.covariance]
             entry = next(item for item in entries if item.has(DiracDelta))
             (node, *_) = entry.atoms(DiracDelta)
-            how = f"laws={{{members[0].name}: White({entry / node})}}" if entry.coeff(node) == entry / node else "White(...)"
+            how = f"laws={{{members(key)[0]}: White({entry / node})}}" if entry.coeff(node) == entry / node else "White(...)"
             yield (
                 f"{label} has a Dirac function in its covariance, `{entry}`; white noise is declared by {how}, as a process "
                 "of its own"
@@ -414,16 +410,14 @@ def _start_time(system: System) -> Iterator[str]:
 def _laws(check: ExpressionCheck, system: System) -> None:
     for key, law in system.laws.items():
         if isinstance(law, White):
-            label = f"the law of `{key.name}` ({system.location})"
-            check.visit(law.strength, Scope(label, tuple(sorted(free_times(law.strength), key=str))))
+            check.visit(law.strength, Scope(system.law_label(key), tuple(sorted(free_times(law.strength), key=str))))
         if isinstance(law, IN_STEPS):
             _drawn(check, system, key, law)
         if not isinstance(law, GP):
             continue
-        members = list(key) if isinstance(key, Tuple) else [key]
-        names = ", ".join(f"`{member.name}`" for member in members)
-        scope = Scope(f"the law of {names} ({system.location})")
-        entries = _entries(check, law.covariance, len(members), scope)
+        names = tuple(member.name for member in members(key))
+        scope = Scope(system.law_label(key))
+        entries = _entries(check, law.covariance, len(names), scope)
         if entries is None:
             continue
         times = sorted(set().union(*(free_times(entry) for entry in entries)), key=str)
@@ -434,15 +428,15 @@ def _laws(check: ExpressionCheck, system: System) -> None:
         for entry in entries:
             check.visit(entry, inner)
         if len(times) == 2:
-            _covariance_symmetry(check, entries, len(members), (times[0], times[1]), inner)
+            _covariance_symmetry(check, entries, len(names), (times[0], times[1]), inner)
             if not check.problems:
-                _positive(check, system, entries, (times[0], times[1]), tuple(item.name for item in members), inner)
-        _mean(check, law.mean, len(members), scope)
+                _positive(check, system, entries, (times[0], times[1]), names, inner)
+        _mean(check, law.mean, len(names), scope)
 
 
 def _drawn(check: ExpressionCheck, system: System, noise: Process, law: Basic) -> None:
     """Check that the law of a draw is written in parameters."""
-    scope = Scope(f"the law of `{noise.name}` ({system.location})")
+    scope = Scope(system.law_label(noise))
     for item in sorted(law.free_symbols | law.atoms(Value), key=str):
         if not isinstance(item, Parameter):
             check.report(scope, f"uses `{item}`; expected parameters only")

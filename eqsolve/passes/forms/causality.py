@@ -12,13 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sympy import Tuple
-
 from eqsolve.graphs import Graph, blocks_in_order, make_graph, shortest_path, strong_parts
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import GP
 from eqsolve.language.symbols import Random, Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import System, members
 from eqsolve.passes.forms.reads import Read, reads
 
 if TYPE_CHECKING:
@@ -75,7 +73,7 @@ def analyse_causality(system: System) -> Causality:
                 edges[_dependency(equation, read)] = None
     for key, law in system.laws.items():
         if isinstance(law, GP) and not isinstance(key, Random):
-            for noise in key if isinstance(key, Tuple) else (key,):
+            for noise in members(key):
                 for read in (*reads(law.covariance), *reads(law.mean)):
                     if read.value.head.name in known:
                         edges[Dependency(noise.name, read.value.head.name, "slice", False, False)] = None

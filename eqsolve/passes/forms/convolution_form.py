@@ -6,7 +6,7 @@ and at t, and derivatives at s and u. Factors of s alone, or of u alone, that co
 resolve them as they resolve the unknowns. All times are counted from the start.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sympy import Basic, Derivative, Dummy, Expr, S, expand
 
@@ -15,6 +15,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Function, Head, Parameter, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.forms.reads import rebuilt
 
 
 # --- One-time functions at shifted times: φ(t − s) under an integral over s, and y(t − τ) at a constant delay.
@@ -65,13 +66,13 @@ NOW, EARLY, LAG = Dummy("t", real=True), Dummy("s", nonnegative=True), Dummy("u"
 
 
 @dataclass(frozen=True)
-class Place:
-    """A value that is read: of which unknown, itself or its derivative, and where.
+class Reading:
+    """A value that is read: the number of the unknown, itself or its derivative, and where.
 
     ``where`` is "now", "early" (s), "lag" (t − s), or "delay" with the number of the delay.
     """
 
-    name: str
+    unknown: int
     rate: bool
     where: str
     delay: int = -1
@@ -83,7 +84,7 @@ class Convolution:
 
     symbol: Dummy
     integrand: Expr
-    places: tuple[tuple[Dummy, Place], ...]
+    places: tuple[tuple[Dummy, Reading], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ class ConvolutionForm:
 
     equations: tuple[ConvolutionEquation, ...]
     observables: tuple[tuple[str, Expr], ...]
-    places: tuple[tuple[Dummy, Place], ...]
+    places: tuple[tuple[Dummy, Reading], ...]
     integrals: tuple[Convolution, ...]
     delays: tuple[Expr, ...]
     gauges: tuple[Expr, ...]
@@ -150,7 +151,8 @@ class _FormBuilder:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self.places: dict[Place, Dummy] = {}
+        self.order = {item.name: place for place, item in enumerate(system.unknowns)}
+        self.places: dict[Reading, Dummy] = {}
         self.integrals: dict[Int, Convolution] = {}
         self.delays: dict[Expr, int] = {}
         self.gauges: dict[Expr, None] = {}
@@ -179,11 +181,11 @@ class _FormBuilder:
             raise ModelError(f"{label} has the derivative `{expr}` outside an integral")
         if expr == now:
             return NOW + self.system.start
-        return expr.func(*(self.rewrite(arg, now, label) for arg in expr.args)) if expr.args else expr
+        return rebuilt(expr, lambda arg: self.rewrite(arg, now, label))
 
     def _read(self, value: Value, now: Time, label: str) -> Expr:
         moment = value.moments[0]
-        place = Place(value.head.name, False, "now")
+        place = Reading(self.order[value.head.name], False, "now")
         if moment != now:
             delay = None if moment == self.system.start else delay_of(moment, now)
             if delay is None:
@@ -192,7 +194,7 @@ class _FormBuilder:
                     return start.xreplace({NOW: S.Zero})
                 raise ModelError(f"{label} reads `{value}`; expected `{value.head.name}({now})` or a constant delay")
             if delay != 0:
-                place = Place(value.head.name, False, "delay", self.delays.setdefault(delay, len(self.delays)))
+                place = replace(place, where="delay", delay=self.delays.setdefault(delay, len(self.delays)))
         return self.places.setdefault(place, Dummy(value.head.name, real=True))
 
     def _integral(self, node: Int, now: Time, label: str) -> Convolution:
@@ -205,13 +207,13 @@ class _FormBuilder:
         key = node.xreplace({now: NOW})
         if key in self.integrals:
             return self.integrals[key]
-        variable, places = node.variable, dict[Place, Dummy]()
+        variable, places = node.variable, dict[Reading, Dummy]()
 
         def walk(expr: Expr) -> Expr:
             if isinstance(expr, Value | Derivative):
                 sign, place = self._inside(expr, now, variable, label)
-                return sign * places.setdefault(place, Dummy(place.name, real=True))
-            return expr.func(*map(walk, expr.args)) if expr.args else expr
+                return sign * places.setdefault(place, Dummy(real=True))
+            return rebuilt(expr, walk)
 
         integrand = walk(node.integrand).xreplace({now: EARLY + LAG + self.system.start, variable: EARLY + self.system.start})
         for gauge in _gauges(integrand, frozenset(places.values())):
@@ -220,7 +222,7 @@ class _FormBuilder:
         self.integrals[key] = made
         return made
 
-    def _inside(self, expr: Expr, now: Time, variable: Time, label: str) -> tuple[int, Place]:
+    def _inside(self, expr: Expr, now: Time, variable: Time, label: str) -> tuple[int, Reading]:
         """Return where a value in an integrand stands, and the sign that a derivative gets."""
         value = expr.expr if isinstance(expr, Derivative) else expr
         assert isinstance(value, Value)
@@ -231,7 +233,7 @@ class _FormBuilder:
         if not where or (rate and where == "now"):
             raise ModelError(f"{label} reads `{expr}` under an integral over `{variable}`; expected a value at `{variable}`")
         sign = -1 if isinstance(expr, Derivative) and where == "lag" and expr.variables[0] == variable else 1
-        return sign, Place(value.head.name, rate, where)
+        return sign, Reading(self.order[value.head.name], rate, where)
 
 
 def _gauges(expr: Expr, values: frozenset[Dummy]) -> list[Expr]:

@@ -6,43 +6,20 @@ on: given them the law is Gaussian. What is averaged is then a function of few G
 combination of unknowns, noises and constants.
 """
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import (
-    Abs,
-    Add,
-    Basic,
-    DiracDelta,
-    Dummy,
-    Expr,
-    Heaviside,
-    Max,
-    Min,
-    Piecewise,
-    Poly,
-    S,
-    default_sort_key,
-    expand,
-    sign,
-)
-from sympy.core.relational import Relational
+from sympy import Add, Basic, DiracDelta, Dummy, Expr, Poly, S, expand
 
 from eqsolve.language.laws import Normal
 from eqsolve.language.symbols import Random
 from eqsolve.passes.forms.derivatives import partial
+from eqsolve.passes.forms.kinks import switches
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW
 
-_KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
-
-
-@dataclass(frozen=True)
-class Argument:
-    """A combination of Gaussian variables at one time: (variable, coefficient) pairs; coefficients are not random."""
-
-    terms: tuple[tuple[Basic, Expr], ...]
+Argument = tuple[tuple[Basic, Expr], ...]
+"""A combination of Gaussian variables at one time: (variable, coefficient) pairs; coefficients are not random."""
 
 
 @dataclass(frozen=True)
@@ -74,24 +51,16 @@ class GaussianEnsemble:
     pairs: tuple[tuple[tuple[int, int], ...], ...]
 
 
-@dataclass(frozen=True)
-class GaussianForm:
-    """The Gaussian ensembles of a system, or why it is not one of these."""
-
-    ensembles: tuple[GaussianEnsemble, ...] = ()
-    why_not: str = ""
-
-
 class _NotGaussianError(Exception):
     """Says what keeps a system from being Gaussian."""
 
 
-def derive_gaussian_form(form: PathForm) -> GaussianForm:
+def derive_gaussian_form(form: PathForm) -> tuple[GaussianEnsemble, ...] | str:
     """Return the Gaussian ensembles of a system in path form, or the reason why there are none."""
     try:
-        return GaussianForm(tuple(_ensemble(item) for item in form.ensembles))
+        return tuple(map(_ensemble, form.ensembles))
     except _NotGaussianError as reason:
-        return GaussianForm(why_not=str(reason))
+        return str(reason)
 
 
 def _ensemble(ensemble: Ensemble) -> GaussianEnsemble:
@@ -110,9 +79,7 @@ def _ensemble(ensemble: Ensemble) -> GaussianEnsemble:
     collect = _Factors([*moving, *affine])
     pairs = tuple(collect.of(mean, [unknown.symbol for unknown in ensemble.unknowns]) for mean in ensemble.means)
     conditions = tuple(item for item in ensemble.randoms if item not in affine)
-    return GaussianEnsemble(
-        tuple(affine), conditions, tuple(Argument(terms) for terms in collect.arguments), tuple(collect.factors), pairs
-    )
+    return GaussianEnsemble(tuple(affine), conditions, tuple(collect.arguments), tuple(collect.factors), pairs)
 
 
 class _Factors:
@@ -121,7 +88,7 @@ class _Factors:
     def __init__(self, variables: Sequence[Basic]) -> None:
         self.plain: dict[Basic, Dummy] = {item: Dummy(f"x{place}", real=True) for place, item in enumerate(variables)}
         self.back = {placeholder: item for item, placeholder in self.plain.items()}
-        self.arguments: dict[tuple[tuple[Basic, Expr], ...], int] = {}
+        self.arguments: dict[Argument, int] = {}
         self.symbols: list[Dummy] = []
         self.factors: list[Factor] = []
         self.known: dict[Expr, int] = {}
@@ -158,10 +125,10 @@ class _Factors:
             degree = 0
         elif function.is_polynomial(*symbols):
             degree = int(Poly(function, *symbols).total_degree())
-        switches = _switches(function, symbols)
-        if switches and (len(symbols) > 1 or not all(_is_affine(item, symbols) for item in switches)):
+        bends = [item for item in switches([function]) if item.free_symbols & {*symbols}]
+        if bends and (len(symbols) > 1 or not all(_is_affine(item, symbols) for item in bends)):
             raise _NotGaussianError("a mean has a kink that is no simple function of one Gaussian variable")
-        return Factor(tuple(self.symbols.index(item) for item in symbols), symbols, function, degree, tuple(switches))
+        return Factor(tuple(self.symbols.index(item) for item in symbols), symbols, function, degree, tuple(bends))
 
     def _walk(self, node: Basic) -> Basic:
         """Return a node with its largest affine parts as functions of arguments."""
@@ -198,18 +165,3 @@ def _is_affine(expr: Expr, variables: Sequence[Basic]) -> bool:
     plain = expr.xreplace(placeholders)
     symbols = plain.free_symbols & set(placeholders.values())
     return all(not expand(plain.diff(item)).free_symbols & symbols for item in symbols)
-
-
-def _switches(function: Expr, symbols: Iterable[Dummy]) -> list[Expr]:
-    """Return the expressions in the symbols at whose zeros a function bends or jumps."""
-    found: dict[Expr, None] = {}
-    for node in sorted(function.atoms(*_KINKS), key=default_sort_key):
-        match node:
-            case Max() | Min():
-                found.update(dict.fromkeys(a - b for a, b in itertools.combinations(node.args, 2)))
-            case Piecewise():
-                gaps = {item for _, condition in node.args for item in condition.atoms(Relational)}
-                found.update(dict.fromkeys(item.lhs - item.rhs for item in sorted(gaps, key=default_sort_key)))
-            case _:
-                found[node.args[0]] = None
-    return [item for item in found if item.free_symbols & set(symbols)]

@@ -4,16 +4,36 @@ Between two zeros of its switches an integrand is smooth, so that an expectation
 are those of a smooth function plus a term for every jump that moves.
 """
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Abs, Basic, Dummy, Eq, Expr, Heaviside, Max, Min, Ne, Piecewise, S, Symbol, lambdify, sign
+from sympy import Abs, Basic, Dummy, Eq, Expr, Heaviside, Max, Min, Ne, Piecewise, S, Symbol, default_sort_key, lambdify, sign
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFunction
 
 from eqsolve.language.nodes import E, Int, InverseValue
 from eqsolve.language.symbols import Value
+from eqsolve.passes.forms.reads import rebuilt
+
+KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
+"""Functions that bend or jump."""
+
+
+def switches(expressions: Iterable[Basic]) -> list[Expr]:
+    """Return the expressions at whose zeros others bend or jump."""
+    found: dict[Expr, None] = {}
+    for node in sorted({node for expr in expressions for node in expr.atoms(*KINKS)}, key=default_sort_key):
+        match node:
+            case Max() | Min():
+                found.update(dict.fromkeys(a - b for a, b in itertools.combinations(node.args, 2)))
+            case Piecewise():
+                gaps = {item for _, condition in node.args for item in condition.atoms(Relational)}
+                found.update(dict.fromkeys(item.lhs - item.rhs for item in sorted(gaps, key=default_sort_key)))
+            case _:
+                found[node.args[0]] = None
+    return list(found)
 
 
 @dataclass(frozen=True)
@@ -78,7 +98,7 @@ class Stages:
     def _rebuild(self, expr: Basic, randoms: frozenset[Basic]) -> Any:
         if isinstance(expr, InverseValue):
             return self._root(expr, randoms)
-        return expr.func(*(self.smooth(arg, randoms) for arg in expr.args)) if expr.args else expr
+        return rebuilt(expr, lambda arg: self.smooth(arg, randoms))
 
     def _root(self, node: InverseValue, randoms: frozenset[Basic]) -> Dummy:
         if node not in self._known:
@@ -121,7 +141,6 @@ def take_apart(expressions: list[Expr], randoms: frozenset[Basic]) -> tuple[list
 #
 # A function with a kink has a derivative on each side, and nothing at the kink itself matters to an expectation. One with a
 # jump has a derivative that holds a delta function, whose expectation is a density of paths: slopes alone do not give it.
-_KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
 _TRIES = 24  # draws of everything else, for each of which a variable crosses the surface
 _REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
 _STEPS = (1e-3, 1e-6)  # to both sides of it
@@ -135,7 +154,7 @@ def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
     Decided at points on both sides of the surface, drawn at random and coming closer: what then comes closer too is taken to
     be continuous. Integrals and expectations are left as they are.
     """
-    if not expr.has(*_KINKS):
+    if not expr.has(*KINKS):
         return None
     variables = [item for item in moving if expr.has(item)]
     if not variables:
@@ -164,7 +183,7 @@ def _plain(expr: Any, placeholders: dict[Basic, Symbol], variables: frozenset[Ba
             known = {word: True for word in ("positive", "integer") if getattr(expr, f"is_{word}")}
             placeholders[expr] = Symbol(f"jump_{len(placeholders)}", real=True, **known)  # a plain name, which prints as it is
         return placeholders[expr]
-    return expr.func(*(_plain(arg, placeholders, variables) for arg in expr.args)) if expr.args else expr
+    return rebuilt(expr, lambda arg: _plain(arg, placeholders, variables))
 
 
 def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset[Symbol]) -> bool:

@@ -24,7 +24,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.noises import Resampled, Telegraph
 from eqsolve.language.symbols import Process, Random, Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import System, members
 from eqsolve.passes.forms.derivatives import partial, slope
 from eqsolve.passes.forms.reads import rebuilt
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
@@ -231,11 +231,10 @@ def derive_path_form(system: System) -> PathForm:
     covariances = []
     for key, law in system.laws.items():
         if isinstance(law, GP):
-            members = tuple(key) if not isinstance(key, Process) else (key,)
             moments = [item for item in law.covariance.free_symbols if isinstance(item, Time)]
             moments.sort(key=lambda item: (item not in running, str(item)))
             places = dict(zip(moments, (ROW, COLUMN), strict=False))
-            label = f"law of `{members[0].name}`"
+            label = f"law of `{members(key)[0]}`"
             kernel = law.covariance.xreplace(places)
             for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
                 means.collect(entry, label)
@@ -243,7 +242,7 @@ def derive_path_form(system: System) -> PathForm:
             centre = law.mean.xreplace(mean_times)
             for entry in centre if isinstance(centre, MatrixBase) else (centre,):
                 means.collect(entry, label)
-            covariances.append((members, law.func(kernel, centre, *law.args[2:])))
+            covariances.append((members(key), law.func(kernel, centre, *law.args[2:])))
     whites = []
     for key, law in system.laws.items():
         if isinstance(law, White):
@@ -347,9 +346,9 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
             touch(mean, piece)
         if mean.noise is not None:
             graph.setdefault(mean, {})[mean.noise] = None
-    for members in builder.system.laws:
-        for member in members if not isinstance(members, Process | Random) else (members,):
-            graph.setdefault(member, {}).update({} if isinstance(members, Process | Random) else {members[0]: None})
+    for key in builder.system.laws:
+        for member in members(key):
+            graph.setdefault(member, {})[members(key)[0]] = None
     made = []
     for part in connected_parts(graph):
         made.append(_ensemble(builder, means, part, rights, memories))

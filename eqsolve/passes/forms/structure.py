@@ -9,8 +9,8 @@ from typing import Any
 from sympy import Add, And, Basic, Max, Min, Mul, Or, Piecewise, Pow
 from sympy.core.relational import Relational
 
-from eqsolve.errors import ParameterError, did_you_mean
-from eqsolve.language.binding import read_value, refuse_several
+from eqsolve.errors import ParameterError
+from eqsolve.language.binding import read_value, refuse_several, refuse_unknown
 from eqsolve.language.equations import Equation
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.laws import Empirical
@@ -97,20 +97,15 @@ def select_case(model: Cases, settings: Mapping[str, Any]) -> Chosen:
     from eqsolve.language.loading import load
 
     models = {name: load(name) for _, name in model.cases}
-    known = {item.name for item in model.parameters}
-    for other in models.values():
-        known |= {item.name for item in (*other.parameters, *other.randoms)}
-    for name in settings:
-        if name not in known:
-            has = ", ".join(sorted(known))
-            raise ParameterError(f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, known)} (it has: {has})")
+    refuse_unknown(
+        model, settings, sorted({item.name for item in model.parameters}.union(*(m.settable for m in models.values())))
+    )
     values = {item: _value(model, item, settings) for item in model.parameters}
     for condition, name in model.cases:
         if condition.subs({item: value for item, value in values.items() if value is not None}) == True:  # noqa: E712
             chosen = models[name]
-            own = {item.name for item in (*chosen.parameters, *chosen.randoms)}
             given = {item.name: value for item, value in values.items() if value is not None}
-            kept = {key: value for key, value in {**given, **settings}.items() if key in own}
+            kept = {key: value for key, value in {**given, **settings}.items() if key in chosen.settable}
             return Chosen(chosen, kept, f"{_said(condition)}: solved as {name}")
     tried = "; ".join(f"{name} needs {_said(condition)}" for condition, name in model.cases)
     got = ", ".join(f"{item.name}={float(value):.12g}" for item, value in values.items() if value is not None)

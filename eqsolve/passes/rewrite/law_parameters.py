@@ -45,7 +45,7 @@ def name_law_numbers(
             item = bind_some(model, {constant: left.pop(constant)})[item]
         called |= {f"{constant}.{argument}": fresh_name(f"{constant}_{argument}", taken) for argument in arguments}
         law, values = _opened(model, item, arguments, called)
-        changed[randoms[constant]] = Random(item.name, item.latex_name, (law, *item.extra[1:]), **item._assumptions_orig)
+        changed[randoms[constant]] = item.with_law(law)
         left |= values
     return model.subs(changed), left, called
 

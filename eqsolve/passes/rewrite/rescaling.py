@@ -15,10 +15,11 @@ from sympy.series.limits import Limit
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
+from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, Resp, White
-from eqsolve.language.source import Order
-from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value, as_scalar
+from eqsolve.language.symbols import Head, Parameter, Random, Time, Value, as_scalar
 from eqsolve.language.system import System
+from eqsolve.passes.forms.reads import rebuilt
 
 # --- Limits of expressions of the language: inside expectations and integrals, term by term, factor by factor.
 #
@@ -52,7 +53,7 @@ def take_limit(expr: Any, parameter: Parameter, to: Any, where: str) -> Any:
             inner = take_limit(item.integrand, parameter, to, where)
             low, high = (take_limit(end, parameter, to, where) for end in (item.low, item.high))
             return S.Zero if inner == 0 else placeholder(Int(inner, (item.variable, low, high)))
-        return item if not item.args else item.func(*(replace(arg) for arg in item.args))
+        return rebuilt(item, replace)
 
     plain = replace(expr)
     if not plain.has(parameter):
@@ -118,61 +119,15 @@ def _pull_out(expr: Expr, large: Dummy, to: Expr) -> Expr:
 # --- Other units for a system: rescaled or shifted time, rescaled unknowns, and the leading order in a parameter.
 logger = logging.getLogger("eqsolve")
 
-Rewrite = Callable[[Any], Any]
-
 
 def rescale_time(system: System, factor: Any, name: str | None = None) -> System:
     """Return the system in the time ``factor`` × t: derivatives gain the factor, integrals lose it, responses gain it."""
-    scale = _constant(system, factor)
-
-    def moment(expr: Expr) -> Expr:
-        return expand(scale * expr.xreplace({item: item / scale for item in expr.atoms(Time)}))
-
-    def rewrite(expr: Any) -> Any:
-        if isinstance(expr, Value):
-            return expr.head(*(moment(item) for item in expr.moments))
-        if isinstance(expr, Derivative):
-            return scale * expr
-        if isinstance(expr, Resp):
-            return scale * _response(rewrite(expr.output), rewrite(expr.noise))
-        if isinstance(expr, Int):
-            return _integral(rewrite(expr.integrand), expr.variable, moment(expr.low), moment(expr.high)) / scale
-        return expr / scale if isinstance(expr, Time) else _inside(expr, rewrite)
-
-    step = None if system.step is None else scale * system.step
-    clock = scale * _clock(system)
-    made = _rewritten(system, rewrite, name, start=scale * system.start, step=step, clock=clock)
-    laws = {  # δ(t/c) = c δ(t)
-        key: law.func(scale * law.strength, *law.args[1:]) if isinstance(law, White) else law for key, law in made.laws.items()
-    }
-    return made._with(laws=type(made.laws)(laws))
+    return _in_units(system, name, scale=_constant(system, factor))
 
 
 def shift_time(system: System, by: Any, name: str | None = None) -> System:
     """Return the system in the time t − ``by``: it starts that much earlier on the new clock."""
-    shift = _constant(system, by)
-
-    def moment(expr: Expr) -> Expr:
-        if len(expr.atoms(Time)) > 1:
-            raise ModelError(f"shift_time: `{system.name}` reads a function at `{expr}`, and a convolution starts at 0")
-        return expr.xreplace({item: item + shift for item in expr.atoms(Time)}) - shift
-
-    def rewrite(expr: Any) -> Any:
-        if isinstance(expr, Value):
-            return expr.head(*(moment(item) for item in expr.moments))
-        if isinstance(expr, Derivative):
-            return expr
-        if isinstance(expr, Int):
-            return _integral(rewrite(expr.integrand), expr.variable, moment(expr.low), moment(expr.high))
-        return expr + shift if isinstance(expr, Time) else _inside(expr, rewrite)
-
-    return _rewritten(system, rewrite, name, start=system.start - shift, clock=_clock(system) - shift)
-
-
-def _clock(system: System) -> Expr:
-    """Return the time of a system in terms of the one it was first written in."""
-    moments = [equation.time for equation in system.equations if isinstance(equation.time, Time)]
-    return system.clock if system.clock is not None else moments[0] if moments else Time("t")
+    return _in_units(system, name, shift=_constant(system, by))
 
 
 def rescale_unknown(system: System, factors: Mapping[Any, Any], name: str | None = None) -> System:
@@ -185,24 +140,68 @@ def rescale_unknown(system: System, factors: Mapping[Any, Any], name: str | None
             raise ModelError(f"`{head}` is not an unknown of `{system.name}` (it has: {', '.join(map(str, system.unknowns))})")
         if head in system.noises:
             raise ModelError(f"`{head}` has the law it is given; rescale the unknowns it drives instead")
+    return _in_units(system, name, sizes=scales)
+
+
+def _in_units(
+    system: System, name: str | None, *, scale: Expr = S.One, shift: Expr = S.Zero, sizes: Mapping[Any, Expr] = {}
+) -> System:
+    """Return the system in the time (t − shift) × scale, and for x/size in place of unknowns x."""
+
+    def moment(expr: Expr) -> Expr:
+        if shift != 0 and len(expr.atoms(Time)) > 1:
+            raise ModelError(f"shift_time: `{system.name}` reads a function at `{expr}`, and a convolution starts at 0")
+        return expand(scale * (expr.xreplace({item: item / scale + shift for item in expr.atoms(Time)}) - shift))
+
+    def size(key: Any) -> Expr:
+        return sizes.get(_head(key), S.One)
 
     def rewrite(expr: Any) -> Any:
-        if isinstance(expr, Value):
-            return scales.get(expr.head, S.One) * expr
-        if isinstance(expr, Derivative):
-            return scales.get(expr.expr.head, S.One) * expr
-        if isinstance(expr, Resp):
-            return _response(rewrite(expr.output), expr.noise)
-        if isinstance(expr, Int):
-            return _integral(rewrite(expr.integrand), expr.variable, expr.low, expr.high)
-        return _inside(expr, rewrite)
+        match expr:
+            case Value():
+                return size(expr) * expr.head(*map(moment, expr.moments))
+            case Derivative():
+                return scale * size(expr.expr) * expr
+            case Resp():
+                factor, rest = _split(rewrite(expr.output))
+                return scale * factor * Resp(rest, rewrite(expr.noise))
+            case Int():
+                factor, rest = _split(rewrite(expr.integrand))
+                return factor * Int(rest, (expr.variable, moment(expr.low), moment(expr.high))) / scale
+            case E():
+                factor, rest = _split(rewrite(expr.argument))
+                return factor * (rest if rest == 1 else E(rest))
+            case Time():
+                return expr / scale + shift
+        return rebuilt(expr, rewrite)
 
-    made = _rewritten(system, rewrite, name)
-    init = {
-        key: value / scales.get(_head(key), S.One) if isinstance(value, Expr) else value for key, value in system.init.items()
-    }
-    substitute = {key: rewrite(value) / scales.get(key, S.One) for key, value in system.substitute.items()}
-    return made._with(init=type(system.init)(init), substitute=type(system.substitute)(substitute))
+    def law(key: Any) -> Any:
+        made = rebuilt(system.laws[key], rewrite)  # δ(t/c) = c δ(t)
+        return made.func(scale * made.strength, *made.args[1:]) if isinstance(made, White) else made
+
+    def start(key: Any, value: Any) -> Any:
+        past = not isinstance(key, Value) and isinstance(value, Expr) and value.has(Time)  # of a function
+        value = rewrite(value) if past else value
+        return value / size(key) if isinstance(value, Expr) else value
+
+    times = [equation.time for equation in system.equations if isinstance(equation.time, Time)]
+    clock = system.clock if system.clock is not None else times[0] if times else Time("t")
+    return system._with(
+        name=name or f"{system.name}_rescaled",
+        equations=tuple(_rewritten(equation, rewrite) for equation in system.equations),
+        laws=Table({key: law(key) for key in system.laws}),
+        init=Table(
+            (_split(rewrite(key))[1] if isinstance(key, Value) else key, start(key, value))
+            for key, value in system.init.items()
+        ),
+        observables=Table({key: rewrite(value) for key, value in system.observables.items()}),
+        substitute=Table({key: rewrite(value) / size(key) for key, value in system.substitute.items()}),
+        exact=Table(),
+        flow=None,
+        start=moment(system.start),
+        step=None if system.step is None else scale * system.step,
+        clock=system.clock if sizes else scale * (clock - shift),
+    )
 
 
 def leading_order(system: System, parameter: Any, to: Any, name: str | None = None) -> System:
@@ -234,10 +233,10 @@ def leading_order(system: System, parameter: Any, to: Any, name: str | None = No
     init = {key: whole(value, f"start of `{key}`") for key, value in system.init.items() if _head(key) in defined}
     defaults = {key: value for key, value in system.defaults.items() if key != item}
     return system._with(
-        name=name or f"{system.name}_limit", equations=tuple(equations), laws=type(system.laws)(laws),
-        init=type(system.init)(init), defaults=type(system.defaults)(defaults),
-        observables=type(system.observables)(observables), start=whole(system.start, "the start"),
-        substitute=type(system.substitute)(), exact=type(system.exact)(), flow=None,
+        name=name or f"{system.name}_limit", equations=tuple(equations), laws=Table(laws),
+        init=Table(init), defaults=Table(defaults),
+        observables=Table(observables), start=whole(system.start, "the start"),
+        substitute=Table(), exact=Table(), flow=None,
         conditions=tuple(each for each in system.conditions if not each.has(item)),
     )  # fmt: skip
 
@@ -266,13 +265,6 @@ def _constant(system: System, value: Any) -> Expr:
     return expr
 
 
-def _inside(expr: Any, rewrite: Rewrite) -> Any:
-    if not isinstance(expr, Basic) or not expr.args or isinstance(expr, Named):
-        return expr
-    new = [rewrite(arg) for arg in expr.args]
-    return _mean(new[0]) if isinstance(expr, E) else expr.func(*new)
-
-
 def _split(expr: Expr) -> tuple[Expr, Expr]:
     """Return the factors made of parameters alone, and the rest."""
     factors = Mul.make_args(expr)
@@ -280,56 +272,15 @@ def _split(expr: Expr) -> tuple[Expr, Expr]:
     return Mul(*outside), Mul(*(f for f in factors if f not in outside))
 
 
-def _mean(argument: Expr) -> Expr:
-    factor, rest = _split(argument)
-    return factor * (rest if rest == 1 else E(rest))
-
-
-def _response(output: Expr, noise: Expr) -> Expr:
-    factor, rest = _split(output)
-    return factor * Resp(rest, noise)
-
-
-def _integral(integrand: Expr, variable: Time, low: Expr, high: Expr) -> Expr:
-    factor, rest = _split(integrand)
-    return factor * Int(rest, (variable, low, high))
-
-
-def _written(order: Order) -> Order:
-    """Return the orders that still give what they order."""
-    return {whole: parts for whole, parts in order.items() if whole.func(*parts) == whole}
-
-
-def _rewritten(system: System, rewrite: Rewrite, name: str | None, **more: Any) -> System:
-    equations = []
-    for eq in system.equations:
-        factor, left = _split(rewrite(eq.lhs))
-        right = Add(*(term / factor for term in Add.make_args(rewrite(eq.rhs))))
-        order = {rewrite(whole): tuple(map(rewrite, parts)) for whole, parts in eq.order.items()}
-        if eq.rhs.is_Add and eq.rhs in eq.order:
-            order[right] = tuple(rewrite(part) / factor for part in eq.order[eq.rhs])
-        equations.append(Equation(left, right, eq.location, _written(order)))
-    init = {
-        (_split(rewrite(key))[1] if isinstance(key, Value) else key): rewrite(value) if _is_past(key, value) else value
-        for key, value in system.init.items()
-    }
-    changes = {
-        "name": name or f"{system.name}_rescaled",
-        "equations": tuple(equations),
-        "laws": type(system.laws)({key: _inside(law, rewrite) for key, law in system.laws.items()}),
-        "init": type(system.init)(init),
-        "observables": type(system.observables)({key: rewrite(value) for key, value in system.observables.items()}),
-        "substitute": type(system.substitute)({key: rewrite(value) for key, value in system.substitute.items()}),
-        "exact": type(system.exact)(),
-        "flow": None,
-        **more,
-    }
-    return system._with(**changes)
-
-
-def _is_past(key: Any, value: Any) -> bool:
-    """Whether a start is the past of a function, an expression in time."""
-    return not isinstance(key, Value) and isinstance(value, Expr) and value.has(Time)
+def _rewritten(equation: Equation, rewrite: Callable[[Any], Any]) -> Equation:
+    """Return an equation in other units, its terms in the order in which they are written where that is kept."""
+    factor, left = _split(rewrite(equation.lhs))
+    right = Add(*(term / factor for term in Add.make_args(rewrite(equation.rhs))))
+    order = {rewrite(whole): tuple(map(rewrite, parts)) for whole, parts in equation.order.items()}
+    if equation.rhs.is_Add and equation.rhs in equation.order:
+        order[right] = tuple(rewrite(part) / factor for part in equation.order[equation.rhs])
+    kept = {whole: parts for whole, parts in order.items() if whole.func(*parts) == whole}
+    return Equation(left, right, equation.location, kept)
 
 
 def _without(expr: Any, heads: set[Any]) -> Any:
@@ -339,6 +290,4 @@ def _without(expr: Any, heads: set[Any]) -> Any:
     if isinstance(expr, Int):
         inner = _without(expr.integrand, heads)
         return S.Zero if inner == 0 else Int(inner, expr.args[1])
-    if not expr.args:
-        return expr
-    return expr.func(*(_without(arg, heads) for arg in expr.args))
+    return rebuilt(expr, lambda arg: _without(arg, heads))

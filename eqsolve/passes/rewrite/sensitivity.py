@@ -29,8 +29,6 @@ from sympy import (
     Eq,
     Expr,
     ImmutableMatrix,
-    Max,
-    Min,
     Piecewise,
     S,
     Tuple,
@@ -57,11 +55,12 @@ from eqsolve.language.laws import (
     StudentT,
     Uniform,
 )
-from eqsolve.language.model import Model, Table, transform
+from eqsolve.language.model import Model, Table, mapper
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
-from eqsolve.language.system import System
+from eqsolve.language.system import System, members
 from eqsolve.passes.forms.derivatives import chain, shielded
+from eqsolve.passes.forms.kinks import KINKS, switches
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
 
@@ -92,12 +91,8 @@ def fix_supports(system: System, parameters: tuple[Parameter, ...]) -> System:
     if not mapping:
         return system
 
-    def change(entry: Basic) -> Basic:
-        return entry.map(mapping) if hasattr(entry, "map") else entry.xreplace(mapping)
-
     kept = Table((key, law) for key, law in system.laws.items() if key not in mapping)
-    fields = {name: transform(getattr(system, name), change) for name in ("equations", "init", "observables", "substitute")}
-    return system._with(laws=kept, **fields)
+    return system._mapped(mapper(mapping), "equations", "init", "observables", "substitute")._with(laws=kept)
 
 
 def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
@@ -266,8 +261,8 @@ def _laws(system: System, derivatives: list[_Derivative]) -> Table:
         if not isinstance(law, GP):
             made[key] = law
             continue
-        members = list(key) if isinstance(key, Tuple) else [key]
-        count, label = len(members), f"the law of `{members[0].name}` ({system.location})"
+        driven = members(key)
+        count, label = len(driven), system.law_label(driven[0])
         kernel = law.covariance if isinstance(law.covariance, MatrixBase) else ImmutableMatrix([[law.covariance]])
         mean = list(law.mean) if isinstance(law.mean, MatrixBase) else [law.mean] * count
         size = count * (1 + len(derivatives))
@@ -278,9 +273,9 @@ def _laws(system: System, derivatives: list[_Derivative]) -> Table:
                 for place, item in enumerate(derivatives, 1):
                     moved = item.total(kernel[i, j], label) / 2
                     blocks[i][place * count + j] = blocks[place * count + i][j] = moved
-        followers = [item.heads[member] for item in derivatives for member in members]
+        followers = [item.heads[member] for item in derivatives for member in driven]
         centres = [*mean, *(item.total(entry, label) for item in derivatives for entry in mean)]
-        made[Tuple(*members, *followers)] = FollowedGP(blocks, centres, count)
+        made[Tuple(*driven, *followers)] = FollowedGP(blocks, centres, count)
     return Table(made)
 
 
@@ -407,22 +402,6 @@ def _at_the_edge(gap: Expr, relation: Relational, moving: set[Basic]) -> Expr | 
 
 def _kinks(expr: Expr) -> list[Expr]:
     """Return the expressions at whose zeros an observable is non-smooth, outside expectations, where it has no derivative."""
-    found: dict[Expr, None] = {}
-
-    def look(node: Basic) -> None:
-        if isinstance(node, E | Int):
-            return
-        if node.atoms(Value, E, Int):
-            if isinstance(node, Abs):
-                found[node.args[0]] = None
-            elif isinstance(node, Max | Min):
-                found.update(dict.fromkeys(node.args[0] - other for other in node.args[1:]))
-            elif isinstance(node, Piecewise):
-                for _, condition in node.args:
-                    if isinstance(condition, Basic):
-                        found.update(dict.fromkeys(item.lhs - item.rhs for item in condition.atoms(Relational)))
-        for arg in node.args:
-            look(arg)
-
-    look(expr)
-    return list(found)
+    bare, back = shielded(expr, Value, E, Int)
+    nodes = [node for node in bare.atoms(*KINKS) if node.free_symbols & back.keys()]
+    return [item.xreplace(back) for item in switches(nodes)]

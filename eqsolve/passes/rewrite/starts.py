@@ -10,7 +10,7 @@ from sympy import Basic, Expr, KroneckerDelta, S
 
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, Normal
-from eqsolve.language.model import Table, transform
+from eqsolve.language.model import Table
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
@@ -77,11 +77,9 @@ def put_starts(system: System) -> System:
     known = {value: item for value, item in found.items() if item is not None}
 
     def change(item: Any) -> Any:
-        if isinstance(item, Equation):
-            return Equation(item.lhs, item.rhs.xreplace(known), item.location, item.order)
-        return item.xreplace(known)
+        return item.with_rhs(item.rhs.xreplace(known)) if isinstance(item, Equation) else item.xreplace(known)
 
-    return system._with(**{name: transform(getattr(system, name), change) for name in ("equations", "observables")})
+    return system._mapped(change, "equations", "observables")
 
 
 def _is_start(system: System, value: Value) -> bool:

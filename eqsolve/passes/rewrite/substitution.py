@@ -14,15 +14,10 @@ from functools import reduce
 from math import gcd, lcm
 
 from sympy import (
-    Abs,
     Derivative,
     Dummy,
     Expr,
-    Heaviside,
     Integer,
-    Max,
-    Min,
-    Piecewise,
     PolynomialError,
     Pow,
     Rational,
@@ -37,7 +32,6 @@ from sympy import (
     factor,
     floor,
     fraction,
-    sign,
     sinh,
     solve,
     together,
@@ -51,6 +45,7 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, InverseValue, Node, Resp
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.forms.kinks import KINKS
 from eqsolve.passes.forms.reads import outermost, reads, rebuilt
 
 
@@ -127,9 +122,6 @@ def _fold(expr: Expr, symbol: Dummy, exponent: Expr) -> Expr:
 
 
 # --- Declared changes of variable: the new variable's equation, derived and proved before anything uses it.
-_KINKS = (Abs, Piecewise, sign, Heaviside, Max, Min, floor, ceiling)
-
-
 @dataclass(frozen=True)
 class Substitution:
     """One exact change of variable."""
@@ -226,7 +218,7 @@ def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str
             )
         if read.value.moments != (now,):
             raise ModelError(f"{label} reads `{read.value}` at another time; expected `{new(now)}`")
-    for node in expr.atoms(*_KINKS):
+    for node in expr.atoms(*KINKS, floor, ceiling):
         if node.has(new(now)):
             raise ModelError(f"{label} is not differentiable in `{new(now)}`: it contains `{node}`")
     odd = [item for item in expr.free_symbols if item != now and not isinstance(item, Parameter | Random)]

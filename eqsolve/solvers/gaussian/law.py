@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.gaussian import LawPlan
-from eqsolve.compile.stochastic import EnsemblePlan, Kick
+from eqsolve.compile.stochastic import Drive, EnsemblePlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import Normal
@@ -144,7 +144,7 @@ class Law:
         self.by_constants[:, rows, -1] += offsets
         self._arguments(kernels, rows, here)
 
-    def _kicks(self, kernels: Kernels, stop: int, kick: Kick) -> Array:
+    def _kicks(self, kernels: Kernels, stop: int, kick: Drive) -> Array:
         """Return the sizes of what the steps before the nodes add to an unknown; strengths may vanish: by their mean."""
         strength = np.maximum(kernels.vector(self.whites[kick.noise])[:stop], 0.0)
         sizes = np.zeros(stop)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Drive, EnsemblePlan, Kick, MeanPlan
+from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.elimination import invert
@@ -76,7 +76,7 @@ class Tangents:
                     past = self.effects[link.signal][b, :node, :, :node]
                     known[link.unknown, b, :, :node] += np.tensordot(row, past, axes=1)
         source = np.zeros((count, self.samples))
-        entries: list[Drive | Kick] = [*plan.drives, *plan.kicks]
+        entries = [*plan.drives, *plan.kicks]
         for item in entries:
             if item.noise == self.noise:
                 source[item.unknown] += at_node(kernels, item.coefficient, node)
