@@ -19,7 +19,7 @@ from eqsolve.compile.laws import compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.errors import EqsolveError
-from eqsolve.language.binding import Binding, Domain, bind, read_value
+from eqsolve.language.binding import Binding, ParameterDomain, bind, read_value
 from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
@@ -88,7 +88,7 @@ class Binder:
         self.model = model
         self.choosing = choosing_parameters(model) if isinstance(model, System) else frozenset()
         self._names = {item.name: item for item in model.parameters}
-        self._domains = {item.name: Domain.of(item) for item in model.parameters}
+        self._domains = {item.name: ParameterDomain.of(item) for item in model.parameters}
         self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
         self._conditions = [(type(item).__name__, _sides(model, item)) for item in model.conditions]
         self._base: Values | None = None

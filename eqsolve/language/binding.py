@@ -126,7 +126,7 @@ def _parameter(model: Model, item: Parameter, given: Any) -> Expr:
     value = read_value(given, what=f"parameter `{item.name}`")
     if isinstance(value, Law):
         raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
-    problem = Domain.of(item).problem(float(value))
+    problem = ParameterDomain.of(item).problem(float(value))
     if problem:
         raise ParameterError(
             f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}{_meant(model, item)}"
@@ -187,7 +187,7 @@ _KINDS: dict[str, Callable[[float], bool]] = {
 
 
 @dataclass(frozen=True)
-class Domain:
+class ParameterDomain:
     """Where the values of a parameter may lie, in floats; ``ends`` are the bounds declared, as they are written."""
 
     kinds: tuple[str, ...]
@@ -197,7 +197,7 @@ class Domain:
     infinite: bool
 
     @classmethod
-    def of(cls, item: Parameter) -> Domain:
+    def of(cls, item: Parameter) -> ParameterDomain:
         low, high = item.bounds
         return cls(
             tuple(kind for kind in _KINDS if getattr(item, f"is_{kind}")),
