@@ -119,9 +119,6 @@ class FixedPoint(Model):
     """
 
     kind: ClassVar[str] = "FixedPoint"
-    content: ClassVar[tuple[str, ...]] = (
-        "name", "equations", "defaults", "observables", "variables", "exact", "conditions", "flow", "minimises", "cite",
-    )  # fmt: skip
     variables: Table
     exact: Table
     flow: str | None
@@ -141,10 +138,7 @@ class FixedPoint(Model):
         minimises: Minimiser | None = None,
         cite: str | None = None,
     ) -> None:
-        self._declare(
-            name, eqs, defaults=defaults, observables=observables, variables=variables, exact=exact,
-            conditions=conditions, flow=flow, minimises=minimises, cite=cite,
-        )  # fmt: skip
+        self._declare(name, eqs, locals())
 
     def _normalise(self, field: str, value: Any) -> Any:
         if field == "minimises" and value is not None and not isinstance(value, Minimiser):
@@ -169,7 +163,6 @@ class Cases(Model):
     """
 
     kind: ClassVar[str] = "Cases"
-    content: ClassVar[tuple[str, ...]] = ("name", "equations", "cases", "defaults", "conditions", "cite")
     cases: tuple[tuple[Any, str], ...]
 
     def __init__(
@@ -181,7 +174,7 @@ class Cases(Model):
         conditions: Iterable[Any] = (),
         cite: str | None = None,
     ) -> None:
-        self._declare(name, [], cases=cases, defaults=defaults, conditions=conditions, cite=cite)
+        self._declare(name, (), locals())
 
     def _normalise(self, field: str, value: Any) -> Any:
         return _choices(field, value) if field == "cases" else super()._normalise(field, value)
@@ -207,10 +200,6 @@ class Singularity(Model):
     """
 
     kind: ClassVar[str] = "Singularity"
-    content: ClassVar[tuple[str, ...]] = (
-        "name", "equations", "variable", "unknown", "law_of", "defaults", "observables", "variables", "conditions",
-        "cite",
-    )  # fmt: skip
     variable: Unknown
     unknown: Unknown
     law_of: tuple[tuple[Any, str], ...]
@@ -233,10 +222,7 @@ class Singularity(Model):
         for role, item in (("variable", variable), ("unknown", unknown)):
             if not isinstance(item, Unknown):
                 raise ModelError(f"{user_location()}: {role}= takes a symbol made by unknown(), got `{item}`")
-        self._declare(
-            name, [transform], variable=variable, unknown=unknown, law_of=law_of, defaults=defaults,
-            observables=observables, variables=variables, conditions=conditions, cite=cite,
-        )  # fmt: skip
+        self._declare(name, [transform], locals())
         for role, item in (("variable", variable), ("unknown", unknown)):
             if item not in (transform.lhs - transform.rhs).free_symbols:
                 raise ModelError(f"{transform.label}: the {role} `{item}` does not appear in the transform equation")

@@ -49,10 +49,6 @@ class Flow(Model):
     """
 
     kind: ClassVar[str] = "Flow"
-    content: ClassVar[tuple[str, ...]] = (
-        "name", "equations", "state", "weights", "fields", "loss_gradient", "gradients", "drift", "laws", "ratio",
-        "defaults", "observables", "variables", "conditions", "substitute", "cite",
-    )  # fmt: skip
     state: Table
     weights: tuple[Expr, ...]
     fields: tuple[Field, ...]
@@ -83,11 +79,7 @@ class Flow(Model):
         substitute: Mapping[Any, Any] | None = None,
         cite: str | None = None,
     ) -> None:
-        self._declare(
-            name, (), state=state, weights=weights, fields=fields, loss_gradient=loss_gradient, gradients=gradients,
-            drift=drift, laws=laws, ratio=ratio, defaults=defaults, observables=observables, variables=variables,
-            conditions=conditions, substitute=substitute, cite=cite,
-        )  # fmt: skip
+        self._declare(name, (), locals())
         paired = ("weights", "fields", "loss_gradient", "gradients")
         if len({len(getattr(self, part)) for part in paired}) != 1:
             counts = ", ".join(f"{len(getattr(self, part))} {part}" for part in paired)

@@ -1,5 +1,6 @@
 """What all kinds of model share: immutable content, access by left-hand side, replacing, binding by name."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
@@ -114,7 +115,12 @@ class Model(Mapping[str, Equation]):
     observable_latex: Table = Table()  # (this and the next are no content: how a number is written does not change it)
     clock: Expr | None = None  # the time that runs, in terms of the one before it was rescaled or shifted
 
-    def _declare(self, name: Any, eqs: Any, **given: Any) -> None:
+    def __init_subclass__(cls) -> None:
+        """Take the arguments by name as a kind's parts; a transform is its equation."""
+        parts = [item.name for item in inspect.signature(cls.__init__).parameters.values() if item.kind is item.KEYWORD_ONLY]
+        cls.content = ("name", "equations", *(part for part in parts if part != "transform"))
+
+    def _declare(self, name: Any, eqs: Any, given: Mapping[str, Any]) -> None:
         """Fill a new model: every part is brought to its stored form, then the names are collected."""
         put = object.__setattr__
         put(self, "location", user_location())
@@ -127,9 +133,9 @@ class Model(Mapping[str, Equation]):
             raise ModelError(f"{self.location}: eqs= takes a list of equations made by Eq(lhs, rhs), got {eqs!r}")
         put(self, "equations", self._checked(tuple(eqs)))
         put(self, "observable_latex", Table(_latex_of(given.get("observables"), self.location)))
-        for field, value in given.items():
-            _shaped(field, value, self.location)
-            part = self._normalise(field, value)
+        for field in sorted(self.content[2:], key=lambda part: part != "start"):  # which other parts are read by
+            _shaped(field, given[field], self.location)
+            part = self._normalise(field, given[field])
             if isinstance(part, Table):  # None removes an entry, here as in replace()
                 part = Table((key, entry) for key, entry in part.items() if entry is not None)
             put(self, field, part)

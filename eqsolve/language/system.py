@@ -60,10 +60,6 @@ class System(Model):
     """
 
     kind: ClassVar[str] = "System"
-    content: ClassVar[tuple[str, ...]] = (
-        "name", "equations", "laws", "init", "defaults", "observables", "constraints", "substitute", "exact",
-        "conditions", "start", "step", "flow", "cite",
-    )  # fmt: skip
     laws: Table
     init: Table
     constraints: Table
@@ -91,11 +87,7 @@ class System(Model):
         flow: str | None = None,
         cite: str | None = None,
     ) -> None:
-        self._declare(
-            name, eqs, start=start, laws=laws, init=init, defaults=defaults, observables=observables,
-            constraints=constraints, substitute=substitute, exact=exact, conditions=conditions, step=step, flow=flow,
-            cite=cite,
-        )  # fmt: skip
+        self._declare(name, eqs, locals())
 
     def _normalise(self, field: str, value: Any) -> Any:
         where = user_location()

@@ -9,6 +9,7 @@ from sympy import Basic, Derivative, Expr, Integral, Pow, S, Symbol
 from sympy.core.function import AppliedUndef
 
 from eqsolve.errors import did_you_mean
+from eqsolve.graphs import make_graph, reached
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.functions import why_not_computed
@@ -57,13 +58,7 @@ class Scope:
 
     def precedes(self, first: Expr, second: Expr) -> bool:
         """Whether ``first`` is known not to be later than ``second``."""
-        reached, pending = {first}, [first]
-        while pending:
-            now = pending.pop()
-            more = {later for earlier, later in self.order if earlier == now} - reached
-            reached |= more
-            pending.extend(more)
-        return second in reached
+        return first == second or second in reached(make_graph((), self.order), [first])
 
     def inside(self, node: Int) -> Scope:
         """Return the scope of an integrand."""
@@ -102,9 +97,13 @@ class ExpressionCheck:
         self._undefined_at: dict[str, tuple[str, list[str]]] = {}  # first report of a name, and the further places
         self._bare: set[tuple[str, Head]] = set()  # processes already reported, by place
 
+    def add(self, problems: Iterable[str]) -> None:
+        """Add problems, each once."""
+        self.problems.update(dict.fromkeys(problems))
+
     def report(self, scope: Scope, text: str) -> None:
-        """Add a problem, once."""
-        self.problems[f"{scope.label} {text}"] = None
+        """Add a problem of a place."""
+        self.add([f"{scope.label} {text}"])
 
     def visit(self, expr: Basic, scope: Scope) -> None:
         """Check an expression and everything in it."""

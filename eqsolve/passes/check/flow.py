@@ -11,7 +11,7 @@ from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.symbols import Field, Gradient, Named, Parameter, Random, State, Time, Value
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.flow.substitution import change_states, new_states
-from eqsolve.passes.forms.kinks import jumps
+from eqsolve.passes.forms.kinks import SMOOTH, jumps
 
 _REASONS = {
     ("weight", Field): "a field is made of the weights, f = X w(θ), so a weight depends on the state only",
@@ -87,8 +87,7 @@ def _jumps(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> None
             check.report(
                 scope,
                 f"jumps where `{switch}` = 0, so that it has no derivative in `{crossed}` that is a function, but the "
-                "mean-field equations need one; make it smooth, for instance by tanh(k*x) in place of sign(x), or "
-                "(1 + tanh(k*x))/2 in place of Heaviside(x)",
+                f"mean-field equations need one; {SMOOTH}",
             )
 
 

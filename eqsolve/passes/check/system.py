@@ -20,7 +20,7 @@ from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
 from eqsolve.passes.forms.derivatives import partial
-from eqsolve.passes.forms.kinks import jumps
+from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.forms.reads import free_times, reads
 from eqsolve.passes.forms.two_times import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
@@ -184,7 +184,7 @@ def system_problems(system: System) -> list[str]:
     check = ExpressionCheck(system, (Parameter, Random, Time), system.start)
     wrong = {equation: tuple(_left_hand_side(equation, system)) for equation in system.equations}
     lefts = [problem for problems in wrong.values() for problem in problems]
-    check.problems.update(dict.fromkeys(lefts))
+    check.add(lefts)
     check.meant = frozenset(name for equation in system.equations if wrong[equation] for name in _meant(equation, check))
     for equation in system.equations:
         if equation.head is not None:
@@ -192,20 +192,18 @@ def system_problems(system: System) -> list[str]:
             if not wrong[equation]:
                 _symmetry(check, equation)
     rough = white_problems(system)
-    check.problems.update(dict.fromkeys(rough))
+    check.add(rough)
     _laws(check, system)
     _observables(check, system)
     _starts(check, system)
-    for problem in (*_running_times(system), *_start_time(system)):
-        check.problems[problem] = None
+    check.add((*_running_times(system), *_start_time(system)))
     _constraints(check, system)
     if not check.problems and has_shifts(system) and (unfit := why_not_convolution(system)):
-        check.problems[unfit] = None
+        check.add([unfit])
     if not lefts and not rough:
         _jumps(check, system)
         _two_times(check, system)
-        for problem in (*_cycles(system), *_substitutions(check, system), *_multipliers(check, system)):
-            check.problems[problem] = None
+        check.add((*_cycles(system), *_substitutions(check, system), *_multipliers(check, system)))
     return check.gathered()
 
 
@@ -324,7 +322,7 @@ def _two_times(check: ExpressionCheck, system: System) -> None:
                 continue
             one, other = ({item} for item in times)
             if any(mixes(term, one, other) for term in expanded(node.argument, one, other)):
-                check.problems[unseparated(equation.label, node)] = None
+                check.add([unseparated(equation.label, node)])
 
 
 def _jumps(check: ExpressionCheck, system: System) -> None:
@@ -355,14 +353,13 @@ def _jumps(check: ExpressionCheck, system: System) -> None:
         further = [other for other in reads if other not in seen and not equations[other].is_differential]
         return next((made for other in further if (made := first(other, seen | {other})) is not None), None)
 
-    told = "make it smooth, for instance by tanh(k*x) in place of sign(x), or (1 + tanh(k*x))/2 in place of Heaviside(x)"
     for head, equation in equations.items():
         own = {value.head for value in equation.rhs.atoms(Value)}
         if not equation.is_differential and head not in own:
             continue
         switch = first(head, frozenset({head}))
         if switch is not None:
-            check.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {told}")
+            check.report(_scope(equation), f"jumps where `{switch}` = 0: paths may get stuck there; {SMOOTH}")
     for equation in system.equations:
         for node in sorted(equation.rhs.atoms(Resp), key=str):
             reads = [value.head for value in node.output.atoms(Value) if value.head in equations]
@@ -372,7 +369,7 @@ def _jumps(check: ExpressionCheck, system: System) -> None:
                 check.report(
                     _scope(equation),
                     f"takes the response `{node}` of what jumps where `{switch}` = 0; its mean is a density of paths, which "
-                    f"is not derived; {told}",
+                    f"is not derived; {SMOOTH}",
                 )
 
 

@@ -24,7 +24,7 @@ from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Bernoulli, Normal, Point, exact_value
-from eqsolve.language.model import Table
+from eqsolve.language.model import Table, mapper
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import (
@@ -44,9 +44,6 @@ from eqsolve.language.system import System
 from eqsolve.passes.flow.linear import eliminate_fields, why_not
 from eqsolve.passes.flow.parts import FlowParts, is_sloped, mean_of, slope, take_apart
 from eqsolve.passes.rewrite.starts import STEP, put_in_steps
-
-# Training with noise: batches, temperature and label noise as flows of their own, which combine in
-# any order.
 
 
 # --- Inertia: a flow whose drift is a force. Each component of the state gets a velocity of its own.
@@ -104,8 +101,8 @@ def add_label_noise(flow: Flow, variance: Any) -> Flow:
     t = _running(flow)
     noises = {item: _noise(flow, "zeta" if len(teachers) == 1 else f"zeta_{item.name}") for item in teachers}
     put = {item: item + noise(t) for item, noise in noises.items()}
-    losses = tuple(loss.xreplace(put) for loss in flow.loss_gradient)
-    return _named(flow, "label_noise", {noise: Resampled(Normal(0, power)) for noise in noises.values()}, loss_gradient=losses)
+    laws = {noise: Resampled(Normal(0, power)) for noise in noises.values()}
+    return _named(flow._mapped(mapper(put), "loss_gradient"), "label_noise", laws)
 
 
 def settle_noises(flow: Flow) -> Flow:
@@ -125,11 +122,8 @@ def settle_noises(flow: Flow) -> Flow:
     if not certain:
         return flow
     put: dict[Any, Any] = {noise(t): value for noise, value in certain.items()}
-    return flow._with(
-        loss_gradient=tuple(loss.xreplace(put) for loss in flow.loss_gradient),
-        drift=Table((item, expr.xreplace(put)) for item, expr in flow.drift.items()),
-        laws=Table((noise, law) for noise, law in flow.laws.items() if noise not in certain),
-    )
+    laws = Table((noise, law) for noise, law in flow.laws.items() if noise not in certain)
+    return flow._mapped(mapper(put), "loss_gradient", "drift")._with(laws=laws)
 
 
 def _exact(value: Any) -> Any:
@@ -280,10 +274,7 @@ class _General:
         laws |= self._law([self.noise_g[a] for a in parts.active], list(parts.active), self._loss_covariance)
         laws |= self._law([self.noise_f[i] for i in self.others], list(self.others), self._weight_covariance)
         laws |= dict(flow.laws)
-        observables = {
-            name: expr.xreplace({node: E(parts.process(node.argument)) for node in expr.atoms(E)})
-            for name, expr in flow.observables.items()
-        }
+        observables = {name: parts.averaged(expr) for name, expr in flow.observables.items()}
         return System(
             flow.name, eqs, laws=laws, init=dict(parts.starts()), defaults=flow.defaults, observables=observables,
             conditions=flow.conditions, substitute=parts.changes(), cite=flow.cite,

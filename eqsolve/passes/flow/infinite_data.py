@@ -14,7 +14,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Function, Process, Random
 from eqsolve.language.system import System
-from eqsolve.passes.flow.linear import in_losses, why_not
+from eqsolve.passes.flow.linear import observable, why_not
 from eqsolve.passes.flow.parts import FlowParts, mean_of, slope, take_apart
 
 
@@ -53,7 +53,11 @@ def derive_infinite_data(flow: Flow) -> System:
         ]
         eqs.append(parts.equation(parts.process(flow.gradients[a]), sum(terms, S.Zero)))
     eqs += [*parts.definitions, *parts.state_equations()]
-    observables = {name: _observable(parts, expr, simple, named) for name, expr in flow.observables.items()}
+    if simple:
+        square = _square(parts, named)
+        observables = {name: observable(parts, expr, square) for name, expr in flow.observables.items()}
+    else:
+        observables = {name: parts.averaged(expr) for name, expr in flow.observables.items()}
     defaults = {item: value for item, value in flow.defaults.items() if item != flow.ratio}
     return System(
         f"{flow.name}_infinite_data", eqs, init=dict(parts.starts()), defaults=defaults, observables=observables,
@@ -104,20 +108,13 @@ def _fields(parts: FlowParts, covariance: dict[tuple[int, int], Expr]) -> list[E
     return eqs
 
 
-def _observable(parts: FlowParts, expr: Expr, simple: bool, named: dict[tuple[int, int], Expr]) -> Expr:
-    made = {}
-    for node in expr.atoms(E):
-        if not parts.on_samples(node) or not simple:
-            made[node] = E(parts.process(node.argument))
-            continue
-        found = in_losses(parts, node.argument)
-        assert found is not None
-        flow = parts.flow
-        loss = flow.loss_gradient[parts.active[0]]
-        rest = loss.xreplace({item: S.Zero for item in flow.fields})
-        square = sum(
-            (loss.diff(flow.fields[i]) * loss.diff(flow.fields[j]) * named[i, j] for i in parts.needed for j in parts.needed),
-            mean_of((rest**2).expand(), flow),
-        )
-        made[node] = found[0] * square + mean_of(found[1], flow)
-    return expr.xreplace(made)
+def _square(parts: FlowParts, named: dict[tuple[int, int], Expr]) -> Expr:
+    """Return E[ℓ²] of a loss gradient that is linear in the fields, of covariances ``named``."""
+    flow = parts.flow
+    loss = flow.loss_gradient[parts.active[0]]
+    slopes = {i: loss.diff(flow.fields[i]) for i in parts.needed}
+    rest = loss.xreplace({item: S.Zero for item in flow.fields})
+    return sum(
+        (slopes[i] * slopes[j] * named[i, j] for i in parts.needed for j in parts.needed if named),
+        mean_of((rest**2).expand(), flow),
+    )

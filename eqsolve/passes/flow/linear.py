@@ -178,7 +178,7 @@ def eliminate_fields(parts: FlowParts) -> System:
         *parts.definitions,
         *parts.state_equations(),
     ]
-    observables = {name: _observable(parts, expr, square) for name, expr in flow.observables.items()}
+    observables = {name: observable(parts, expr, square) for name, expr in flow.observables.items()}
     laws = {z: GP(delta * C_f(t, tp)), **{item: flow.laws[item] for item in flow.reads("drift")}}
     stepped = averaged.fresh or any(isinstance(law, Resampled) for law in laws.values())
     return System(
@@ -205,7 +205,8 @@ def _two_times(law: GP, running: Any) -> tuple[Any, Any]:
     return (found[0], found[1]) if len(found) == 2 else (running, running)
 
 
-def _observable(parts: FlowParts, expr: Expr, square: Expr) -> Expr:
+def observable(parts: FlowParts, expr: Expr, square: Expr) -> Expr:
+    """Return an observable of a flow whose fields are eliminated; ``square`` is E[l²]."""
     made = {}
     for node in expr.atoms(E):
         if parts.on_samples(node):

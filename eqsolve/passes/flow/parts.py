@@ -16,7 +16,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Process, Random, Time, fresh_name
 from eqsolve.passes.flow.substitution import new_states
 from eqsolve.passes.forms.derivatives import slope as regional
-from eqsolve.passes.forms.kinks import jumps
+from eqsolve.passes.forms.kinks import SMOOTH, jumps
 
 
 # --- Moments of random constants in closed form, so that a derived equation reads σ² and not E[ξ²].
@@ -94,6 +94,10 @@ class FlowParts:
     def process(self, expr: Expr) -> Expr:
         """Return an expression of states, fields and gradients in terms of processes at the running time."""
         return expr.xreplace(dict(self.processes))
+
+    def averaged(self, expr: Expr) -> Expr:
+        """Return an observable with its expectations in terms of processes."""
+        return expr.xreplace({node: E(self.process(node.argument)) for node in expr.atoms(E)})
 
     def name(self, wanted: str) -> str:
         """Return a name that the flow does not use itself."""
@@ -183,7 +187,6 @@ def slope(flow: Flow, expr: Expr, variable: Basic, what: str) -> Expr:
     if not is_sloped(expr, variable):
         raise ModelError(
             f"flow `{flow.name}` ({flow.location}): {what}, `{expr}`, has no derivative in `{variable}` that is a function "
-            f"(it is `{expr.diff(variable)}`), but the mean-field equations need one; make it smooth, for instance by "
-            "tanh(k*x) in place of sign(x), or (1 + tanh(k*x))/2 in place of Heaviside(x)"
+            f"(it is `{expr.diff(variable)}`), but the mean-field equations need one; {SMOOTH}"
         )
     return regional(expr, variable)

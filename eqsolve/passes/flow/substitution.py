@@ -3,11 +3,14 @@
 The run at finite size is then exactly the same flow, in variables that an integrator follows with longer steps.
 """
 
+from typing import Any
+
 from sympy import Basic
 from sympy.core.function import Derivative
 
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
+from eqsolve.language.model import Table, mapper
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Process, State, Time
 from eqsolve.language.system import System
@@ -26,15 +29,14 @@ def change_states(flow: Flow) -> Flow:
         return flow
     times = flow.time_symbols
     t = times[0] if times else Time("t")
-    ahead: dict[Basic, Basic] = {
-        item: Process(item.name, item.latex_name)(t) for item in (*flow.state, *new_states(flow), *flow.gradients)
-    }
+    items = (*flow.state, *new_states(flow), *flow.gradients)
+    ahead: dict[Basic, Any] = {item: Process(item.name, item.latex_name)(t) for item in items}
     back = {value: item for item, value in ahead.items()}
     system = System(
         flow.name,
         [Equation(Derivative(ahead[item], t), flow.drift[item].xreplace(ahead), flow.location) for item in flow.state],
-        init={Process(item.name, item.latex_name): value for item, value in flow.state.items()},
-        substitute={Process(item.name, item.latex_name): expr.xreplace(ahead) for item, expr in flow.substitute.items()},
+        init={ahead[item].head: value for item, value in flow.state.items()},
+        substitute={ahead[item].head: expr.xreplace(ahead) for item, expr in flow.substitute.items()},
     )
     maps: dict[Basic, Basic] = {}
     state, drift = dict(flow.state), dict(flow.drift)
@@ -43,21 +45,8 @@ def change_states(flow: Flow) -> Flow:
         maps[old] = change.map.xreplace(back)
         del state[old], drift[old]
         state[new], drift[new] = change.initial, change.equation.rhs.xreplace(back)
-    return flow._with(
-        state=type(flow.state)(state),
-        drift=type(flow.drift)({item: expr.xreplace(maps) for item, expr in drift.items()}),
-        weights=tuple(expr.xreplace(maps) for expr in flow.weights),
-        observables=type(flow.observables)(
-            {
-                name: expr.xreplace({node: E(node.argument.xreplace(maps)) for node in expr.atoms(E)})
-                for name, expr in flow.observables.items()
-            }
-        ),
-        variables=type(flow.variables)(
-            {
-                **{name: expr.xreplace(maps) for name, expr in flow.variables.items()},
-                **{str(item): expr for item, expr in maps.items()},
-            }
-        ),
-        substitute=type(flow.substitute)(),
-    )
+    put = mapper(maps)
+    averages = {node: E(put(node.argument)) for expr in flow.observables.values() for node in expr.atoms(E)}
+    made = flow._with(state=Table(state), drift=Table(drift), substitute=Table())
+    made = made._mapped(put, "drift", "weights", "variables")._mapped(mapper(averages), "observables")
+    return made._with(variables=Table({**made.variables, **{str(item): expr for item, expr in maps.items()}}))

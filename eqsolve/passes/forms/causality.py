@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from eqsolve.graphs import Graph, blocks_in_order, make_graph, shortest_path, strong_parts
 from eqsolve.language.equations import Equation
@@ -18,9 +17,6 @@ from eqsolve.language.nodes import GP
 from eqsolve.language.symbols import Random, Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.passes.forms.reads import Read, reads
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -50,16 +46,6 @@ class Causality:
     def order(self) -> tuple[str, ...]:
         """The unknowns in slice order."""
         return tuple(name for block in self.blocks for name in block)
-
-    def graph(self) -> nx.MultiDiGraph:
-        """Return the full graph, edges from source to reader with their kind."""
-        import networkx as nx
-
-        graph = nx.MultiDiGraph()
-        graph.add_nodes_from(self.order)
-        for edge in self.dependencies:
-            graph.add_edge(edge.source, edge.reader, kind=edge.kind, under_integral=edge.under_integral)
-        return graph
 
 
 def analyse_causality(system: System) -> Causality:

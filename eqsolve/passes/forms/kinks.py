@@ -19,6 +19,8 @@ from eqsolve.passes.forms.reads import rebuilt
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
 """Functions that bend or jump."""
+SMOOTH = "make it smooth, for instance by tanh(k*x) in place of sign(x), or (1 + tanh(k*x))/2 in place of Heaviside(x)"
+"""What to do about a jump, in messages."""
 
 
 def switches(expressions: Iterable[Basic]) -> list[Expr]:
