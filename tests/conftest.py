@@ -31,7 +31,10 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-QUICK = ("test_", "language", "compile", "passes/check", "passes/forms", "passes/rewrite", "files", "numerics", "tools")
+QUICK = (
+    *("test_", "language", "compile", "passes/check", "passes/forms", "passes/rewrite", "files/test_codec", "files/test_saving"),
+    *("numerics", "tools"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

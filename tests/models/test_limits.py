@@ -24,7 +24,7 @@ def lazy_gap(alpha: float, rtol: float) -> float:
 @pytest.mark.slow
 def test_lazy_phase() -> None:
     """The difference falls as α^(−4)."""
-    alphas = np.array([3.0, 5.0, 10.0])
+    alphas = np.array([3.0, 10.0])
     gaps = [lazy_gap(alpha, 1e-5) for alpha in alphas]
     assert gaps[-1] <= 2e-6
     power = np.polyfit(np.log(alphas), np.log(gaps), 1)[0]

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import eqsolve
 from eqsolve import E, Flow, Telegraph, field, gradient, param, process, random, state, times
@@ -45,14 +46,17 @@ def test_signals_have_their_covariance() -> None:
     assert np.abs(beside).max() < 6 / math.sqrt(size)
 
 
-@pytest.mark.slow
-def test_batches_that_never_change_are_fewer_samples() -> None:
+def batches_for_ever() -> dict[str, xr.DataArray]:
     """τ → ∞: gradient descent on bn samples, δ → bδ; E_train is over those and over the others, which are fresh."""
-    found = eqsolve.solve(FLOW, step=STEP, at=AT, tau=1e9, rtol=1e-2).at(AT)
     settings = {"delta": 1, "lam": 0, "sigma2": 0, "rho2": 1}
     fewer = eqsolve.solve(eqsolve.load("linear_flow").gradient_descent(STEP), at=AT, rtol=1e-6, params=settings).at(AT)
-    truths = {"E_test": fewer["E_test"], "E_train": (fewer["E_train"] + fewer["E_test"]) / 2}
-    for name, truth in truths.items():
+    return {"E_test": fewer["E_test"], "E_train": (fewer["E_train"] + fewer["E_test"]) / 2}
+
+
+@pytest.mark.slow
+def test_batches_that_never_change_are_fewer_samples() -> None:
+    found = eqsolve.solve(FLOW, step=STEP, at=AT, tau=1e9, rtol=1e-2).at(AT)
+    for name, truth in batches_for_ever().items():
         off = np.abs(found[name].values - truth.values)
         assert (off < 3 * found[f"{name}_error"].values).all()
         assert (off < 1e-2 * truth.values).all()
@@ -77,11 +81,10 @@ def test_runs_at_finite_size() -> None:
     assert found.status == "ok"
     theory = found.at(AT)
     runs = FLOW.simulate(d=400, at=AT, step=STEP, seeds=32, seed=2, workers=1, constants="balanced")
-    fewer = eqsolve.solve(FLOW, step=STEP, at=AT, rtol=1e-2, tau=1e9).at(AT)
-    for name in ("E_train", "E_test"):
+    for name, fewer in batches_for_ever().items():
         error = np.hypot(runs.error[name].values, theory[f"{name}_error"].values)
         assert (np.abs(runs.mean[name].values - theory[name].values) < 4 * error).all()
-        assert np.abs(runs.mean[name].values - fewer[name].values)[-1] > 8 * error[-1]
+        assert np.abs(runs.mean[name].values - fewer.values)[-1] > 8 * error[-1]
 
 
 def test_continuous_time_says_what_to_do() -> None:
