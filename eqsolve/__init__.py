@@ -27,7 +27,9 @@ _HOMES = {
     "eqsolve.microscopic.simulation": "Simulation",
     "eqsolve.curves.follow": "follow",
     "eqsolve.curves.iterate": "iterate",
+    "eqsolve.curves.stationary": "stationary",
     "eqsolve.results.result": "Result",
+    "eqsolve.results.stationary": "Stationary",
     "eqsolve.results.archive": "open",
     "eqsolve.sweeping.run": "sweep",
     "eqsolve.fitting.optimise": "Optimum optimise",
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from eqsolve.curves.iterate import iterate
     from eqsolve.curves.rates import fit_rate, rate_curve
     from eqsolve.curves.relaxation import path_rates
+    from eqsolve.curves.stationary import stationary
     from eqsolve.deviations import Uncertain, uncertain
     from eqsolve.errors import EqsolveError, ModelError, ParameterError, SolverError, UsageError
     from eqsolve.explaining import explain
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
     from eqsolve.passes.check.check import check
     from eqsolve.results.archive import open
     from eqsolve.results.result import Result
+    from eqsolve.results.stationary import Stationary
     from eqsolve.solvers.contract import Solver
     from eqsolve.solvers.registry import register
     from eqsolve.solving import solve

@@ -23,6 +23,7 @@ from eqsolve.cli import (
     optimise,
     plot,
     solve,
+    stationary,
     sweep,
     validate,
 )
@@ -35,6 +36,7 @@ VERBS = {
     "check": inspect.CHECK,
     "explain": explain.EXPLAIN,
     "solve": solve.SOLVE,
+    "stationary": stationary.STATIONARY,
     "validate": validate.VALIDATE,
     "sweep": sweep.SWEEP,
     "optimise": optimise.OPTIMISE,

@@ -23,6 +23,7 @@ from eqsolve.files.record import is_damaged, seal
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, RowStore
 from eqsolve.results.result import Result
+from eqsolve.results.stationary import Stationary
 from eqsolve.results.words import jsonable
 from eqsolve.verbs import later
 
@@ -149,7 +150,8 @@ def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
         store = AgingRows if "aging_start" in flat else RowStore
         rows = store.unflatten(panels.order, flat, kernels)
     fields = {name: record[name] for name in _FIELDS}
-    return Result(dataset.drop_vars(hidden), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
+    made = Stationary if record["kind"] == "stationary" else Result
+    return made(dataset.drop_vars(hidden), grid=panels, rows=rows, latex=record.get("latex") or {}, **fields)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:

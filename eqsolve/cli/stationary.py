@@ -1,0 +1,109 @@
+"""The command that finds the stationary state of a model."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from eqsolve.cli.options import (
+    DATA,
+    FIGURES,
+    add_json,
+    add_model,
+    add_options,
+    add_out,
+    add_plot,
+    add_set,
+    check_destination,
+    read_options,
+    read_settings,
+)
+from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import UsageError
+from eqsolve.progress import Bar
+
+_OPTIONS = {
+    "rtol": "relative tolerance; 1e-6 by default", "atol": "", "step": "", "observables": "", "budget": "",
+    "at": "lags to report, such as 0,1,10",
+}  # fmt: skip
+
+
+def run_stationary(options: Namespace) -> int:
+    """Find a stationary state; exit code 1 says that none was found, or the tolerance not met."""
+    data = check_destination(options.out, "--out", DATA)
+    picture = check_destination(options.plot, "--plot", FIGURES)
+    settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
+    lags = given.pop("at", None)
+    if lags is not None and min(lags) < 0:
+        raise UsageError(f"--at: a lag is not negative, got {min(lags):g}")
+    from eqsolve.curves.stationary import stationary
+    from eqsolve.language.loading import load
+
+    with Bar(options.quiet) as progress:
+        found = stationary(load(options.model), params=settings, progress=progress, **given)
+    exponent = found.lyapunov() if options.lyapunov and found.grid is not None else None
+    if found.grid is not None:
+        if data is not None:
+            found.save(data, at=lags)
+        if picture is not None:
+            from eqsolve.plotting.style import figure_of, save_figure
+
+            save_figure(figure_of(found.plot()), picture)
+    made = found.json_object(at=lags)
+    if exponent is not None:
+        made["lyapunov"], made["lyapunov_error"] = exponent
+    if options.json:
+        write_json(made)
+    else:
+        numbers = {name: (value, made["number_errors"][name]) for name, value in made.get("numbers", {}).items()}
+        numbers |= {} if exponent is None else {"lyapunov": exponent}
+        write(_text(made, numbers))
+    for path in (data, picture):
+        if path is not None and found.grid is not None and not options.quiet and not options.json:
+            say(f"wrote {path}")
+    if found.message:
+        complain(found.message)
+    return 0 if found.status in ("still", "fluctuating") else 1
+
+
+def _text(made: dict[str, object], numbers: dict[str, tuple[float, float]]) -> str:
+    """Return the state for a terminal: a head line, numbers, and a table over lags."""
+    blocks = [f"{made['model']}: {made['status']}"]
+    params = made["params"]
+    assert isinstance(params, dict)
+    if params:
+        blocks.append(", ".join(f"{name}={value}" for name, value in params.items()))
+    if numbers:
+        blocks.append(lay_out([(name, "=", number_with_error(*pair)) for name, pair in numbers.items()]))
+    values, errors, lags = made.get("values"), made.get("errors"), made.get("tau")
+    if isinstance(values, dict) and isinstance(errors, dict) and isinstance(lags, list):
+        rows = [["tau", *values]]
+        for place, lag in enumerate(lags):
+            cells = [number_with_error(values[name][place], errors[name][place]) for name in values]
+            rows.append([f"{lag:.6g}", *cells])
+        blocks.append(lay_out(rows, right=True))
+    return "\n\n".join(blocks)
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_model(parser)
+    add_set(parser, "values of parameters")
+    add_options(parser, _OPTIONS)
+    parser.add_argument("--lyapunov", action="store_true", help="find the largest Lyapunov exponent too")
+    add_out(parser, "write the state")
+    add_plot(parser, "draw correlations over the lag")
+    add_json(parser)
+
+
+STATIONARY = Verb(
+    summary="find the state that a noisy or chaotic system ends in",
+    description=(
+        "Find the stationary state of a system whose paths are linear in Gaussian noise: correlations over the lag,\n"
+        "means, the largest Lyapunov exponent. The status says whether it is still or fluctuating. Exit code 1: none\n"
+        "was found, with the reason, or the tolerance was not met."
+    ),
+    example="stationary rnn --set gain=2 --lyapunov",
+    add_arguments=_arguments,
+    run=run_stationary,
+    more=("stationary noisy_rnn --set gain=2 D=0.1 --at 0,1,10 --plot C.png", "stationary rnn --set gain=3 --json"),
+)

@@ -1,0 +1,146 @@
+"""The stationary state of a system: `stationary`."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.arguments import callback, checked, names, table
+from eqsolve.compile.forms import GAUSSIAN
+from eqsolve.compile.lowering import at
+from eqsolve.compile.tasks import Task, make_task
+from eqsolve.errors import UsageError
+from eqsolve.language.flow import Flow
+from eqsolve.language.loading import read_model
+from eqsolve.language.model import Model
+from eqsolve.language.printing import latex_names
+from eqsolve.language.system import System
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.options import documented
+from eqsolve.passes.check.check import check
+from eqsolve.passes.routing import models_behind
+from eqsolve.progress import watching
+from eqsolve.results.arrays import LabelledArray, LabelledArrays
+from eqsolve.results.provenance import describe
+from eqsolve.results.stationary import Stationary, cosines
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.stationary.lags import NoStationaryStateError
+from eqsolve.solvers.stationary.solve import Found, find_stationary, growth_rate
+
+
+@documented
+@checked(model=read_model, observables=names, progress=callback, params=table)
+def stationary(
+    model: Model | str,
+    *,
+    rtol: float = 1e-6,
+    atol: float | None = None,
+    step: float | None = None,
+    observables: Iterable[str] | None = None,
+    budget: float | str | None = None,
+    progress: Any = None,
+    params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> Stationary:
+    """Find the state in which a system ends when it forgets its start: correlations that depend on the lag only.
+
+    Parameters
+    ----------
+    model
+        A system whose paths are linear in Gaussian noise (`solver` ``gaussian``), its name, or the path of its file.
+    {options: rtol, atol, step, observables, budget, progress}
+    params, **parameters
+        Values of parameters and laws of random constants, by name.
+
+    Returns
+    -------
+    Stationary
+        Correlations and responses over the lag, ``res["C"]``, means and observables, the correlation time ``tau_C`` of every
+        correlation ``C``, and errors of all; ``res.spectrum("C")``, ``res.lyapunov()``. Its status is ``"still"``,
+        ``"fluctuating"`` or ``"not found"``.
+
+    Examples
+    --------
+    >>> res = eqsolve.stationary("rnn", gain=2)
+    >>> res.status
+    'fluctuating'
+    """
+    assert isinstance(model, Model)
+    started = time.perf_counter()
+    check(model)
+    if not isinstance(model, System | Flow):
+        raise UsageError(f"model `{model.name}` is a {model.kind} and has no time, so no stationary state either; solve it")
+    with watching(progress) as report:
+        options = Options.make(rtol=rtol, atol=atol, budget=budget, observables=observables, progress=report, t_max=1e300)
+        task = make_task(model, {**(params or {}), **parameters}, options.observables, step=step)
+        options = options.in_steps_of(step if step is not None else task.step).begun()
+        if why := _why_not(task):
+            raise UsageError(f"model `{model.name}`: stationary() takes systems whose law is Gaussian, and {why}")
+        made = _find(task, options)
+    seconds = {"seconds": time.perf_counter() - started}
+    latex = {**latex_names((task.declared, model, *models_behind(task.declared))), "t": r"\tau"}
+    return replace(made, stats={**made.stats, **seconds}, provenance=describe(task.declared, 0), latex=latex)
+
+
+def _why_not(task: Task) -> str:
+    facts = task.plan.facts
+    if not facts.noises:
+        return "no noise drives its paths" if facts.processes else "it has no paths"
+    model = task.plan.model
+    if isinstance(model, System) and model.stepped:
+        return f"`{model.stepped[0].name}` is drawn step by step"
+    return task.plan.why_not_gaussian()
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """What a stationary state is asked for afterwards."""
+
+    found: Found
+
+    def lyapunov(self) -> tuple[float, float]:
+        value, other = (growth_rate(item) for item in (self.found.settled, self.found.other))
+        return value, abs(value - other) + 1e-12 + 30 * self.found.settled.left
+
+
+def _find(task: Task, options: Options) -> Stationary:
+    program = at(task.plan.program(GAUSSIAN), task.values.numbers)
+    laws = task.values.laws
+    known = {**laws, **{name: law.at(task.values.numbers, laws) for name, law in program.paths.laws}}
+    about: dict[str, Any] = {"model": task.plan.name, "kind": "stationary", "params": dict(task.values.settings)}
+    try:
+        with np.errstate(all="ignore"):
+            found = find_stationary(program, known, options)
+    except NoStationaryStateError as reason:
+        return Stationary(LabelledArrays({}), status="not found", message=str(reason), **about)
+    lags = found.settled.closure.lags
+    grid = lags.grid.panels or PanelGrid(lags.grid.nodes, 1)
+    data: dict[str, LabelledArray] = {}
+    for name, values in found.curves.items():
+        data[name] = LabelledArray(("t",), values)
+        data[f"{name}_error"] = LabelledArray(("t",), found.curve_errors[name])
+    single = {name: (value, found.number_errors[name]) for name, value in found.numbers.items()}
+    for name in () if found.still else sorted(task.plan.model.kernels, key=str):  # type: ignore[attr-defined]
+        values = found.curves[name.name]
+        if name.name in data and (spread := values[0] - values[-1]) > 0:
+            area, doubt = (
+                float(cosines(grid, part, np.zeros(1), options.step)[0]) / 2
+                for part in (values - values[-1], found.curve_errors[name.name])
+            )
+            single[f"tau_{name.name}"] = (area / spread, doubt / spread)
+    for key, (value, error) in single.items():
+        data[key] = LabelledArray((), np.array(value))
+        data[f"{key}_error"] = LabelledArray((), np.array(error))
+    worst, over = found.worst(options)
+    status, message = ("still" if found.still else "fluctuating"), ""
+    if over > 1:
+        message = f"the error of `{worst}` is {over:.3g} times the tolerance rtol={options.rtol:g} ({status})"
+        status = "tolerance not met"
+    stats: dict[str, Any] = {"lags": lags.size, "reach": float(grid.edges[-1]), "left": found.settled.left}
+    if options.step is not None:
+        stats["step"] = options.step
+    coordinates = {"t": LabelledArray(("t",), grid.nodes)}
+    arrays = LabelledArrays(data, coordinates)
+    return Stationary(arrays, status=status, message=message, stats=stats, grid=grid, source=_Answers(found), **about)

@@ -1,0 +1,1 @@
+"""The stationary state of systems whose paths are affine in Gaussian drives."""

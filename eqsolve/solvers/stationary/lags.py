@@ -1,0 +1,292 @@
+"""A stationary Gaussian law over lags τ ≥ 0: linear path equations driven by noises of given covariance.
+
+With X' = A X + B η + K ξ, the covariances P(τ) = ⟨η(t+τ) X(t)ᵀ⟩, C(τ) = ⟨X(t+τ) X(t)ᵀ⟩ and Q(τ) = ⟨X(t+τ) η(t)ᵀ⟩ obey
+
+    −P' = P Aᵀ + Γ Bᵀ from τ = ∞ back,    C' = A C + B P,    Q' = A Q + B Γ,
+
+and C(0) a Lyapunov equation, in which alone the white noise ξ stands: for τ ≥ 0 everything is smooth. Beyond the last lag Γ is
+taken to be constant: what is left of it there are the fluctuations that never end. In discrete time integrals are sums.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.quadrature import LineRule
+from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
+from eqsolve.solvers.gaussian.averages import Averages
+from eqsolve.solvers.gaussian.law import Law
+
+
+class NoStationaryStateError(SolverError):
+    """Says why there is no stationary state, or none that was found."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lags:
+    """Lags from 0 on, with the integrals from 0 to each of them and from each to the last."""
+
+    grid: OperatorGrid
+    step: float | None
+
+    @property
+    def size(self) -> int:
+        return self.grid.size
+
+    @property
+    def forward(self) -> Array:
+        return self.grid.integration
+
+    @functools.cached_property
+    def backward(self) -> Array:
+        forward = self.forward
+        return forward[-1] - forward if self.step is None else forward.T
+
+
+@dataclass(eq=False)
+class LagKernels(Kernels):
+    """Kernels as functions of the lag, functions of one time as numbers; the grid's first node is the time of column.
+
+    ``fixed`` are the kernels whose values at equal times count, where these are not the own ones.
+    """
+
+    fixed: LagKernels | None = None
+
+    def table(self, item: Pointwise) -> Array:
+        return np.array(np.broadcast_to(np.asarray(self.pointwise(item), float), self.grid.size))
+
+    def number(self, item: Pointwise | None) -> float:
+        """Return a function of one time."""
+        return 1.0 if item is None else float(np.broadcast_to(self.pointwise(item), 1)[0])
+
+    def _leaf(self, leaf: Leaf | Integral) -> Any:
+        if isinstance(leaf, Integral):
+            raise NoStationaryStateError("kernels that integrate over the past are not known here")
+        if leaf.kind == "time":
+            return self.grid.nodes if leaf.times == "r" else self.grid.nodes[0]
+        if leaf.kind in ("mean", "function"):
+            value = self.means[leaf.name] if leaf.kind == "mean" else self.functions[leaf.name]
+            return value if len(value) > 1 else value[0]
+        if "0" in leaf.times:
+            raise NoStationaryStateError(f"`{leaf.name}` at the start enters the equations")
+        equal = leaf.times in ("rr", "cc")
+        held = self if self.fixed is None or not equal else self.fixed
+        table = (held.tables if leaf.kind == "table" else held.operators)[leaf.name]
+        return table[0] if equal else table
+
+    def define(self, item: Definition) -> None:
+        if item.differential:
+            raise NoStationaryStateError(f"`{item.name}` has a differential equation of its own")
+        own = [getattr(part, "values", None) for part in item.own]
+        if None in own:
+            raise NoStationaryStateError("kernels that integrate over the past are not known here")
+        if isinstance(item.rest, Pointwise):
+            value = self.table(item.rest)
+        else:  # a response: a sum of others, times factors
+            parts = []
+            for carrier, factor in item.rest.terms:
+                if not isinstance(carrier, Leaf):
+                    raise NoStationaryStateError("kernels that integrate over the past are not known here")
+                held = self.means if carrier.kind == "mean" else self.operators
+                parts.append(self.scaled(held[carrier.name], factor))
+            value = np.sum(parts, axis=0)
+        value = value / (1 - sum(self.number(part) for part in own))
+        if item.kind == "function":
+            self.functions[item.name] = value[:1]
+        else:
+            (self.operators if item.kind == "response" else self.tables)[item.name] = value
+
+
+@functools.lru_cache(maxsize=8)
+def _inverse(lags: Lags, place: int, matrix: bytes) -> Array:
+    """Return the inverse of 1 − ∫ A, forward or backward; (lag, state) in one row."""
+    entries = np.frombuffer(matrix)
+    A = entries.reshape(2 * (round(len(entries) ** 0.5),))
+    rule = (lags.forward, lags.backward)[place]
+    return np.linalg.inv(np.eye(lags.size * len(A)) - np.kron(rule, A))
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """X' = A X + B η + offset + (constants), the white noises having the covariance S; constants by column."""
+
+    A: Array
+    B: Array
+    offset: Array
+    constants: Array
+    S: Array
+    lags: Lags
+
+    def shifted(self, rate: float) -> Linear:
+        """Return the equations of X e^{−rate t} driven by η e^{−rate t}, without white noise."""
+        one, step = np.eye(len(self.A)), self.lags.step
+        if step is None:
+            return replace(self, A=self.A - rate * one, S=0 * self.S)
+        factor = np.exp(-rate * step)
+        return replace(self, A=((one + step * self.A) * factor - one) / step, B=self.B * factor, S=0 * self.S)
+
+    def _run(self, place: int, first: Array, source: Array) -> Array:
+        """Solve y = first + ∫ (A y + source) along the lags, which are the first axis, the states the second."""
+        rule = (self.lags.forward, self.lags.backward)[place]
+        right = first + np.tensordot(rule, source, axes=1)
+        inverse = _inverse(self.lags, place, self.A.tobytes())
+        flat = inverse @ right.reshape(right.shape[0] * right.shape[1], -1)
+        return flat.reshape(right.shape)
+
+    def covariance(self, gamma: Array) -> Array:
+        """Return the covariance of (X, η) from that of η, over (lag, i, j)."""
+        count, noises = self.B.shape
+        made = np.empty((self.lags.size, count + noises, count + noises))
+        source = np.einsum("tab,ib->tia", gamma, self.B)
+        back = self._run(1, -np.linalg.solve(self.A, source[-1]), source)
+        made[:, :count, :count] = self._run(0, self._equal(back[0], gamma[0]), np.einsum("ia,tja->tij", self.B, back))
+        made[:, :count, count:] = self._run(0, back[0], np.einsum("ia,tab->tib", self.B, gamma))
+        made[:, count:, :count] = back.transpose(0, 2, 1)
+        made[:, count:, count:] = gamma
+        return made
+
+    def _equal(self, back: Array, gamma: Array) -> Array:
+        """Return C(0) by its Lyapunov equation."""
+        one, step = np.eye(len(self.A)), self.lags.step
+        if step is None:
+            source = back @ self.B.T + self.S / 2
+            system = np.kron(self.A, one) + np.kron(one, self.A)
+        else:
+            ahead, drive = one + step * self.A, step * self.B
+            source = ahead @ back @ drive.T + (drive @ gamma @ drive.T + step * self.S) / 2
+            system = np.kron(ahead, ahead) - np.eye(one.size)
+        return np.linalg.solve(system, -(source + source.T).ravel()).reshape(one.shape)
+
+    def response(self, kick: Array) -> Array:
+        """Return how X answers to a unit impulse that enters with these coefficients, over (lag, i)."""
+        start = np.broadcast_to(kick[:, None], (self.lags.size, len(kick), 1))
+        made = self._run(0, start, np.zeros_like(start))[:, :, 0]
+        return made if self.lags.step is None else np.vstack([0 * made[:1], made[:-1]])
+
+    @property
+    def decay(self) -> tuple[float, float]:
+        """The slowest rate at which paths forget, and the fastest; the slowest is negative where they do not."""
+        values = np.linalg.eigvals(self.A)
+        if self.lags.step is not None:
+            step = self.lags.step
+            rates = -np.log(np.maximum(np.abs(1 + step * values), 1e-300)) / step
+            return float(rates.min()), float(np.abs(values).max())
+        return float(-values.real.max()), float(np.abs(values).max())
+
+
+@dataclass(eq=False)
+class LagLaw(Law):
+    """The law of an ensemble given one condition: means and covariances of unknowns, noises and constants, over lags."""
+
+    centre: Array = field(default_factory=lambda: np.zeros(0))
+    zero: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    lagged: Array | None = None  # covariances of the arguments
+    means: Array = field(default_factory=lambda: np.zeros(0))
+    equal: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    terms: int = 0
+
+    def linear(self, kernels: LagKernels, lags: Lags) -> Linear:
+        """Return the equations of the paths."""
+        plan, count = self.plan, len(self.plan.unknowns)
+        held = len(self.law.affine)
+        offsets, slopes, by_noise, by_constant = (part[..., 0] for part in self._at_once(kernels))
+        A, B = np.zeros((count, count)), np.zeros((count, len(plan.noises)))
+        offset, constants, S = np.zeros(count), np.zeros((count, held)), np.zeros((count, count))
+        for link in plan.links:
+            if link.kernel is not None or not plan.integrated[link.unknown]:
+                raise NoStationaryStateError("paths that remember their past are not known here")
+            weight, signal = kernels.number(link.coefficient), link.signal
+            A[link.unknown] += weight * slopes[signal]
+            B[link.unknown] += weight * by_noise[signal]
+            offset[link.unknown] += weight * offsets[signal]
+            constants[link.unknown] += weight * by_constant[signal]
+        for drive in plan.drives:
+            B[drive.unknown, plan.noises.index(drive.noise)] += kernels.number(drive.coefficient)
+        for name, strength in self.whites.items():
+            kick = self.kicked(kernels, name)
+            S += max(kernels.number(strength), 0.0) * np.multiply.outer(kick, kick)
+        return Linear(A, B, offset, constants, S, lags)
+
+    def _at_once(self, kernels: LagKernels) -> tuple[Array, Array, Array, Array]:
+        offsets, slopes, by_noise, by_constant = self.signals(kernels, slice(0, 1))
+        return offsets, slopes, by_noise, np.moveaxis(by_constant, 1, 2)
+
+    def kicked(self, kernels: LagKernels, noise: str) -> Array:
+        """Return the coefficients with which a noise, white or not, enters the unknowns."""
+        made = np.zeros(len(self.plan.unknowns))
+        entering: list[Any] = [*self.plan.kicks, *self.plan.drives]
+        for item in entering:
+            if item.noise == noise:
+                made[item.unknown] += kernels.number(item.coefficient)
+        return made
+
+    def put(self, linear: Linear, gamma: Array, centres: Array) -> Array:
+        """Return the covariance over lags of unknowns, noises and constants, and keep their means and that at lag 0."""
+        count, noises = linear.B.shape
+        varied, fixed = self.condition.variances, self.condition.centres
+        by = -np.linalg.solve(linear.A, linear.constants)
+        mean = -np.linalg.solve(linear.A, linear.offset + linear.B @ centres) + by @ fixed
+        self.centre = np.concatenate([mean, centres, fixed])
+        weights = np.vstack([by, np.zeros((noises, len(fixed))), np.eye(len(fixed))])
+        made = np.broadcast_to((weights * varied) @ weights.T, (linear.lags.size, *(2 * (len(weights),)))).copy()
+        made[:, : count + noises, : count + noises] += linear.covariance(gamma)
+        self.zero = made[0]
+        return made
+
+    def combine(self, kernels: LagKernels) -> Array:
+        """Return the arguments of what is averaged in terms of unknowns, noises and constants."""
+        first = {"unknown": 0, "noise": len(self.plan.unknowns)}
+        first["constant"] = first["noise"] + len(self.plan.noises)
+        made = np.zeros((len(self.law.arguments), first["constant"] + len(self.law.affine)))
+        beside = self.beside(kernels, slice(0, 1))
+        for place, item in enumerate(self.law.arguments):
+            for (kind, index), value in zip(item.variables, item.coefficients(*beside), strict=True):
+                made[place, first[kind] + index] += float(np.asarray(value).ravel()[0])
+        return made
+
+    # --- as the means read it ---------------------------------------------------------------------------------------
+    def mean(self, argument: int, rows: slice, groups: Sequence[Any]) -> Array:
+        return self.means[argument : argument + 1]
+
+    def covariance(self, first: int, second: int, rows: slice, groups: Sequence[Any]) -> Array:
+        if self.lagged is None:
+            return self.equal[first, second].reshape(1, 1)
+        return self.lagged[:, first, second][None, :]
+
+    def beside(self, kernels: Kernels, rows: slice | Array) -> list[Any]:
+        return super().beside(kernels, slice(0, 1))
+
+    def averages(self, kernels: LagKernels, wanted: frozenset[int], rule: LineRule, accuracy: float) -> Averages:
+        """Return the means at one time, of functions with these places."""
+        combine = self.combine(kernels)
+        self.means, self.equal, self.lagged = combine @ self.centre, combine @ self.zero @ combine.T, None
+        one = Averages(self, rule, accuracy, 1)
+        one.terms = max(one.terms, self.terms)
+        one.read(kernels, (), slice(0, 1), wanted)
+        self.terms = one.terms
+        return one
+
+    def arguments_of(self, kernels: LagKernels, joint: Array) -> Array:
+        """Return the covariances of the arguments from those of unknowns, noises and constants."""
+        combine = self.combine(kernels)
+        return np.asarray(combine @ joint @ combine.T)
+
+    def over_lags(self, one: Averages, lagged: Array) -> Averages:
+        """Return the means of pairs over lags, from those at one time and the covariances of the arguments."""
+        self.lagged = lagged
+        wide = Averages(self, one.rule, one.accuracy, len(lagged), one.terms)
+        for name in ("centres", "spreads", "mean", "magnitude", "power", "rest"):
+            setattr(wide, name, np.repeat(getattr(one, name), len(lagged), axis=1))
+        for name in ("series", "breaks", "equal"):
+            table = getattr(one, name)
+            setattr(wide, name, {key: np.repeat(value, len(lagged), axis=0) for key, value in table.items()})
+        wide._now, wide._covariances = one._now, {}
+        return wide

@@ -1,0 +1,495 @@
+"""The stationary state of a Gaussian system: correlations over lags that give themselves back.
+
+The means of pairs over lags give the covariance of the noises, this the law of the paths, and this the means: an iteration as
+it stands until it is near, then Newton's method with a Krylov solver (Knoll & Keyes, J. Comput. Phys. 193, 357 (2004),
+doi:10.1016/j.jcp.2003.08.010). Lags reach as far as correlations fall; errors are differences to other panels and rules.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.gaussian import GaussianPlan
+from eqsolve.compile.stochastic import MeanPlan
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid, over_panels
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.quadrature import LineRule
+from eqsolve.numerics.secants import Secants
+from eqsolve.solvers.gaussian.averages import Averages
+from eqsolve.solvers.gaussian.law import conditions
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.stationary.lags import LagKernels, LagLaw, Lags, Linear, NoStationaryStateError
+
+logger = logging.getLogger("eqsolve")
+
+Means = dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """The map from means over lags to themselves, for a program with its numbers."""
+
+    program: GaussianPlan
+    laws: tuple[tuple[LagLaw, ...], ...]
+    lags: Lags
+    rule: LineRule
+    accuracy: float
+
+    @classmethod
+    def make(cls, program: GaussianPlan, laws: Mapping[str, Any], lags: Lags, rule: LineRule, accuracy: float) -> Closure:
+        whites = dict(program.paths.whites)
+        made = []
+        for paths, law in zip(program.paths.ensembles, program.laws, strict=True):
+            given = conditions(law, paths.constants, laws, order=rule.nodes)
+            made.append(tuple(LagLaw.empty(paths, law, condition, 1, whites) for condition in given))
+        return cls(program, tuple(made), lags, rule, accuracy)  # type: ignore[arg-type]
+
+    @property
+    def means(self) -> list[MeanPlan]:
+        return [mean for item in self.program.paths.ensembles for mean in item.means]
+
+    def kernels(self, means: Mapping[str, Array], fixed: LagKernels | None = None) -> LagKernels:
+        """Return kernels and functions for given means; ``fixed`` ones give the values at equal times, if there are any."""
+        made = LagKernels(self.lags.grid, means, fixed=fixed)
+        for item in self.program.paths.definitions:
+            made.define(item)
+        return made
+
+    def nothing(self) -> Means:
+        """Return means that all vanish."""
+        return {mean.name: np.zeros(1 if mean.kind == "one" else self.lags.size) for mean in self.means}
+
+    def drives(self, kernels: LagKernels, place: int) -> tuple[Array, Array]:
+        """Return covariance and means of an ensemble's noises."""
+        noises = self.program.paths.ensembles[place].noises
+        gamma, centres = np.zeros((self.lags.size, len(noises), len(noises))), np.zeros(len(noises))
+        for group in self.program.paths.covariances:
+            if group.noises[0] in noises:
+                at = [noises.index(name) for name in group.noises]
+                for i, a in enumerate(at):
+                    centres[a] = kernels.number(group.centres[i])
+                    for j, b in enumerate(at):
+                        gamma[:, a, b] = kernels.table(group.blocks[i][j])
+        return gamma, centres
+
+    def linear(self, law: LagLaw, kernels: LagKernels) -> Linear:
+        made = law.linear(kernels, self.lags)
+        if not made.decay[0] > 0:
+            names = ", ".join(f"`{name}`" for name in law.plan.unknowns)
+            raise NoStationaryStateError(f"paths of {names} do not forget their start: nothing draws them back")
+        return made
+
+    def apply(self, means: Mapping[str, Array], *, acting: bool = True) -> Means:
+        """Return the means of the paths that given means drive; also those that do not act back, if asked for."""
+        kernels, made = self.kernels(means), dict(means)
+        for place, laws in enumerate(self.laws):
+            gamma, centres = self.drives(kernels, place)
+            parts = []
+            for law in laws:
+                linear = self.linear(law, kernels)
+                parts.append((law, linear, law.put(linear, gamma, centres)))
+            made |= self.averaged(kernels, place, parts, acting)
+        return made
+
+    def averaged(self, kernels: LagKernels, place: int, parts: list[tuple[LagLaw, Linear, Array]], acting: bool) -> Means:
+        """Return the means of one ensemble from the covariances of its unknowns, noises and constants."""
+        made: Means = {}
+        plan, law_plan = self.program.paths.ensembles[place], self.program.laws[place]
+        pairs = [item for item in zip(plan.means, law_plan.pairs, strict=True) if item[0].acts or not acting]
+        wanted = frozenset(factor for _, terms in pairs for pair in terms for factor in pair)
+        for law, linear, joint in parts:
+            one = law.averages(kernels, wanted, self.rule, self.accuracy)
+            wide = law.over_lags(one, law.arguments_of(kernels, joint))
+            for mean, terms in pairs:
+                value = law.condition.weight * self._mean(mean, terms, kernels, law, linear, one, wide)
+                made[mean.name] = made.get(mean.name, 0.0) + value
+        return made
+
+    def slopes(
+        self, kernels: LagKernels, place: int, law: LagLaw, linear: Linear, joint: Array
+    ) -> dict[tuple[int, int], Means]:
+        """Return how means over lags change with the covariance of two arguments over the same lags, at given variances.
+
+        By one-sided differences, since a correlation is at most one.
+        """
+        plan, terms = self.program.paths.ensembles[place], self.program.laws[place].pairs
+        pairs = [item for item in zip(plan.means, terms, strict=True) if item[0].acts and item[0].kind == "two"]
+        factors = frozenset(factor for _, every in pairs for pair in every for factor in pair)
+        read = {(a, b) for _, every in pairs for left, right in every
+                for a in self.program.laws[place].factors[left].arguments
+                for b in self.program.laws[place].factors[right].arguments}  # fmt: skip
+        one, lagged = law.averages(kernels, factors, self.rule, self.accuracy), law.arguments_of(kernels, joint)
+        made = {}
+        for a, b in sorted(read):
+            size = 1e-3 * math.sqrt(float(law.equal[a, a] * law.equal[b, b]))
+            towards = np.where(lagged[:, a, b] < 0, size, -size)
+            total: Means = {mean.name: np.zeros(self.lags.size) for mean, _ in pairs}
+            for count, weight in enumerate((-25 / 12, 4.0, -3.0, 4 / 3, -1 / 4)):
+                moved = lagged.copy()
+                moved[:, a, b] += count * towards
+                wide = law.over_lags(one, moved)
+                for mean, every in pairs:
+                    value = self._mean(mean, every, kernels, law, linear, one, wide)
+                    total[mean.name] += law.condition.weight * weight * value / (towards if size > 0 else 1.0)
+            made[a, b] = total
+        return made
+
+    def _mean(
+        self, mean: MeanPlan, terms: tuple[tuple[int, int], ...], kernels: LagKernels, law: LagLaw, linear: Linear,
+        one: Averages, wide: Averages,
+    ) -> Array:  # fmt: skip
+        if mean.kind == "one":
+            return one.mean[terms[0][0]]
+        last = slice(self.lags.size - 1, self.lags.size)
+        tables = [wide.pairs(left, right, last)[0] for left, right in terms]
+        if mean.kind == "response":
+            answer = linear.response(law.kicked(kernels, mean.noise))
+            tables = [np.sum([table * answer[:, unknown] for unknown, table in enumerate(tables)], axis=0)]
+        outers = [1.0 if outer is None else kernels.table(outer) for outer in mean.outers]
+        return np.asarray(sum(outer * table for outer, table in zip(outers, tables, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Means that give themselves back, up to ``left`` relative to the largest of each."""
+
+    closure: Closure
+    means: Means
+    left: float
+
+    def variances(self) -> list[tuple[str, Array]]:
+        """Return the variances of all unknowns over lags, under every condition."""
+        made, kernels = [], self.closure.kernels(self.means)
+        for place, laws in enumerate(self.closure.laws):
+            gamma, centres = self.closure.drives(kernels, place)
+            for law in laws:
+                joint = law.put(self.closure.linear(law, kernels), gamma, centres)
+                made += [(name, joint[:, row, row]) for row, name in enumerate(law.plan.unknowns)]
+        return made
+
+    def outputs(self) -> tuple[dict[str, Array], dict[str, float]]:
+        """Return what is reported: kernels over lags, and numbers."""
+        means = self.closure.apply(self.means, acting=False)
+        kernels = self.closure.kernels(means)
+        numbers = {name: float(value[0]) for name, value in kernels.functions.items()}
+        for name, item in self.closure.program.paths.observables:
+            numbers[name] = sum(kernels.number(term) for term in item.terms)
+        return {**kernels.tables, **kernels.operators}, numbers
+
+
+def first_means(closure: Closure, rate: float) -> Means:
+    """Return means to begin with: paths of the declared variances at the start that forget at a given rate."""
+    means = closure.nothing()
+    fade = np.exp(-rate * closure.lags.grid.nodes)
+    for _ in range(2):  # functions of one time first, what depends on them then
+        kernels = closure.kernels(means)
+        for place, laws in enumerate(closure.laws):
+            parts = []
+            for law in laws:
+                start = law._starts()
+                spread = (start[:, :-1] * law.condition.variances) @ start[:, :-1].T
+                spread += np.diag(np.where(np.diagonal(spread) > 0, 0.0, 1.0))
+                linear = law.linear(kernels, closure.lags)
+                gamma, centres = closure.drives(kernels, place)
+                count = len(start)
+                joint = law.put(replace(linear, A=-np.eye(count)), 0 * gamma, centres)
+                law.centre[:count] = start[:, :-1] @ law.condition.centres + start[:, -1]
+                joint[:, :count, :count] = spread * fade[:, None, None]
+                law.zero = joint[0]
+                parts.append((law, linear, joint))
+            means |= closure.averaged(kernels, place, parts, True)
+    return means
+
+
+def settle(closure: Closure, means: Means, floor: float, tolerance: float, plain: int) -> Settled:
+    """Return means that give themselves back, after ``plain`` steps as they are; ``floor`` is what counts as nothing."""
+    names = [mean.name for mean in closure.means if mean.acts]
+
+    def pack(table: Means) -> Array:
+        return np.concatenate([table[name] for name in names] or [np.zeros(0)])
+
+    def image(point: Array) -> Array:
+        made, position = dict(means), 0
+        for name in names:
+            made[name] = point[position : position + len(means[name])]
+            position += len(means[name])
+        with np.errstate(all="ignore"):
+            out = pack(closure.apply(made))
+        if not np.isfinite(out).all():
+            raise NoStationaryStateError("the iteration over correlations diverges: there may be no stationary state")
+        return out
+
+    def weigh(point: Array) -> Array:
+        parts, position = [], 0
+        for name in names:
+            part = point[position : position + len(means[name])]
+            parts.append(np.full(len(part), 1 / max(np.abs(part).max(initial=0.0), floor)))
+            position += len(part)
+        return np.concatenate(parts or [np.zeros(0)])
+
+    point, secants = pack(means), Secants(30)
+    best, stalled = math.inf, 0
+    for count in range(300):
+        found = image(point)
+        weights = weigh(found)
+        left = float(np.abs((found - point) * weights).max(initial=0.0))
+        stalled = 0 if left < 0.9 * best else stalled + 1
+        best = min(best, left)
+        if left <= tolerance or (left <= 1e3 * tolerance and stalled > 5):
+            break
+        point = found if count < plain else secants.next(point, found, weights)
+    else:
+        raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {left:.1g}")
+    position, made = 0, dict(means)
+    for name in names:
+        made[name] = found[position : position + len(means[name])]
+        position += len(means[name])
+    return Settled(closure, made, left)
+
+
+def make_lags(reach: float, fastest: float, order: int, length: float, step: float | None) -> Lags:
+    """Return lags up to a reach: panels no longer than collocation follows the fastest decay, or steps."""
+    if step is not None:
+        return Lags(OperatorGrid.discrete(step, 0.0, step * math.ceil(reach / step)), step)
+    longest, steps = length * order / fastest, [0.3 * length / fastest]
+    while sum(steps) < reach:
+        steps.append(min(1.4 * steps[-1], longest))
+    edges = np.concatenate([[0.0], np.cumsum(steps)])
+    return Lags(OperatorGrid.from_panels(PanelGrid(edges * (reach / edges[-1]), order)), None)
+
+
+def carry(means: Means, old: Lags, new: Lags) -> Means:
+    """Return means on other lags; beyond the last one they are constant."""
+    if old.step is not None:
+        places = np.minimum(np.arange(new.size), old.size - 1)
+        return {name: value if len(value) == 1 else value[places] for name, value in means.items()}
+    assert old.grid.panels is not None
+    matrix = old.grid.panels.interpolation(new.grid.nodes)
+    return {name: value if len(value) == 1 else matrix @ value for name, value in means.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Two copies of a system with the same couplings, near each other: how distances drive themselves.
+
+    The copies' noises have the covariance Γ of the correlation between the copies, C − D/2, where each has its own Γ of C. So
+    the noise of their distance has the covariance ∂Γ(τ)/∂C(τ) · D, and D is what the paths make of it: the same linear
+    equations, with the rate of growth taken off.
+    """
+
+    # by ensemble: equations of each condition, the combinations that are averaged, and how the covariances of all noises
+    # change with that of each pair of these
+    parts: tuple[tuple[tuple[Linear, Array, dict[tuple[int, int], list[Array]]], ...], ...]
+    sizes: tuple[int, ...]  # noises of each ensemble
+    lags: int
+
+    @classmethod
+    def of(cls, settled: Settled) -> Copies:
+        closure, means = settled.closure, settled.means
+        kernels = closure.kernels(means)
+        count = range(len(closure.laws))
+        made = []
+        for place in count:
+            gamma, centres = closure.drives(kernels, place)
+            rows = []
+            for law in closure.laws[place]:
+                linear = closure.linear(law, kernels)
+                joint = law.put(linear, gamma, centres)
+                slopes: dict[tuple[int, int], list[Array]] = {}
+                for pair, change in closure.slopes(kernels, place, law, linear, joint).items():
+                    ahead = closure.kernels(means | {name: means[name] + value for name, value in change.items()}, kernels)
+                    behind = closure.kernels(means | {name: means[name] - value for name, value in change.items()}, kernels)
+                    slopes[pair] = [
+                        (closure.drives(ahead, other)[0] - closure.drives(behind, other)[0]) / 2 for other in count
+                    ]
+                rows.append((linear, law.combine(kernels), slopes))
+            made.append(tuple(rows))
+        sizes = tuple(len(item.noises) for item in closure.program.paths.ensembles)
+        return cls(tuple(made), sizes, closure.lags.size)
+
+    def largest(self, rate: float) -> float:
+        """Return by what distances are multiplied that grow at a rate: it falls with the rate, and is one at the exponent."""
+        from scipy.sparse.linalg import LinearOperator, eigs
+
+        shifted = [[linear.shifted(rate) for linear, _, _ in rows] for rows in self.parts]
+
+        def apply(vector: Array) -> Array:
+            position, total = 0, [np.zeros((self.lags, size, size)) for size in self.sizes]
+            for place, rows in enumerate(self.parts):
+                shape = (self.lags, self.sizes[place], self.sizes[place])
+                gamma = vector[position : position + math.prod(shape)].reshape(shape)
+                position += gamma.size
+                for linear, (_, combine, slopes) in zip(shifted[place], rows, strict=True):
+                    width = sum(linear.B.shape)
+                    distance = combine[:, :width] @ linear.covariance(gamma) @ combine[:, :width].T
+                    for (a, b), changes in slopes.items():
+                        for other, change in enumerate(changes):
+                            total[other] += change * distance[:, a, b, None, None]
+            return np.concatenate([item.ravel() for item in total])
+
+        size = sum(self.lags * count**2 for count in self.sizes)
+        first = np.ones(size)
+        if not np.abs(apply(first)).any():
+            return 0.0
+        found = eigs(LinearOperator((size, size), apply, dtype=float), k=1, which="LR", v0=first, return_eigenvectors=False)
+        return float(found[0].real)
+
+
+def growth_rate(settled: Settled) -> float:
+    """Return the largest Lyapunov exponent: the rate at which the distance of two copies grows."""
+    from scipy.optimize import brentq
+
+    copies = Copies.of(settled)
+    decay = min(linear.decay[0] for rows in copies.parts for linear, _, _ in rows)
+    low, high = -decay * (1 - 1e-6), 0.0
+    if copies.largest(low) < 1:
+        return -decay
+    while copies.largest(high) > 1:
+        high += decay
+    return float(brentq(lambda rate: copies.largest(rate) - 1, low if high == 0 else high - decay, high, xtol=1e-12 * decay))
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A stationary state: kernels over lags and numbers, each with its error."""
+
+    settled: Settled
+    curves: dict[str, Array]
+    curve_errors: dict[str, Array]
+    numbers: dict[str, float]
+    number_errors: dict[str, float]
+    still: bool
+    other: Settled  # on other lags, by which errors are known
+    floor: float  # what counts as nothing
+
+    def worst(self, options: Options) -> tuple[str, float]:
+        """Return what has the largest error in units of the tolerance, and that."""
+        over, rtol = {}, options.rtol
+        atol = (options.atol or 0.0) + rtol * self.floor
+        largest = max((abs(value) for value in self.numbers.values()), default=0.0)
+        for name, value in self.numbers.items():
+            allowed = rtol * max(abs(value), 1e-3 * largest) + atol
+            over[name] = self.number_errors[name] / max(allowed, 1e-14)
+        for name, values in self.curves.items():
+            allowed = rtol * float(np.abs(values).max()) + atol
+            over[name] = float(self.curve_errors[name].max()) / max(allowed, 1e-14)
+        return max(over.items(), key=lambda item: item[1], default=("", 0.0))
+
+
+class _Search:
+    """One search for a stationary state."""
+
+    def __init__(self, program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> None:
+        self.program, self.laws, self.options = program, laws, options
+        self.tolerance = max(1e-3 * options.rtol, 1e-13)
+        self.floor = 0.0
+
+    def closure(self, lags: Lags, other: bool = False) -> Closure:
+        rule = LineRule().other() if other else LineRule()
+        return Closure.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
+
+    def run(self) -> Found:
+        """Return the state: lags are added until correlations have fallen, panels shortened until errors are small."""
+        step = self.options.step
+        begun = self.closure(make_lags(4 * (step or 1.0), 1.0, 4, 1.0, step))
+        kernels = begun.kernels(begun.nothing())
+        rates = [law.linear(kernels, begun.lags).decay for laws in begun.laws for law in laws]
+        slowest = min(slow for slow, _ in rates)
+        fastest = max(fast for _, fast in rates)
+        slowest = slowest if slowest > 0 else fastest
+        reach, length = 30 / slowest, 1.0
+        if (still := self._still(make_lags(8 / slowest, fastest, 6, length, step))) is not None:
+            return still
+        closure = self.closure(make_lags(reach, fastest, 10, length, step))
+        means = first_means(closure, slowest)
+        self.floor = _floor(means)
+        settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+        for _ in range(4):
+            while (tail := self._tail(settled)) > 50 * self.tolerance:
+                reach *= 1.5
+                lags = make_lags(reach, fastest, 10, length, step)
+                if lags.size * max(len(item.unknowns) for item in self.program.paths.ensembles) > 3000:
+                    raise NoStationaryStateError(
+                        f"correlations do not fall: at the lag {reach / 1.5:.3g} they still move by {tail:.1g} of their size "
+                        "(a limit cycle, or a transition that is very near)"
+                    )
+                self.options.report_share(0.5, f"lags up to {reach:.3g}")
+                settled = self._again(settled, lags)
+            found = self._judged(settled, make_lags(1.2 * reach, fastest, 9, 0.93 * length, step))
+            worst = found.worst(self.options)[1]
+            logger.info("%d lags up to %.4g: the error is %.2g of the tolerance", settled.closure.lags.size, reach, worst)
+            if worst <= 1 or step is not None or self.options.is_short_of_time():
+                break
+            length *= 0.6
+            settled = self._again(settled, make_lags(reach, fastest, 10, length, step))
+        return found
+
+    def _still(self, lags: Lags) -> Found | None:
+        """Return the state in which nothing moves, if there is one and small disturbances die out in it."""
+        closure = self.closure(lags)
+        means = first_means(closure, 0.0)
+        self.floor = _floor(means)
+        try:
+            settled = settle(closure, means, self.floor, self.tolerance, plain=12)
+            flat = self._spread(settled) <= 1e-9
+            stable = flat and Copies.of(settled).largest(0.0) < 1
+        except NoStationaryStateError as reason:
+            logger.info("no state in which nothing moves: %s", reason)
+            return None
+        return self._judged(settled, lags) if stable else None
+
+    def _spread(self, settled: Settled) -> float:
+        """Return the variance in time, relative to all variance."""
+        every = [(float(values[0] - values[-1]), float(values[0])) for _, values in settled.variances()]
+        return max((spread / (abs(size) + self.floor) for spread, size in every), default=0.0)
+
+    def _again(self, settled: Settled, lags: Lags, other: bool = False) -> Settled:
+        means = carry(settled.means, settled.closure.lags, lags)
+        return settle(self.closure(lags, other), means, self.floor, self.tolerance, plain=1)
+
+    def _tail(self, settled: Settled) -> float:
+        """Return how much variances still move over the last tenth of the lags."""
+        nodes = settled.closure.lags.grid.nodes
+        begin = int(np.searchsorted(nodes, 0.9 * nodes[-1]))
+        moved = 0.0
+        for name, values in settled.variances():
+            spread = values[0] - values[-1]
+            if (values > values[0] + 1e-6 * abs(values[0]) + self.floor).any():
+                raise NoStationaryStateError(f"what was found is no covariance: that of `{name}` is largest at a later lag")
+            if spread > 1e-3 * self.floor:
+                moved = max(moved, float(np.abs(values[begin:] - values[-1]).max() / values[0]))
+        return moved
+
+    def _judged(self, settled: Settled, lags: Lags) -> Found:
+        """Return the state with errors: differences to the one on other lags, and what the iteration left."""
+        curves, numbers = settled.outputs()
+        other = self._again(settled, lags, other=True)
+        other_curves, other_numbers = other.outputs()
+        matched = carry(other_curves, lags, settled.closure.lags)
+        panels, rest = settled.closure.lags.grid.panels, 30 * max(settled.left, 1e-15)
+        errors = {}
+        for name, values in curves.items():
+            change = np.abs(values - matched[name])
+            change = change if panels is None else over_panels(change, panels.order)
+            errors[name] = change + rest * float(np.abs(values).max())
+        number_errors = {
+            name: abs(value - other_numbers[name]) + rest * max(abs(value), self.floor) for name, value in numbers.items()
+        }
+        still = self._spread(settled) <= 1e-9
+        return Found(settled, curves, errors, numbers, number_errors, still, other, self.floor)
+
+
+def _floor(means: Means) -> float:
+    return 1e-6 * max((float(np.abs(value).max()) for value in means.values()), default=1.0) + 1e-300
+
+
+def find_stationary(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> Found:
+    """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
+    return _Search(program, laws, options).run()

@@ -1,0 +1,163 @@
+"""Stationary states against energy conservation, closed forms of linear systems, and a Schrödinger equation."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh_tridiagonal
+from scipy.optimize import brentq
+
+import eqsolve
+from eqsolve import GP, E, Eq, System, UsageError, correlation, param, process, random, times
+from eqsolve.cli import main
+from eqsolve.laws import Normal
+
+_X = np.arange(-1500, 1501) * 0.01
+_W = np.exp(-(_X**2) / 2) / np.exp(-(_X**2) / 2).sum()
+
+
+def _energy(variance, gain):
+    """Return the energy at lag 0 less that at infinity of C'' = C − g²⟨tanh tanh⟩, at rest."""
+    y = np.sqrt(variance) * _X
+    potential = np.logaddexp(y, -y) - np.log(2)
+    return variance**2 / 2 - gain**2 * (_W @ potential**2 - (_W @ potential) ** 2)
+
+
+@pytest.mark.parametrize("gain", [2.0, 3.0])
+def test_variance_of_the_chaotic_network(gain):
+    truth = brentq(_energy, 0.5, 50, args=(gain,), xtol=1e-14)
+    res = eqsolve.stationary("rnn", gain=gain, rtol=1e-8)
+    assert res.status == "fluctuating"
+    assert abs(float(res["q"]) - truth) <= 1e-8 * truth
+    assert abs(float(res["q"]) - truth) <= float(res.error["q"])
+    assert abs(float(res["C"][-1])) <= 1e-7
+
+
+def test_correlations_over_lags():
+    res = eqsolve.stationary("rnn", gain=2)
+    assert res.at([1, 2, 5])["C"].values == pytest.approx([1.863002630, 1.699659837, 1.034578074], abs=5e-8)
+    assert float(res["tau_C"]) == pytest.approx(float(res.spectrum("C", [0.0])[0]) / 2 / float(res["q"]), rel=1e-5)
+
+
+def test_white_noise_gives_the_energy_of_its_slope():
+    """Schuecker, Goedeke and Helias 2018: C'(0+) = −D, so the energy at lag 0 is D²/2."""
+    res = eqsolve.stationary("noisy_rnn", gain=2, D=0.3, rtol=1e-8)
+    truth = brentq(lambda c: _energy(c, 2.0) - 0.3**2 / 2, 0.5, 50, xtol=1e-14)
+    assert float(res["q"]) == pytest.approx(truth, rel=1e-8)
+
+
+def test_without_couplings_it_is_an_ornstein_uhlenbeck_process():
+    res = eqsolve.stationary("noisy_rnn", gain=0, D=0.7)
+    lags, omega = np.array([0.0, 0.5, 3.0]), np.array([0.0, 1.0, 7.0])
+    assert res.at(lags)["C"].values == pytest.approx(0.7 * np.exp(-lags), abs=1e-7)
+    assert res.spectrum("C", omega).values == pytest.approx(1.4 / (1 + omega**2), rel=1e-5)
+    assert float(res["tau_C"]) == pytest.approx(1.0, rel=1e-5)
+    assert res.lyapunov()[0] == pytest.approx(-1.0, abs=1e-5)
+
+
+def test_steps():
+    step = 0.25
+    res = eqsolve.stationary("noisy_rnn", gain=0, D=0.7, step=step)
+    lags = step * np.arange(5)
+    assert res.at(lags)["C"].values == pytest.approx(1.4 / (2 - step) * (1 - step) ** np.arange(5), rel=1e-7)
+    still = eqsolve.stationary("rnn", gain=0.5, step=step)
+    assert still.lyapunov()[0] == pytest.approx(np.log(1 - step * 0.5) / step, abs=1e-6)
+
+
+def test_populations_that_are_alike_are_one():
+    """Means of zero, and g_ee² + g_ei² = g_ie² + g_ii² = 4: both are the network of gain 2."""
+    none = dict.fromkeys(["J_ee", "J_ei", "J_ie", "J_ii", "h_e", "h_i"], 0)
+    res = eqsolve.stationary("rnn_ei", g_ee=1, g_ei=3**0.5, g_ie=2**0.5, g_ii=2**0.5, **none)
+    assert [float(res["q_e"]), float(res["q_i"])] == pytest.approx([1.9248054137] * 2, rel=1e-7)
+
+
+def test_a_still_state_solves_its_static_equations():
+    res = eqsolve.stationary("rnn_ei", **dict.fromkeys(["g_ee", "g_ei", "g_ie", "g_ii"], 0.3))
+    assert res.status == "still"
+    r_e, r_i = float(res["r_e"]), float(res["r_i"])
+    mean = 0.5 + 1 * r_e - 1.5 * r_i
+    spread = np.sqrt(float(res["q_e"]) - mean**2)
+    assert _W @ np.tanh(mean + spread * _X) == pytest.approx(r_e, rel=1e-8)
+    assert 0.09 * float(res["F_e"][0] + res["F_i"][0]) == pytest.approx(spread**2, rel=1e-7)
+    assert res.lyapunov()[0] < 0
+
+
+def test_lyapunov_exponent_is_the_ground_state_of_a_schroedinger_equation():
+    """λ = −1 + √(−E₀) of −∂² − g²⟨φ'φ'⟩(τ), by finite differences of two steps."""
+    res = eqsolve.stationary("rnn", gain=2)
+    step, points = 0.02, np.arange(-80, 81) * 0.1
+    weights = np.exp(-(points**2) / 2) / np.exp(-(points**2) / 2).sum()
+    lags = np.arange(0, 30, step)
+    covariance, variance = res.at(lags)["C"].values, float(res["q"])
+    well = []
+    for value in covariance:
+        common, own = np.sqrt(max(value, 0.0)), np.sqrt(max(variance - value, 0.0))
+        well.append(4 * weights @ ((np.cosh(common * points[:, None] + own * points) ** -2) @ weights) ** 2)
+    energies = []
+    for every in (2, 1):
+        width, potential = step * every, -np.array(well)[::every]
+        both = np.concatenate([potential[:0:-1], potential])
+        off = -np.ones(len(both) - 1) / width**2
+        energies.append(eigh_tridiagonal(2 / width**2 + both, off, select="i", select_range=(0, 0))[0][0])
+    ground = energies[1] + (energies[1] - energies[0]) / 3
+    assert res.lyapunov()[0] == pytest.approx(-1 + np.sqrt(-ground), abs=3e-7)
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.5, 0.95])
+def test_below_the_transition_it_is_still(gain):
+    res = eqsolve.stationary("rnn", gain=gain)
+    assert res.status == "still"
+    assert abs(float(res["q"])) < 1e-9
+    assert res.lyapunov()[0] == pytest.approx(gain - 1, abs=1e-5)
+
+
+def _system(drift):
+    t, tp = times("t t'")
+    x, eta = process("x eta")
+    C = correlation("C")
+    k = param("k", real=True)
+    equations = [Eq(C(t, tp), E(x(t) * x(tp))), Eq(x(t).diff(t), drift(k, t) * x(t) + eta(t))]
+    start = random("x0", Normal(0, 1))
+    return System("drifting", eqs=equations, laws={eta: GP(C(t, tp) / 2)}, init={x: start}, defaults={k: 1})
+
+
+def test_paths_that_nothing_draws_back_have_none():
+    res = eqsolve.stationary(_system(lambda k, t: k))
+    assert res.status == "not found"
+    assert "do not forget" in res.message
+    with pytest.raises(UsageError, match="lyapunov"):
+        res.lyapunov()
+
+
+@pytest.mark.parametrize(("model", "said"), [("dln_fixed_point_l1", "has no time"), ("lotka_volterra", "not linear"),
+                                             ("mct_f12", "it has no paths")])  # fmt: skip
+def test_what_has_no_gaussian_paths_is_refused(model, said):
+    with pytest.raises(UsageError, match=said):
+        eqsolve.stationary(model)
+
+
+def test_it_is_kept_and_read_back(tmp_path):
+    res = eqsolve.stationary("noisy_rnn", gain=0.5)
+    res.save(tmp_path / "a.nc")
+    again = eqsolve.open(tmp_path / "a.nc")
+    assert again.status == "fluctuating"
+    assert again.at([1.0])["C"].item() == res.at([1.0])["C"].item()
+    assert again.spectrum("C", [1.0]).item() == res.spectrum("C", [1.0]).item()
+    with pytest.raises(UsageError, match="numbers only"):
+        again.lyapunov()
+    with pytest.raises(UsageError, match="no function of the lag"):
+        res.spectrum("q")
+
+
+def test_command(capsys, tmp_path):
+    picture = tmp_path / "c.png"
+    words = ["stationary", "noisy_rnn", "--set", "gain=0.5", "--at", "0,1", "--lyapunov", "--json", "--plot", str(picture)]
+    assert main(words) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["status"] == "fluctuating"
+    assert made["tau"] == [0.0, 1.0]
+    assert made["lyapunov"] < 0
+    assert picture.stat().st_size > 0
+    assert main(["stationary", "rnn"]) == 0
+    assert "rnn: still" in capsys.readouterr().out
+    assert main(["stationary", "rnn", "--at=-1"]) == 2
