@@ -32,8 +32,8 @@ def pytest_collection_finish() -> None:
 
 
 QUICK = (
-    *("test_", "language", "compile", "passes/check", "passes/forms", "passes/rewrite", "files/test_codec", "files/test_saving"),
-    *("numerics", "tools"),
+    *("test_", "language", "compile", "passes/check", "passes/forms", "passes/rewrite", "numerics", "tools"),
+    *("files/test_codec", "files/test_saving"),
 )
 
 
