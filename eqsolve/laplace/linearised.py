@@ -1,9 +1,11 @@
 """A linearised stationary `System` turned into its transform equations, and those into one closed equation."""
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Derivative, Dummy, Expr, Mul, S, Symbol, cancel, factor, fraction, together
+from sympy import Basic, Derivative, Dummy, Expr, S, Symbol, cancel, factor, fraction, together
 from sympy import solve as solve_symbolically
 
 from eqsolve.errors import ModelError, did_you_mean
@@ -12,7 +14,7 @@ from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Correlation, Head, Random, Response, Time, Unknown, Value
 from eqsolve.language.system import System
-from eqsolve.laplace.transform import Differences, OneTime, Transform, TwoTimes
+from eqsolve.laplace.transform import Rules, Transform
 from eqsolve.passes.forms.tangents import Tangent, derive_tangents
 
 
@@ -133,14 +135,7 @@ def _tidy_mean(node: E, variable: Symbol) -> Expr:
 
     shielded = shield(node.argument)
     top, bottom = (factor(part) for part in fraction(cancel(together(shielded))))
-    names = set(whole.values())
-    outer, inner = S.One, S.One
-    for part, power in ((top, 1), (bottom, -1)):
-        for item in Mul.make_args(part):
-            if item.free_symbols & names:
-                inner *= item**power
-            else:
-                outer *= item**power
+    outer, inner = (top / bottom).as_independent(*whole.values(), as_Add=False)
     back = {name: item for item, name in (*whole.items(), *plain.items())}
     return outer.xreplace(back) * E(inner.xreplace(back))
 
@@ -162,7 +157,9 @@ def transform_system(system: System, *, variable: Symbol | None = None, second: 
         for key, value in system.init.items()
         if isinstance(key, Value) and len(set(key.moments)) == 1 and isinstance(key.moments[0], Time)
     }
-    responses, functions, correlations = [], [], []
+    responses: list[Equation] = []
+    functions: list[Equation] = []
+    correlations: list[Equation] = []
     tangents = derive_tangents(system)
     starts: dict[Any, Expr] = {item.equation.head: item.initial for item in tangents if item.initial is not None}
     for equation in (*system.equations, *(item.equation for item in tangents)):
@@ -171,22 +168,17 @@ def transform_system(system: System, *, variable: Symbol | None = None, second: 
         assert equation.target is not None
         moments: Any = equation.target.moments
         if isinstance(head, Response | Tangent):
-            rules = Differences(moments[0], p, {**diagonal, **starts}, equation.label, system.start, moments[1])
-            responses.append(_transformed(equation, rules, Transform(head)(p)))
-        elif isinstance(head, Correlation):
-            both = TwoTimes(moments[0], p, initial, equation.label, system.start, moments[1], q)
-            correlations.append(_transformed(equation, both, Transform(head)(p, q)))
-        else:
-            one = OneTime(moments[0], p, initial, equation.label, system.start)
-            functions.append(_transformed(equation, one, Transform(head)(p)))
+            stationary = Rules(moments[0], p, {**diagonal, **starts}, equation.label, moments[1])
+            responses.append(_transformed(equation, (stationary,), Transform(head)(p)))
+            continue
+        rules = [Rules(time, name, initial, equation.label, system.start) for time, name in zip(moments, (p, q), strict=False)]
+        made = correlations if isinstance(head, Correlation) else functions
+        made.append(_transformed(equation, rules, Transform(head)(*(rule.variable for rule in rules))))
     return TransformedSystem(system, p, q, tuple(responses), tuple(functions), tuple(correlations))
 
 
-def _transformed(equation: Equation, rules: Any, bar: Value) -> Equation:
-    right = rules(equation.rhs)
-    if isinstance(equation.lhs, Derivative):
-        left = rules(equation.lhs)
-        start = left.xreplace({bar: S.Zero})
-        # p f̄ − f(0) = F̄, written as f̄ = (f(0) + F̄)/p
-        return Equation(bar, (right - start) / rules.variable, equation.location)
+def _transformed(equation: Equation, rules: Sequence[Rules], bar: Value) -> Equation:
+    left, right = (functools.reduce(lambda made, rule: rule(made), rules, side) for side in (equation.lhs, equation.rhs))
+    if isinstance(equation.lhs, Derivative):  # p f̄ − f(0) = F̄, written as f̄ = (f(0) + F̄)/p
+        right = (right - left.xreplace({bar: S.Zero})) / rules[0].variable
     return Equation(bar, right, equation.location)

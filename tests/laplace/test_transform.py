@@ -1,13 +1,13 @@
 """The symbolic transform layer: rules one by one, and the transform equations of whole systems."""
 
 import pytest
-from sympy import Symbol, exp, factor, simplify, sqrt
+from sympy import S, Symbol, exp, factor, simplify, sqrt
 
 import eqsolve
 from eqsolve import E, Eq, Int, ModelError, System, correlation, function, param, process, response, times
 from eqsolve.language.symbols import Value
 from eqsolve.laplace import Transform, transform_system
-from eqsolve.laplace.transform import Differences, OneTime, TwoTimes
+from eqsolve.laplace.transform import Rules
 
 t, tp, s = times("t t' s")
 p, q = Symbol("p"), Symbol("q")
@@ -16,8 +16,11 @@ f, g = function("f g")
 C = correlation("C")
 R = response("R")
 F, G, K = (Transform(head)(p) for head in (f, g, R))
-one = OneTime(t, p)
-double = TwoTimes(t, p, then=tp, second=q)
+one = Rules(t, p)
+
+
+def double(expr):
+    return Rules(tp, q)(one(expr))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +44,7 @@ def test_rules_of_one_time(expr, expected) -> None:
 
 
 def test_rules_of_time_differences() -> None:
-    rules = Differences(t, p, then=tp)
+    rules = Rules(t, p, start=tp)
     assert rules(R(t, tp)) == K
     assert rules(Int(R(t, s) * R(s, tp), (s, tp, t))) == K**2
     assert rules(R(t, tp).diff(t)) == p * K - R(tp, tp)
@@ -53,6 +56,10 @@ def test_rules_of_two_times() -> None:
     both = Transform(C)(p, q)
     assert double(C(t, tp)) == both == double(C(tp, t))
     assert double(R(t, tp)) == K / (p + q)
+    assert double(R(tp, t)) == Transform(R)(q) / (p + q)
+    assert double(R(t, tp) * g(tp)) == K * Transform(g)(p + q)
+    assert double(C(t, tp).diff(t)) == p * both - Transform(C)(S.Zero, q)
+    assert double(C(t, tp).diff(tp)) == q * both - Transform(C)(p, S.Zero)
     assert double(f(t) * g(tp)) == F * Transform(g)(q)
     assert double(a) == a / (p * q)
     assert double(f(t)) == F / q
