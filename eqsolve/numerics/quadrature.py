@@ -609,14 +609,16 @@ class PanelMesh:
             ends.append(np.where(kink >= 0, kinks[self.row, np.maximum(kink, 0)], end))
         return replace(self, left=ends[0], right=ends[1])
 
-    def nodes(self) -> tuple[Array, Array, Array, list[Array]]:
+    def nodes(
+        self, rule: tuple[Array, ...] | None = None, density: Callable[[Array], Array] = normal_density
+    ) -> tuple[Array, Array, Array, list[Array]]:
         """Return (row, x, weight, signs) of all nodes; the single points come last."""
-        reference, weights, _ = legendre(self.order)
+        reference, weights, *_ = rule or legendre(self.order)
         half = (self.right - self.left) / 2
         x = ((self.left + self.right) / 2)[:, None] + half[:, None] * reference
-        share = half[:, None] * weights * normal_density(x) * self.rows.weight[self.row][:, None]
-        at = np.concatenate([np.repeat(self.row, self.order), self.points])
-        signs = np.repeat(self.signs[: len(self.row)], self.order, axis=0)
+        share = half[:, None] * weights * density(x) * self.rows.weight[self.row][:, None]
+        at = np.concatenate([np.repeat(self.row, len(reference)), self.points])
+        signs = np.repeat(self.signs[: len(self.row)], len(reference), axis=0)
         signs = np.concatenate([signs, self.signs[len(self.row) :]])
         x_all = np.concatenate([x.ravel(), np.zeros(len(self.points))])
         w_all = np.concatenate([share.ravel(), self.rows.weight[self.points]])
@@ -640,10 +642,16 @@ class PanelMesh:
 class Lines:
     """One model at given numbers: kinks on rows, signs at points, integrands at nodes."""
 
+    reach = _REACH  # where there is nothing left
+
     def __init__(self, plan: Integrands, parameters: Sequence[float], unknowns: Array) -> None:
         self.plan, self.parameters, self.unknowns = plan, parameters, unknowns
         self.rough = False
         self._kinks: tuple[Rows, Array] | None = None
+
+    def piece(self, what: str, *detail: Any) -> Callable[..., list[Any]]:
+        """Return one of the plan's functions of columns of numbers."""
+        return self.plan.piece(what, *detail)
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
         given = node_arguments(self.parameters, self.unknowns, rows, at, x)
@@ -676,25 +684,28 @@ class Lines:
         ends = [node_arguments(self.parameters, self.unknowns, rows, lines, np.full(len(lines), x)) for x in (0.0, 1.0)]
         found = []
         for number, is_linear in enumerate(plan.linear):
-            found += self._linear_kinks(number, lines, ends) if is_linear else self._curved_kinks(number, rows, lines)
-        kinks = np.stack(found, axis=1)
-        kinks = np.where(np.isfinite(kinks), kinks, _REACH)
-        return np.clip(kinks, -_REACH, _REACH)
+            found += self._linear_kinks(number, lines, ends) if is_linear else self.curved_kinks(number, rows, lines)
+        return np.stack(found, axis=1)
 
     def _linear_kinks(self, number: int, lines: Array, ends: list[list[Any]]) -> list[Array]:
-        plan = self.plan
-        function = plan.piece("switch", plan.switches[number])
-        found = []
+        plan, found = self.plan, []
+        function = self.piece("switch", plan.switches[number])
         for signs in plan.combinations[number]:
             given = iter(signs)
             stages = [float(next(given)) if switch else 0.0 for switch in plan.is_switch]
             low, high = (np.broadcast_to(function(*end, *stages)[0], lines.shape) for end in ends)
-            with np.errstate(all="ignore"):
-                found.append(-low / (high - low))
+            found.append(self.zeros(low, high))
         return found
 
-    def _curved_kinks(self, place: int, rows: Rows, lines: Array, most: int = _CURVED, steps: int = 240) -> list[Array]:
+    def zeros(self, low: Array, high: Array) -> Array:
+        """Return where linear functions with these values at 0 and 1 vanish, within reach."""
+        with np.errstate(all="ignore"):
+            found = -low / (high - low)
+        return np.clip(np.where(np.isfinite(found), found, self.reach), -self.reach, self.reach)
+
+    def curved_kinks(self, place: int, rows: Rows, lines: Array) -> list[Array]:
         """Return the first few zeros of a switch that is not linear: sign changes on a grid, then halved."""
+        most, steps = _CURVED, 240
         grid = np.sinh(np.linspace(-np.arcsinh(_REACH), np.arcsinh(_REACH), steps))
         at = np.repeat(lines, steps)
         table = self.signs(rows, at, np.tile(grid, len(lines)))[:, place].reshape(len(lines), steps)

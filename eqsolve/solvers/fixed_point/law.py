@@ -39,17 +39,20 @@ def _general(values: Mapping[str, Array]) -> Array:
     return np.stack([np.ones_like(v), v, np.sqrt(1 + v * v)])
 
 
-class _ProbeLines(Lines):
-    """Evaluates the integrands of a transform instead of the fixed point's own."""
+class VariableLines(Lines):
+    """Evaluates functions of the variables of a law, a row each, instead of the fixed point's own integrands."""
 
-    def __init__(self, law: FixedPointLaw, probe: Probe) -> None:
+    def __init__(self, law: FixedPointLaw, function: Callable[[Array], Array]) -> None:
         problem = law.solution.problem
         super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
-        self.law, self.probe = law, probe
+        self.law, self.function = law, function
 
-    def values(self, rows: Any, at: Array, x: Array, signs: Any) -> Array:
-        columns = self.law.at(self, rows, at, x, signs)
-        return self.probe(dict(zip(self.law.names, columns, strict=True)))
+    def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
+        return self.function(self.law.at(self, rows, at, x, signs))
+
+
+def _probed(law: FixedPointLaw, probe: Probe) -> VariableLines:
+    return VariableLines(law, lambda columns: probe(dict(zip(law.names, columns, strict=True))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,7 @@ class SolutionSource:
 
     def first_rule(self, probe: Probe) -> Rule:
         """Return a rule to begin with: the nodes of the fixed point itself, or some for integrands like ``probe``."""
-        lines, rows = _ProbeLines(self.law, probe), self.law.solution.point.mesh.rows
+        lines, rows = _probed(self.law, probe), self.law.solution.point.mesh.rows
         if rows.exact and not rows.turned:
             nodes = self.law.solution.point.mesh.moved(lines.kinks(rows)).nodes()
             if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
@@ -81,7 +84,7 @@ class SolutionSource:
         return rule
 
     def _resolved(self, probe: Probe, tolerance: float, begin: str) -> Rule:
-        lines = _ProbeLines(self.law, probe)
+        lines = _probed(self.law, probe)
         # nodes across, for transforms of several variables
         rows = self.law.rows(self.names, None if len(self.names) == 1 else 64)
         known = self._meshes.get(begin, self.law.solution.point.mesh)
@@ -107,7 +110,7 @@ class SolutionSource:
         if len(self.names) > 1:
             return {}
         law, rows = self.law, self.law.rows(self.names)
-        lines = _ProbeLines(law, _general)
+        lines = _probed(law, _general)
 
         def look(at: Array, x: Array) -> tuple[list[Array], Array]:
             values = law.at(lines, rows, at, x, None)[law.names.index(self.names[0])]
@@ -136,7 +139,7 @@ class SolutionSource:
         if not len(going):
             return []
         x = np.tile(np.concatenate([_OUTWARDS, -_OUTWARDS]), len(going))
-        columns = law.at(_ProbeLines(law, _general), rows, np.repeat(going, 2 * size), x, None)
+        columns = law.at(_probed(law, _general), rows, np.repeat(going, 2 * size), x, None)
         made = []
         for begin in range(0, len(x), size):
             part = columns[:, begin : begin + size]
@@ -147,22 +150,12 @@ class SolutionSource:
 
     def _precise(self, probe: Probe | None, digits: int) -> Rule:
         """Return points and weights in mpmath numbers, on panels that resolve the transform's integrands too."""
-        from mpmath import mp
+        from eqsolve.solvers.fixed_point.precise import precise_reach
 
-        from eqsolve.solvers.fixed_point.precise import GUARD, Evaluator, nodes_of, orders_of
-
-        law, precise = self.law, self.precise_solution
-        with mp.workdps(digits + GUARD):
-            evaluator = Evaluator(self.law.solution, digits + GUARD)
-            reach = float(np.sqrt(2 * digits * np.log(10))) + 1.5
-            mesh = adapt(_ProbeLines(law, probe or _general), law.rows(self.names), dropped=-1.0, reach=reach)
-            function = evaluator.function("variables", *self.names)
-            points, weights = [], []
-            for row, x, weight, signs, near in nodes_of(evaluator, mesh, precise.unknowns, orders_of(digits)[1]):
-                points.append(function(*evaluator.point(row, x, precise.unknowns, signs, near)))
-                weights.append(weight)
-        columns = {name: np.array([point[place] for point in points], dtype=object) for place, name in enumerate(self.names)}
-        return Rule(columns, np.array(weights, dtype=object))
+        lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
+        mesh = adapt(lines, rows, dropped=-1.0, reach=precise_reach(digits))
+        columns, weights = self.precise_solution.law_nodes(self.names, mesh, digits)
+        return Rule(dict(zip(self.names, columns, strict=True)), weights)
 
 
 # --- The law of a random variable of a solved fixed point: exact atoms, density, cumulative probabilities, expectations.
@@ -176,19 +169,6 @@ def known_variables(solution: FixedPointSolution) -> list[str]:
     """Return the names of everything random in a solved model."""
     plan = solution.problem.plan
     return [*plan.variables, *plan.randoms]
-
-
-class _FunctionLines(Lines):
-    """Evaluates a function of some variables instead of the model's own integrands."""
-
-    def __init__(self, law: FixedPointLaw, function: Callable[..., Any]) -> None:
-        problem = law.solution.problem
-        super().__init__(problem.plan, problem.parameters, law.solution.point.values[:, None])
-        self.law, self.function = law, function
-
-    def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
-        found = self.law.call(self.function, self.law.at(self, rows, at, x, signs))
-        return np.asarray(np.broadcast_to(np.asarray(found, dtype=float), (*np.shape(found)[:-1], len(x)))).reshape(-1, len(x))
 
 
 @dataclass(frozen=True)
@@ -216,7 +196,7 @@ class FixedPointLaw(Distribution):
     def of(cls, solution: FixedPointSolution, name: str) -> FixedPointLaw:
         """Return the law of a variable of a solved model, jointly with the random constants."""
         empty = cls.without_points(solution, name)
-        lines = _FunctionLines(empty, lambda *values: [np.ones_like(values[0]), values[0], values[0] ** 2])
+        lines = VariableLines(empty, lambda values: np.stack([np.ones_like(values[0]), values[0], values[0] ** 2]))
         rows = empty.rows(empty.names)
         at, x, share, signs = adapt(lines, rows).nodes()
         return cls(empty.names, empty.at(lines, rows, at, x, signs), share, solution)
@@ -239,8 +219,7 @@ class FixedPointLaw(Distribution):
 
     @functools.cached_property
     def _lines(self) -> Lines:
-        problem = self.solution.problem
-        return Lines(problem.plan, problem.parameters, self.solution.point.values[:, None])
+        return self.solution.problem.lines(self.solution.point.values)
 
     def rows(self, names: Sequence[str], outer: int | None = None) -> Rows:
         """Return lines that suit functions of some variables: along the first of them, with nodes across for the others."""
@@ -263,7 +242,12 @@ class FixedPointLaw(Distribution):
 
         The function takes arrays, and may return several rows; its arguments are matched by name.
         """
-        lines, names = _FunctionLines(self, function), self.used(function)
+
+        def rows_of(columns: Array) -> Array:
+            found, size = self.call(function, columns), columns.shape[1]
+            return np.array(np.broadcast_to(np.asarray(found, dtype=float), (*np.shape(found)[:-1], size))).reshape(-1, size)
+
+        lines, names = VariableLines(self, rows_of), self.used(function)
         rows = self.rows(names)
         if not rows.exact or (len(names) > 1 and rows.turned):
             found = self._converged(lines, names)
