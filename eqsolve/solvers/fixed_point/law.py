@@ -150,11 +150,8 @@ class SolutionSource:
 
     def _precise(self, probe: Probe | None, digits: int) -> Rule:
         """Return points and weights in mpmath numbers, on panels that resolve the transform's integrands too."""
-        from eqsolve.solvers.fixed_point.precise import precise_reach
-
         lines, rows = _probed(self.law, probe or _general), self.law.rows(self.names)
-        mesh = adapt(lines, rows, dropped=-1.0, reach=precise_reach(digits))
-        columns, weights = self.precise_solution.law_nodes(self.names, mesh, digits)
+        columns, weights = self.precise_solution.law_nodes(self.names, lines, rows, digits)
         return Rule(dict(zip(self.names, columns, strict=True)), weights)
 
 

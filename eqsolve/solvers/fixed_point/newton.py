@@ -21,6 +21,7 @@ from eqsolve.numerics.quadrature import (
     LawBranch,
     Lines,
     PanelMesh,
+    Rows,
     adapt,
     branches,
     demand_second_moment,
@@ -66,10 +67,12 @@ class Problem:
         """Return d unknown / d search variable."""
         return np.array([item.scale(v) for item, v in zip(self.plan.unknowns, values, strict=True)])
 
-    def adapted(self, values: Array, **how: Any) -> PanelMesh:
-        lines = self.lines(values)
-        rows = make_rows(self.plan, self.parts, self.parameters, lines.unknowns, how.pop("outer", self.outer))
-        return adapt(lines, rows, **how)
+    def rows(self, values: Array, outer: int | None = None) -> Rows:
+        """Return the lines along which expectations are integrals, for sets of unknowns (columns)."""
+        return make_rows(self.plan, self.parts, self.parameters, self.lines(values).unknowns, outer or self.outer)
+
+    def adapted(self, values: Array, *, outer: int | None = None, **how: Any) -> PanelMesh:
+        return adapt(self.lines(values), self.rows(values, outer), **how)
 
 
 @dataclass(frozen=True)
@@ -95,15 +98,18 @@ class Iterate:
     first: float = 0.0  # how many longest steps away the first one said the solution is
 
 
+def sides(problem: Problem, values: Array, means: Array) -> tuple[Array, Array]:
+    """Return the left and the right sides of the equations for several sets of unknowns (columns)."""
+    found, count = problem.plan.piece("sides")(*problem.parameters, *values, *means), len(problem.plan.lefts)
+    table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (values.shape[1],)) for side in found])
+    return table[:count], table[count:]
+
+
 def residuals(problem: Problem, values: Array, means: Array) -> Array:
     """Return the residuals for several sets of unknowns (columns)."""
-    plan = problem.plan
     with np.errstate(all="ignore"):
-        sides = plan.piece("sides")(*problem.parameters, *values, *means)
-        count = values.shape[1]
-        table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (count,)) for side in sides])
-        left, right = table[: len(table) // 2], table[len(table) // 2 :]
-        return np.stack([np.log(r / s) if log else r - s for s, r, log in zip(left, right, plan.logarithmic, strict=True)])
+        left, right = sides(problem, values, means)
+        return np.where(np.array(problem.plan.logarithmic)[:, None], np.log(right / left), right - left)
 
 
 def linearise(problem: Problem, values: Array, mesh: PanelMesh, along: tuple[str, ...] | None = None) -> Linearisation:

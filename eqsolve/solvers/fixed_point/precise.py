@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, branches, make_rows, node_arguments, precise_legendre
+from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, branches, node_arguments, precise_legendre
 from eqsolve.results.distribution import Distribution
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, VariableLines
 from eqsolve.solvers.fixed_point.newton import Problem, extended
@@ -50,7 +50,7 @@ class PreciseSolution:
         with mp.workdps(self.digits + GUARD):
             problem = extended(self.base, expr, values)
             lines = PreciseLines(self.base, self.unknowns, problem, list(values.values()))
-            mesh = _fine_mesh(problem, problem.lines(self.base.point.values), self.digits)
+            mesh = _fine_mesh(problem, self.base.point.values, self.digits)
             first, second = (lines.means(mesh, order, -1)[0] for order in orders_of(self.digits))
             return +second, abs(second - first) + abs(second) * mpf(10) ** -self.digits
 
@@ -62,10 +62,11 @@ class PreciseSolution:
         """Return the total derivatives of all values, in double precision, with their errors."""
         return self.base.derivatives(parameter)
 
-    def law_nodes(self, names: Sequence[str], mesh: PanelMesh, digits: int) -> tuple[list[Array], Array]:
-        """Return variables at all nodes of a mesh, and the weights, as numbers of mpmath."""
+    def law_nodes(self, names: Sequence[str], near: Lines, rows: Rows, digits: int) -> tuple[list[Array], Array]:
+        """Return variables at nodes that resolve what lines integrate, and the weights, as numbers of mpmath."""
         from mpmath import mp
 
+        mesh = adapt(near, rows, dropped=-1.0, reach=_reach(digits))
         with mp.workdps(digits + GUARD):
             lines = PreciseLines(self.base, self.unknowns)
             full, weights = lines.at_nodes(mesh, orders_of(digits)[1])
@@ -84,8 +85,7 @@ class PreciseLaw(Distribution):
         """The variables at every node, and the weights."""
         precise, base = self.precise, self.precise.base
         lines = _LawLines(self.exact, lambda v: np.concatenate([np.ones((1, v.shape[1])), v, v**2]))
-        mesh = _fine_mesh(base.problem, lines, precise.digits, dropped=-1.0)
-        columns, weights = precise.law_nodes(self.names, mesh, precise.digits)
+        columns, weights = precise.law_nodes(self.names, lines, base.problem.rows(base.point.values), precise.digits)
         return list(zip(*columns, strict=True)), list(weights)
 
     def expect(self, function: Callable[..., Any]) -> Any:
@@ -229,13 +229,12 @@ class PreciseLines(Lines):
         return [log(right / left) if logarithmic else right - left for left, right, logarithmic in pairs]
 
 
-def _fine_mesh(problem: Problem, lines: Lines, digits: int, dropped: float | None = None) -> PanelMesh:
+def _fine_mesh(problem: Problem, values: Array, digits: int) -> PanelMesh:
     """Return panels fine enough for the digits: the resolution of the double solve, further out."""
-    rows = make_rows(problem.plan, problem.parts, problem.parameters, lines.unknowns, problem.outer)
-    return adapt(lines, rows, dropped=10.0 ** -(digits + 6) if dropped is None else dropped, reach=precise_reach(digits))
+    return problem.adapted(values, dropped=10.0 ** -(digits + 6), reach=_reach(digits))
 
 
-def precise_reach(digits: int) -> float:
+def _reach(digits: int) -> float:
     """Return where the normal density is below the digits."""
     return float(np.sqrt(2 * digits * np.log(10))) + 1.5
 
@@ -246,7 +245,7 @@ def refine(solution: FixedPointSolution, result: Result, digits: int) -> Result:
 
     plan, problem = solution.problem.plan, solution.problem
     with mp.workdps(digits + GUARD):
-        mesh = _fine_mesh(problem, problem.lines(solution.point.values), digits)
+        mesh = _fine_mesh(problem, solution.point.values, digits)
         unknowns = _numbers(solution.point.values)
         inverse = _numbers(np.linalg.inv(solution.point.linear.jacobian) if plan.unknowns else np.zeros((0, 0)))
         tables = []

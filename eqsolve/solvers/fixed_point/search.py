@@ -9,8 +9,8 @@ import numpy as np
 from eqsolve.compile.fixed_point import FixedPointPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.quadrature import PanelMesh, coarse_mesh, expectations, make_rows
-from eqsolve.solvers.fixed_point.newton import Iterate, Problem, newton, polish, residuals
+from eqsolve.numerics.quadrature import PanelMesh, coarse_mesh, expectations
+from eqsolve.solvers.fixed_point.newton import Iterate, Problem, newton, polish, residuals, sides
 
 _SCANS = ((-7.0, 5.0), (-18.0, 12.0), (-55.0, 30.0))  # decades searched for a positive unknown, one after the other
 _POINTS = {1: (49, 91, 171), 2: (13, 16, 30), 3: (9, 13, 18)}
@@ -108,8 +108,7 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
 
 
 def _few_nodes(problem: Problem, values: Array) -> PanelMesh:
-    rows = make_rows(problem.plan, problem.parts, problem.parameters, values[:, None], 24)
-    return coarse_mesh(problem.lines(values), rows, 12)
+    return coarse_mesh(problem.lines(values), problem.rows(values, 24), 12)
 
 
 def _nearly(problem: Problem, start: Array, point: Iterate) -> bool:
@@ -240,11 +239,14 @@ def _scan_all(problem: Problem, points: Array) -> Array:
 
 
 def _scan(problem: Problem, values: Array) -> Array:
+    return residuals(problem, values, _rough_means(problem, values))
+
+
+def _rough_means(problem: Problem, values: Array) -> Array:
+    """Return expectations for columns of unknowns on very few nodes."""
     lines = problem.lines(values)
     lines.rough = True
-    rows = make_rows(problem.plan, problem.parts, problem.parameters, values, 12)
-    means = expectations(lines, coarse_mesh(lines, rows, 4))
-    return residuals(problem, values, means)
+    return expectations(lines, coarse_mesh(lines, problem.rows(values, 12), 4))
 
 
 def _same(problem: Problem, one: Array, other: Array, within: float) -> bool:
@@ -321,17 +323,9 @@ def _values(plan: FixedPointPlan, held: Held, free: Array) -> Array:
 
 def _sides(problem: Problem, values: Array, *, roughly: bool = False) -> tuple[Array, Array]:
     """Return left and right sides of the equations for columns of unknowns."""
-    plan, lines = problem.plan, problem.lines(values)
     with np.errstate(all="ignore"):  # an edge may be where something diverges
-        if roughly:
-            lines.rough = True
-            mesh = coarse_mesh(lines, make_rows(plan, problem.parts, problem.parameters, values, 12), 4)
-        else:
-            mesh = problem.adapted(values)
-        means = expectations(lines, mesh)
-        sides = plan.piece("sides")(*problem.parameters, *values, *means)
-        table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (values.shape[1],)) for side in sides])
-    return table[: len(plan.lefts)], table[len(plan.lefts) :]
+        means = _rough_means(problem, values) if roughly else expectations(problem.lines(values), problem.adapted(values))
+        return sides(problem, values, means)
 
 
 def _hold(problem: Problem, held: Held, dropped: tuple[int, ...], free: Array) -> bool:
