@@ -23,17 +23,33 @@ _ORDER = 200  # Gauss nodes of a law with a density, for moments inside other la
 
 
 @dataclass(frozen=True)
-class _Moment:
-    """The mean of a function of the parameters, by name, and of independent constants with given laws."""
+class Moment:
+    """The mean of a function of parameters and of independent random constants, by name, with their declared laws."""
 
     integrand: Lowered
-    arguments: tuple[str, ...]
-    laws: tuple[tuple[str, LawPlan], ...]
+    constants: tuple[str, ...]
+    declared: tuple[LawPlan, ...] = ()  # where they are declared
 
     def at(self, values: Mapping[str, float], laws: Mapping[str, numeric.Law]) -> float:
-        given = [values[name] for name in self.arguments]
-        used = [laws[name] if name in laws else law.at(values) for name, law in self.laws]
-        return numeric.expectation(lambda *nodes: self.integrand(*given, *nodes)[0], used, _ORDER)
+        """Return the mean for numbers of the parameters and for the laws of constants that are not as declared."""
+        declared = dict(zip(self.constants, self.declared, strict=False))
+        used = [laws[name] if name in laws else declared[name].at(values) for name in self.constants]
+        function = self.integrand.at(values)
+        return numeric.expectation(lambda *nodes: function(*nodes)[0], used, _ORDER)
+
+
+def compile_moment(integrand: Expr, parameters: Sequence[Parameter], laws: Mapping[Random, Law] | None = None) -> Moment:
+    """Return the mean of an expression in random constants; without ``laws``, these are known when it runs."""
+    constants = sorted(integrand.atoms(Random), key=lambda item: item.name)
+    declared = []
+    if laws is not None:
+        by_name = {item.name: law for item, law in laws.items()}  # a law in parameters makes a new symbol
+        for item in constants:
+            law = by_name.get(item.name, item.law)
+            if law is None:
+                raise ParameterError(f"a law uses the moment `E({integrand})`, but `{item.name}` has no law")
+            declared.append(compile_law(law, parameters, laws))
+    return Moment(lower([integrand], constants, parameters), tuple(item.name for item in constants), tuple(declared))
 
 
 @dataclass(frozen=True)
@@ -42,10 +58,9 @@ class LawPlan:
 
     # what makes the numeric law, of its numbers and of the laws of its parts
     make: Callable[..., numeric.Law]
-    # the numbers, as a function of the parameters named in ``arguments`` and of the ``moments``
+    # the numbers, as a function of the parameters and of the ``moments``
     numbers: Lowered
-    arguments: tuple[str, ...]
-    moments: tuple[_Moment, ...]
+    moments: tuple[Moment, ...]
     parts: tuple[LawPlan, ...]  # the laws this one is made of
     usage: str  # how the law is written, for messages
 
@@ -54,8 +69,7 @@ class LawPlan:
 
         ``laws`` are those that other constants have now, by name, where they are not the declared ones.
         """
-        given = [values[name] for name in self.arguments]
-        numbers = [float(item) for item in self.numbers(*given, *(moment.at(values, laws) for moment in self.moments))]
+        numbers = [float(item) for item in self.numbers.at(values)(*(moment.at(values, laws) for moment in self.moments))]
         law = self.make(*numbers, *(part.at(values, laws) for part in self.parts))
         odd = [item for item in numbers if not math.isfinite(item)]
         problem = f"a parameter must be a finite real number, got {odd[0]}" if odd else law.problem()
@@ -76,52 +90,11 @@ def compile_law(law: Law, parameters: Sequence[Parameter], laws: Mapping[Random,
     laws
         The laws of the other constants, where moments of them are needed.
     """
-    means = [node for item in law.numbers for node in item.atoms(E)]
-    used = sorted({item for item in parameters for number in law.numbers if number.has(item)}, key=lambda item: item.name)
-    inner = dict.fromkeys(means)
+    means = list(dict.fromkeys(node for item in law.numbers for node in item.atoms(E)))
     return LawPlan(
         law.make(),
-        lower(list(law.numbers), [*used, *inner]),
-        tuple(item.name for item in used),
-        tuple(_compile_moment(mean.argument, parameters, laws or {}) for mean in inner),
+        lower(list(law.numbers), means, parameters),
+        tuple(compile_moment(mean.argument, parameters, laws or {}) for mean in means),
         tuple(compile_law(part, parameters, laws) for part in law.parts),
         law.usage,
-    )
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The mean of a function of independent random constants, given by name, and of parameters."""
-
-    integrand: Lowered
-    constants: tuple[str, ...]
-
-    def at(self, numbers: Mapping[str, float], laws: Mapping[str, numeric.Law]) -> float:
-        """Return the mean for numbers of the parameters and laws of the constants."""
-        function = self.integrand.at(numbers)
-        return numeric.expectation(lambda *nodes: function(*nodes)[0], [laws[name] for name in self.constants], _ORDER)
-
-
-def compile_moment(integrand: Expr, parameters: Sequence[Parameter]) -> Moment:
-    """Return the mean of an expression in random constants whose laws are known when it runs."""
-    constants = sorted(integrand.atoms(Random), key=lambda item: item.name)
-    return Moment(lower([integrand], constants, parameters), tuple(item.name for item in constants))
-
-
-def _compile_moment(integrand: Expr, parameters: Sequence[Parameter], laws: Mapping[Random, Law]) -> _Moment:
-    used = sorted((item for item in parameters if integrand.has(item)), key=lambda item: item.name)
-    constants = sorted(integrand.atoms(Random), key=lambda item: item.name)
-    by_name = {item.name: law for item, law in laws.items()}  # a law in parameters makes a new symbol
-    found = [by_name.get(item.name, item.law) for item in constants]
-    unknown = [item.name for item, law in zip(constants, found, strict=True) if law is None]
-    if unknown:
-        raise ParameterError(f"a law uses the moment `E({integrand})`, but `{unknown[0]}` has no law")
-    return _Moment(
-        lower([integrand], [*used, *constants]),
-        tuple(item.name for item in used),
-        tuple(
-            (item.name, compile_law(law, parameters, laws))
-            for item, law in zip(constants, found, strict=True)
-            if law is not None
-        ),
     )

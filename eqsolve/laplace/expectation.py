@@ -18,7 +18,7 @@ from eqsolve.errors import UsageError
 from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
-from eqsolve.numerics.quadrature import precise_legendre
+from eqsolve.numerics.quadrature import legendre, panel_nodes, precise_legendre
 
 # Densities of laws in coordinates in which they are smooth, panels on which Gauss rules resolve
 # integrands, whole supports. A rule has points where a law has weight. A transform is singular
@@ -110,21 +110,9 @@ def _marchenko_pastur(delta: Any) -> Part:
     return Part(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi, ends)
 
 
-@functools.lru_cache(maxsize=4)
-def _legendre(order: int) -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.legendre.leggauss(order)
-    return nodes, weights
-
-
-def legendre_panels(edges: Array) -> tuple[Array, Array]:
-    nodes, weights = _legendre(CONTROLS.order)
-    half = np.diff(edges)[:, None] / 2
-    return (edges[:-1, None] + half * (nodes + 1)).ravel(), (half * weights).ravel()
-
-
 def split(integrands: Callable[[Array], Array], low: float, high: float, tolerance: float = CONTROLS.tolerance) -> Array:
     """Return the edges of panels on each of which a Gauss rule and its two halves agree, for every integrand."""
-    nodes, weights = _legendre(CONTROLS.order)
+    nodes, weights, _ = legendre(CONTROLS.order)
     left = np.linspace(low, high, 9)[:-1]
     right = np.linspace(low, high, 9)[1:]
     done: list[Array] = []
@@ -420,7 +408,7 @@ def _resolved(
         edges = split(integrands, part.low, part.high)
         corners.append(part.point(edges, np))
         if digits is None:
-            y, weights = legendre_panels(edges)
+            (y,), (weights,) = panel_nodes(edges[None], CONTROLS.order)
             found.append((part.point(y, np), part.mass * weights * part.density(y, np)))
         else:
             found.append(precise_rule_of(twin, edges, digits))

@@ -134,7 +134,7 @@ class Normal(Law):
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
         if self.variance == 0:
             return super().continuous_rule(order)
-        nodes, weights = _hermite(order)
+        nodes, weights = hermite(order)
         return float(self.mean) + math.sqrt(self.variance) * nodes, weights
 
     def gaussians(self, order: int) -> list[Gaussian]:
@@ -161,7 +161,7 @@ class GaussBernoulli(Law):
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
         if self.probability == 0 or self.variance == 0:
             return super().continuous_rule(order)
-        nodes, weights = _hermite(order)
+        nodes, weights = hermite(order)
         return math.sqrt(self.variance) * nodes, float(self.probability) * weights
 
     def gaussians(self, order: int) -> list[Gaussian]:
@@ -369,7 +369,8 @@ def _precise(value: Any, digits: int) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _hermite(order: int) -> tuple[Array, Array]:
+def hermite(order: int) -> tuple[Array, Array]:
+    """Return Gauss–Hermite nodes and weights of a standard normal variable."""
     from scipy.special import roots_hermitenorm
 
     nodes, weights = roots_hermitenorm(order)

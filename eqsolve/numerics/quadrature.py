@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from eqsolve.errors import ParameterError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.laws import Component, Law
+from eqsolve.numerics.laws import Component, Law, hermite
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
 # tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866): one
@@ -139,7 +139,7 @@ def _by_panels(function: Callable[[Array], Array], breaks: Array, count: int, ru
     rows, reach = len(breaks), _REACHES[0]
     panels = math.ceil(2 * reach * (math.sqrt(count) + 4.0) / rule.width)
     base = np.broadcast_to(np.linspace(-reach, reach, panels + 1), (rows, panels + 1))
-    points, weights = _panels(np.concatenate([base, np.clip(breaks, -reach, reach)], axis=1), rule.nodes)
+    points, weights = panel_nodes(np.concatenate([base, np.clip(breaks, -reach, reach)], axis=1), rule.nodes)
     weights = weights * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
     values = np.broadcast_to(function(points), points.shape)
     weighted = values * weights
@@ -154,15 +154,17 @@ def _by_panels(function: Callable[[Array], Array], breaks: Array, count: int, ru
 
 
 @functools.lru_cache(maxsize=16)
-def _legendre(order: int) -> tuple[Array, Array]:
+def legendre(order: int) -> tuple[Array, Array, Array]:
+    """Return Gauss–Legendre nodes and weights on [-1, 1], and the map to the three highest Legendre coefficients."""
     nodes, weights = np.polynomial.legendre.leggauss(order)
-    return nodes, weights
+    table = np.polynomial.legendre.legvander(nodes, order - 1)
+    return nodes, weights, (table * weights[:, None] * (np.arange(order) + 0.5)).T[-3:]
 
 
-def _panels(edges: Array, order: int) -> tuple[Array, Array]:
+def panel_nodes(edges: Array, order: int) -> tuple[Array, Array]:
     """Return Gauss–Legendre points and weights between sorted edges, a row each."""
     edges = np.sort(edges, axis=1)
-    nodes, masses = _legendre(order)
+    nodes, masses, _ = legendre(order)
     widths = np.diff(edges, axis=1)
     points = (edges[:, :-1, None] + widths[:, :, None] * (nodes + 1) / 2).reshape(len(edges), -1)
     return points, (widths[:, :, None] * masses / 2).reshape(len(edges), -1)
@@ -211,12 +213,12 @@ def _plane(
     centre, layer = yours / steep, _LAYER * width / np.abs(steep)
     base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 8), (count, 8))
     edges = np.concatenate([base, mine, centre, centre - layer, centre + layer], axis=1)
-    points, weights = _panels(np.clip(edges, -_PLANE, _PLANE), rule.outer)
+    points, weights = panel_nodes(np.clip(edges, -_PLANE, _PLANE), rule.outer)
     outer = weights * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi) * first(places, points)
     flat = points.reshape(-1)
-    cuts = (yours[:, None, :] - (rho * points)[:, :, None]) / width[:, :, None]
+    cuts = np.clip((yours[:, None, :] - (rho * points)[:, :, None]) / width[:, :, None], -_PLANE, _PLANE)
     base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 7), (len(flat), 7))
-    inner, masses = _panels(np.concatenate([base, np.clip(cuts.reshape(len(flat), -1), -_PLANE, _PLANE)], axis=1), rule.inner)
+    inner, masses = panel_nodes(np.concatenate([base, cuts.reshape(len(flat), -1)], axis=1), rule.inner)
     masses = masses * np.exp(-(inner**2) / 2) / math.sqrt(2 * math.pi)
     there = (rho * points)[:, :, None] + width[:, :, None] * inner.reshape(count, points.shape[1], -1)
     values = np.broadcast_to(second(places, there.reshape(count, -1)), (count, there[0].size)).reshape(there.shape)
@@ -241,11 +243,8 @@ def even_rule(dimensions: int, step: float) -> tuple[Array, Array]:
 @functools.lru_cache(maxsize=32)
 def product_rule(dimensions: int, nodes: int) -> tuple[Array, Array]:
     """Return the points, (points, dimensions), and weights of a product of Gauss–Hermite rules."""
-    from scipy.special import roots_hermitenorm
-
-    line, masses = roots_hermitenorm(nodes)
-    masses = masses / masses.sum()
-    places = np.indices((nodes,) * dimensions).reshape(dimensions, -1)
+    line, masses = hermite(nodes)
+    places = np.indices((len(line),) * dimensions).reshape(dimensions, -1)
     return line[places].T, masses[places].prod(axis=0)
 
 
@@ -343,32 +342,8 @@ def demand_second_moment(name: str, law: Law) -> None:
 _DRAWS = 48  # points at which the gradient of a variable is looked at
 
 
-class Integrands(Protocol):
-    """Integrands of Gaussian variables and points, as functions of arrays: what a compiled fixed point offers.
-
-    Arguments are parameters, unknowns, standard normal variables, random constants, and one value per stage: the root of an
-    increasing function, or the sign of a switch. Between zeros of switches everything is smooth.
-    """
-
-    normals: tuple[str, ...]
-    constants: tuple[str, ...]
-    means: int  # how many integrands there are
-    is_switch: tuple[bool, ...]  # what each stage is
-    switches: tuple[int, ...]  # the places of the switches among the stages
-    linear: tuple[bool, ...]  # which switches are linear in the random variables
-    combinations: tuple[list[tuple[int, ...]], ...]  # the signs that the switches inside each switch may take
-    carriers: int  # how many linear forms the integrands are functions of
-    aligned: bool  # whether they are polynomials besides
-    degree: int  # of these polynomials
-
-    def piece(self, what: str, *detail: Any) -> Callable[..., list[Any]]:
-        """Return one of the functions, by what it gives."""
-
-    def run_stages(
-        self, arguments: list[Any], size: int, signs: Sequence[Array] | None = None, *,
-        unknowns: Array | None = None, owner: Array | None = None, rough: bool = False,
-    ) -> list[Any]:  # fmt: skip
-        """Return all arguments, the values of the stages included."""
+Integrands = Any
+"""Integrands of Gaussian variables and points, as functions of arrays: a compiled fixed point, or what offers as much."""
 
 
 @dataclass(frozen=True)
@@ -404,19 +379,12 @@ def make_rows(plan: Integrands, parts: Sequence[LawBranch], parameters: Sequence
     Across the lines are ``outer`` nodes where integrands may be anything. Where they are polynomials there are as few as
     are exact for them and for their derivatives, whose degree may be larger by one.
     """
-    count = unknowns.shape[1]
-    pieces, exact = [], True
-    for part in parts:
-        probability, mean, scale, active = _gaussians(plan, part)
-        exact = exact and part.exact
-        if len(active) < 2:
-            made = _straight(mean, active, count)
-        else:
-            first, aligned = _forms_direction(plan, parameters, unknowns, mean, scale, active)
-            made = _across(first, len(mean), active, max(2, plan.degree // 2 + 1) if aligned else outer)
-            exact = exact and aligned
-        pieces.append((probability, mean, scale, *made))
-    return _joined(pieces, count, exact)
+
+    def turned(mean: Array, scale: Array, active: Array) -> tuple[Array, int, bool]:
+        first, aligned = _forms_direction(plan, parameters, unknowns, mean, scale, active)
+        return first, max(2, plan.degree // 2 + 1) if aligned else outer, aligned
+
+    return _rows(plan, parts, unknowns.shape[1], turned)
 
 
 def rows_along(
@@ -432,54 +400,43 @@ def rows_along(
     Everything that is a function of the variable is then constant across, and ``outer=None`` takes one node there.
     Where the gradient turns, the direction is that of the plan's integrands, with many nodes across.
     """
-    pieces, exact = [], True
+
+    def turned(mean: Array, scale: Array, active: Array) -> tuple[Array, int, bool]:
+        first = _gradient_direction(plan, parameters, unknowns, mean, scale, active, name)
+        if first is not None:
+            return first, outer or 1, True
+        return _forms_direction(plan, parameters, unknowns, mean, scale, active)[0], outer or 96, False
+
+    return _rows(plan, parts, 1, turned)
+
+
+def _rows(
+    plan: Integrands,
+    parts: Sequence[LawBranch],
+    count: int,
+    turned: Callable[[Array, Array, Array], tuple[Array, int, bool]],
+) -> Rows:
+    """Return the rows of all branches; ``turned`` says where they run among several Gaussians, and how many are exact."""
+    table: list[tuple[Array, ...]] = []
+    normals, exact = len(plan.normals), True
     for part in parts:
-        probability, mean, scale, active = _gaussians(plan, part)
+        probability, means, deviations = part.numbers
+        mean, scale = np.concatenate([np.zeros(normals), means]), np.concatenate([np.ones(normals), deviations])
+        active, width, weights = np.flatnonzero(scale > 0), len(mean), np.ones(1)
         exact = exact and part.exact
         if len(active) < 2:
-            made = _straight(mean, active, 1)
+            base, direction = np.zeros((count, 1, width)), np.zeros((count, 1, width))
+            direction[:, :, active] = 1.0
         else:
-            first = _gradient_direction(plan, parameters, unknowns, mean, scale, active, name)
-            nodes = outer or 1
-            if first is None:
-                first, _ = _forms_direction(plan, parameters, unknowns, mean, scale, active)
-                exact, nodes = False, outer or 96
-            made = _across(first, len(mean), active, nodes)
-        pieces.append((probability, mean, scale, *made))
-    return _joined(pieces, 1, exact)
-
-
-def _gaussians(plan: Integrands, part: LawBranch) -> tuple[float, Array, Array, Array]:
-    """Return probability, means and deviations of all random variables in a branch, and which of them are Gaussian."""
-    normals = len(plan.normals)
-    probability, means, deviations = part.numbers
-    mean = np.concatenate([np.zeros(normals), means])
-    scale = np.concatenate([np.ones(normals), deviations])
-    return probability, mean, scale, np.flatnonzero(scale > 0)
-
-
-def _straight(mean: Array, active: Array, count: int) -> tuple[Array, Array, Array]:
-    base, direction = np.zeros((count, 1, len(mean))), np.zeros((count, 1, len(mean)))
-    direction[:, :, active] = 1.0
-    return base, direction, np.ones(1)
-
-
-def _joined(pieces: list[tuple[Any, ...]], count: int, exact: bool) -> Rows:
-    table: list[list[Array]] = [[] for _ in range(6)]
-    for probability, mean, scale, base, direction, weights in pieces:
-        lines, width = base.shape[1], len(mean)
-        total = count * lines
-        entries = (
-            np.tile(probability * weights, count),
-            np.broadcast_to(mean, (total, width)),
-            np.broadcast_to(scale, (total, width)),
-            base.reshape(total, width),
-            direction.reshape(total, width),
-            np.repeat(np.arange(count), lines),
-        )
-        for column, entry in zip(table, entries, strict=True):
-            column.append(entry)
-    weight, mean, scale, base, direction, owner = (np.concatenate(column) for column in table)
+            first, order, aligned = turned(mean, scale, active)
+            base, direction, weights = _across(first, width, active, order)
+            exact = exact and aligned
+        lines = base.shape[1]
+        table.append((
+            np.tile(probability * weights, count), *(np.broadcast_to(item, (count * lines, width)) for item in (mean, scale)),
+            base.reshape(-1, width), direction.reshape(-1, width), np.repeat(np.arange(count), lines),
+        ))  # fmt: skip
+    weight, mean, scale, base, direction, owner = (np.concatenate(column) for column in zip(*table, strict=True))
     return Rows(weight, mean, scale, base, direction, owner, exact)
 
 
@@ -527,7 +484,7 @@ def _gradient_direction(
 def _across(first: Array, width: int, active: Array, order: int) -> tuple[Array, Array, Array]:
     """Return bases, directions and weights of lines along ``first``, on Gauss–Hermite nodes in the other directions."""
     count, dims = first.shape
-    nodes, weights = _hermite(order)
+    nodes, weights = hermite(order)
     grid = np.array(list(product(nodes, repeat=dims - 1)))
     shares = np.array([np.prod(entry) for entry in product(weights, repeat=dims - 1)])
     base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
@@ -535,12 +492,6 @@ def _across(first: Array, width: int, active: Array, order: int) -> tuple[Array,
     base[:, :, active] = grid @ turned[:, 1:]
     direction[:, :, active] = first[:, None, :]
     return base, direction, shares
-
-
-@functools.lru_cache(maxsize=16)
-def _hermite(order: int) -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
-    return nodes, weights / weights.sum()
 
 
 def node_arguments(parameters: Sequence[float], unknowns: Array, rows: Rows, at: Array, x: Array) -> list[Any]:
@@ -566,16 +517,6 @@ _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
 _SNAP = 0.05
 _PANELS = 5000  # to be cut at once; more there are only of integrands with a pole on the way
 _CURVED = 4  # zeros looked for of a switch that is not linear
-
-
-@functools.lru_cache(maxsize=16)
-def legendre(order: int) -> tuple[Array, Array, Array]:
-    """Return Gauss–Legendre nodes and weights on [-1, 1], and the map to the three highest Legendre coefficients."""
-    nodes, weights = np.polynomial.legendre.leggauss(order)
-    table = np.polynomial.legendre.legvander(nodes, order - 1)
-    degrees = np.arange(order)
-    to_coefficients = (table * weights[:, None] * (degrees + 0.5)).T
-    return nodes, weights, to_coefficients[-3:]
 
 
 def normal_density(x: Array) -> Array:
