@@ -9,6 +9,7 @@ values that are near each other for no reason that stands in the expression, suc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sympy import (
@@ -71,7 +72,6 @@ def write_sum(writer: Writer, expr: Add) -> Expr:
                 break
         else:
             made.append(first)
-            continue
     return _with_roots(writer, made, set(expr.args))
 
 
@@ -82,8 +82,12 @@ def _pair(writer: Writer, first: Expr, second: Expr) -> Expr | None:
         k = without(first, node)
         if power == -1 and base.is_Add and (gap := _difference(k, -second * base)) is not None:
             return writer.write(gap / base)
-        rule = _RULES.get((type(base), power))
-        if rule is not None:
+        rule, factor = _RULES.get((type(base), power)), None
+        numbers = _PLUS_NUMBER.get((type(base), power), {}) if writer.real or not isinstance(base, tanh) else {}
+        number = next((m for m in numbers if second == m * k), None)
+        if number is not None:
+            factor = numbers[number](writer.write(base.args[0])), S.Zero
+        elif rule is not None:
             factor = rule(writer, base, k, second)
         elif isinstance(node, Pow) and not (power.is_Integer and power.is_positive):
             factor = _powers(writer, base, power, k, second)
@@ -110,71 +114,46 @@ def _other(second: Expr, k: Expr, kind: Any) -> Expr | None:
 Rule = tuple[Expr, Expr]
 
 
+# what is left of f(x)^power + m, by the function, the power and the number m
+_PLUS_NUMBER: dict[Any, dict[int, Callable[[Expr], Expr]]] = {
+    (exp, S.One): {-1: lambda x: to.expm1(x)},
+    (erf, S.One): {1: lambda x: to.plain_erfc(-x), -1: lambda x: -to.plain_erfc(x)},
+    (erfc, S.One): {-1: lambda x: -erf(x), -2: lambda x: -to.plain_erfc(-x)},
+    (tanh, S.One): {1: lambda x: 2 * to.expit(2 * x), -1: lambda x: -2 * to.expit(-2 * x)},
+    (tanh, 2 * S.One): {-1: lambda x: -to.sech2(x)},
+    (cosh, S.One): {-1: lambda x: 2 * sinh(x / 2) ** 2},
+    (cosh, 2 * S.One): {-1: lambda x: sinh(x) ** 2},
+    (cos, S.One): {-1: lambda x: -2 * sin(x / 2) ** 2},
+    (cos, 2 * S.One): {-1: lambda x: -(sin(x) ** 2)},
+    (sin, 2 * S.One): {-1: lambda x: -(cos(x) ** 2)},
+}
+
+
 def _exponentials(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    x = writer.write(base.args[0])
-    if second == -k:
-        return to.expm1(x), S.Zero
     other = _other(second, k, exp)
     if other is None:
         return None
-    y = writer.write(other.args[0])
+    x, y = (writer.write(node.args[0]) for node in (base, other))
     gap = _opened(x - y) if (x - y).count_ops() < _MULTIPLY_OUT else x - y
     sign = to.choose(gap, S.NegativeOne, S.One)
     return sign * to.expm1(to.choose(gap, -gap, gap)), to.choose(gap, x, y)
 
 
 def _error_functions(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    x = writer.write(base.args[0])
-    if second in (k, -k):
-        return (to.plain_erfc(-x) if second == k else -to.plain_erfc(x)), S.Zero
     other = _other(second, k, erf)
-    return None if other is None or not writer.real else (to.erf_difference(x, writer.write(other.args[0])), S.Zero)
-
-
-def _complements(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    if second not in (-k, -2 * k):
+    if other is None or not writer.real:
         return None
-    x = writer.write(base.args[0])
-    return (-erf(x) if second == -k else -to.plain_erfc(-x)), S.Zero
-
-
-def _tanh(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    if second not in (k, -k) or not writer.real:
-        return None
-    x = writer.write(base.args[0])
-    return (2 * to.expit(2 * x) if second == k else -2 * to.expit(-2 * x)), S.Zero
-
-
-def _tanh_squared(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    return (-to.sech2(writer.write(base.args[0])), S.Zero) if second == -k and writer.real else None
+    return to.erf_difference(*(writer.write(node.args[0]) for node in (base, other))), S.Zero
 
 
 def _cosh(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
     x = base.args[0]
-    if second == -k:
-        return 2 * sinh(writer.write(x) / 2) ** 2, S.Zero
-    if second in (k * sinh(x), -k * sinh(x)):
-        return S.One, writer.write(x) * (1 if second == k * sinh(x) else -1)
-    return None
+    sides = [side for side in (1, -1) if second == side * k * sinh(x)]
+    return (S.One, writer.write(x) * sides[0]) if sides else None
 
 
 def _cosh_squared(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    x = base.args[0]
-    if second == -k:
-        return sinh(writer.write(x)) ** 2, S.Zero
-    return (S.One, S.Zero) if second == -k * sinh(x) ** 2 else None
-
-
-def _cos(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    return (-2 * sin(writer.write(base.args[0]) / 2) ** 2, S.Zero) if second == -k else None
-
-
-def _cos_squared(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    return (-(sin(writer.write(base.args[0])) ** 2), S.Zero) if second == -k else None
-
-
-def _sin_squared(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    return (-(cos(writer.write(base.args[0])) ** 2), S.Zero) if second == -k else None
+    return (S.One, S.Zero) if second == -k * sinh(base.args[0]) ** 2 else None
 
 
 def _logarithms(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
@@ -189,14 +168,8 @@ def _logarithms(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | Non
 _RULES: dict[Any, Any] = {
     (exp, S.One): _exponentials,
     (erf, S.One): _error_functions,
-    (erfc, S.One): _complements,
-    (tanh, S.One): _tanh,
-    (tanh, 2 * S.One): _tanh_squared,
     (cosh, S.One): _cosh,
     (cosh, 2 * S.One): _cosh_squared,
-    (cos, S.One): _cos,
-    (cos, 2 * S.One): _cos_squared,
-    (sin, 2 * S.One): _sin_squared,
     (log, S.One): _logarithms,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,41 +59,31 @@ class RatePlan:
         named = {f"observable {name}": value for name, value in zip(self.names, made, strict=True)}
         self._pieces = {"h": h, "h_R": h.diff(points[0]), **named}
         self._variables = {name: value.subs(whole) for name, value in model.variables.items()}
-        self._made: dict[Any, Any] = {}
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019  (plans are kept with their models)
     def partial(self, piece: str, parameter: str) -> Bundle:
         """Return the derivative of h, of h_R or of "observable NAME" along a parameter, R, p and the law held."""
-        if (piece, parameter) not in self._made:
-            change = self._pieces[piece].diff(self._symbol(parameter))
-            self._made[piece, parameter] = Bundle([change], self.transform.symbols, self._parameters)
-        bundle: Bundle = self._made[piece, parameter]
-        return bundle
+        return Bundle([self._pieces[piece].diff(self._symbol(parameter))], self.transform.symbols, self._parameters)
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019
     def through(self, piece: str, parameter: str) -> tuple[Bundle, tuple[Any, ...]]:
         """Return the derivatives along a parameter outside expectations, then along each expectation; and these."""
-        key = (piece, parameter, "through")
-        if key not in self._made:
-            expr = self._pieces[piece]
-            means = sorted(expr.atoms(E), key=str)
-            placeholders = [Dummy(f"m{index}") for index in range(len(means))]
-            outer = expr.xreplace(dict(zip(means, placeholders, strict=True)))
-            back: dict[Basic, Basic] = dict(zip(placeholders, means, strict=True))
-            changes = [outer.diff(item).xreplace(back) for item in (self._symbol(parameter), *placeholders)]
-            self._made[key] = (Bundle(changes, self.transform.symbols, self._parameters), tuple(means))
-        made: tuple[Bundle, tuple[Any, ...]] = self._made[key]
-        return made
+        expr = self._pieces[piece]
+        means = sorted(expr.atoms(E), key=str)
+        placeholders = [Dummy(f"m{index}") for index in range(len(means))]
+        outer = expr.xreplace(dict(zip(means, placeholders, strict=True)))
+        back: dict[Basic, Basic] = dict(zip(placeholders, means, strict=True))
+        changes = [outer.diff(item).xreplace(back) for item in (self._symbol(parameter), *placeholders)]
+        return Bundle(changes, self.transform.symbols, self._parameters), tuple(means)
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019
     def pole(self, name: str, random: str) -> Bundle:
         """Return a variable and its slopes along (R, p), with the random variable in it as the last parameter."""
-        if (name, random, "pole") not in self._made:
-            size = Dummy("size", positive=True)  # positive, so that |size| continues to complex sizes
-            found = {item.name: item for item in self._variables[name].free_symbols}
-            expr = self._variables[name].subs(found[random], size)
-            points = self.transform.symbols
-            slopes = [expr, *(expr.diff(item) for item in points)]
-            self._made[name, random, "pole"] = Bundle(slopes, points, (*self._parameters, size))
-        bundle: Bundle = self._made[name, random, "pole"]
-        return bundle
+        size = Dummy("size", positive=True)  # positive, so that |size| continues to complex sizes
+        found = {item.name: item for item in self._variables[name].free_symbols}
+        expr = self._variables[name].subs(found[random], size)
+        points = self.transform.symbols
+        return Bundle([expr, *(expr.diff(item) for item in points)], points, (*self._parameters, size))
 
     def _symbol(self, name: str) -> Parameter:
         return next((item for item in self._parameters if item.name == name), Parameter(name))

@@ -194,7 +194,7 @@ def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array
                 x = point(y) * np.ones_like(y)
                 return function({name: x, **{key: np.full(len(x), value) for key, value in given.items()}}), x
 
-            for value in _best(look, places):
+            for value in extreme_places(look, places):
                 for key in laws:
                     found[key].append(value if key == name else given[key])
     return {key: np.array(column) for key, column in found.items()}
@@ -212,7 +212,7 @@ def _lines(law: Law) -> Iterator[tuple[Any, Array]]:
 
 
 @np.errstate(all="ignore")
-def _best(look: Callable[[Array], tuple[list[Array], Array]], places: Array) -> list[float]:
+def extreme_places(look: Callable[[Array], tuple[list[Array], Array]], places: Array) -> list[float]:
     """Return the values at which each column is smallest, and largest."""
     made = []
     for k, column in enumerate(look(places)[0]):

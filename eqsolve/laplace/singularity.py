@@ -21,12 +21,12 @@ from eqsolve.laplace.real_axis import RealTrack, far_right, nearby, walk_real_ax
 
 
 @dataclass(frozen=True)
-class SingularPoint:
+class SingularPoint(Candidate):
     """The rightmost singularity of a transform, and what else was found.
 
     Attributes
     ----------
-    p, R, kind, exponent, amplitude, error
+    p, R, kind, exponent, amplitude, error, certificate
         Of the rightmost singularity; see ``Candidate``. Of a complex pair, the one in the upper half plane.
     rate
         −Re p: the function decays as t^exponent e^{−rate·t}.
@@ -42,12 +42,6 @@ class SingularPoint:
         What was searched.
     """
 
-    p: Any
-    R: Any
-    kind: str
-    exponent: float | None
-    amplitude: Any
-    error: float
     R_error: float
     residual: float
     candidates: tuple[Candidate, ...]
@@ -208,10 +202,9 @@ def _answer(prepared: Prepared, found: Found, precision: int | None, certify: bo
     )
     best = candidates[0] = candidates[0] if precision is None else refine(prepared, candidates[0], precision)
     residual, R_error = residual_of(prepared, best, precision)
-    return SingularPoint(
-        best.p, best.R, best.kind, best.exponent, best.amplitude, best.error, R_error, residual,
-        tuple(candidates), ties(candidates, tolerance), found.clean, found.region,
-    )  # fmt: skip
+    level = ties(candidates, tolerance)
+    return SingularPoint(**vars(best), R_error=R_error, residual=residual, candidates=tuple(candidates), ties=level,
+                         certified=found.clean, region=found.region)  # fmt: skip
 
 
 def _for_survey(prepared: Prepared, track: RealTrack) -> Prepared:

@@ -434,7 +434,7 @@ def _rows(
         lines = base.shape[1]
         table.append((
             np.tile(probability * weights, count), *(np.broadcast_to(item, (count * lines, width)) for item in (mean, scale)),
-            base.reshape(-1, width), direction.reshape(-1, width), np.repeat(np.arange(count), lines),
+            base.reshape(count * lines, width), direction.reshape(count * lines, width), np.repeat(np.arange(count), lines),
         ))  # fmt: skip
     weight, mean, scale, base, direction, owner = (np.concatenate(column) for column in zip(*table, strict=True))
     return Rows(weight, mean, scale, base, direction, owner, exact)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.laplace.expectation import Probe, Rule
+from eqsolve.laplace.expectation import Probe, Rule, extreme_places
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
@@ -110,27 +110,17 @@ class SolutionSource:
         if len(self.names) > 1:
             return {}
         law, rows = self.law, self.law.rows(self.names)
-        lines = _probed(law, _general)
+        lines, name = _probed(law, _general), self.names[0]
 
         def look(at: Array, x: Array) -> tuple[list[Array], Array]:
-            values = law.at(lines, rows, at, x, None)[law.names.index(self.names[0])]
-            return function({self.names[0]: values}), values
+            values = law.at(lines, rows, np.broadcast_to(at, x.shape), x, None)[law.names.index(name)]
+            return function({name: values}), values
 
-        lines_of = np.repeat(np.arange(len(rows.weight)), len(_LOOK))
-        x = np.where(rows.is_point[lines_of], 0.0, np.tile(_LOOK, len(rows.weight)))
-        columns, _ = look(lines_of, x)
-        found = []
-        for k, column in enumerate(columns):
-            for sign in (1.0, -1.0):
-                place = int(np.nanargmin(sign * column))
-                row, centre, width = lines_of[place : place + 1], float(x[place]), _LOOK[1] - _LOOK[0]
-                # how often the neighbourhood of an extreme is looked at again, thirty times closer each time
-                for _ in range(0 if rows.is_point[row[0]] else 7):
-                    near = centre + width * np.linspace(-1, 1, 65)
-                    tried, _ = look(np.repeat(row, 65), near)
-                    centre, width = float(near[int(np.nanargmin(sign * tried[k]))]), width / 30
-                found.append(look(row, np.array([centre]))[1][0])
-        return {self.names[0]: np.unique(found)}
+        line = np.repeat(np.arange(len(rows.weight)), len(_LOOK))
+        columns, _ = look(line, np.tile(_LOOK, len(rows.weight)))
+        best = {int(line[place(column)]) for column in columns for place in (np.nanargmin, np.nanargmax)}
+        found = [value for row in best for value in extreme_places(functools.partial(look, np.array(row)), _LOOK)]
+        return {name: np.unique(found)}
 
     def ladders(self) -> list[dict[str, Array]]:
         """Return values of the variables that go out along every Gaussian direction, as far as they can be computed."""

@@ -16,7 +16,6 @@ import numpy as np
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import Lines, PanelMesh, Rows, adapt, branches, node_arguments, precise_legendre
-from eqsolve.results.distribution import Distribution
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, VariableLines
 from eqsolve.solvers.fixed_point.newton import Problem, extended
 
@@ -41,7 +40,7 @@ class PreciseSolution:
     def law(self, name: str) -> PreciseLaw:
         """Return the law of a variable with expectations at this precision."""
         exact = FixedPointLaw.of(self.base, name)
-        return PreciseLaw(exact.names, exact.values, exact.weights, self, exact)
+        return PreciseLaw(exact.names, exact.values, exact.weights, self.base, self)
 
     def expect(self, expr: Any, **values: Any) -> tuple[Any, Any]:
         """Return the mean of an expression and its error, as numbers of mpmath."""
@@ -74,17 +73,16 @@ class PreciseSolution:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PreciseLaw(Distribution):
+class PreciseLaw(FixedPointLaw):
     """The law of a variable at high precision: ``expect`` sums over points and weights that are mpmath's numbers."""
 
     precise: PreciseSolution
-    exact: FixedPointLaw
 
     @functools.cached_property
     def nodes(self) -> tuple[list[tuple[Any, ...]], list[Any]]:
         """The variables at every node, and the weights."""
         precise, base = self.precise, self.precise.base
-        lines = _LawLines(self.exact, lambda v: np.concatenate([np.ones((1, v.shape[1])), v, v**2]))
+        lines = _LawLines(self, lambda v: np.concatenate([np.ones((1, v.shape[1])), v, v**2]))
         columns, weights = precise.law_nodes(self.names, lines, base.problem.rows(base.point.values), precise.digits)
         return list(zip(*columns, strict=True)), list(weights)
 
@@ -95,18 +93,6 @@ class PreciseLaw(Distribution):
         with mp.workdps(self.precise.digits + GUARD):
             points, weights = self.nodes
             return sum((w * self.call(function, p) for p, w in zip(points, weights, strict=True)), mpf(0))
-
-    def atoms(self, name: str | None = None) -> list[tuple[float, float]]:
-        return self.exact.atoms(name)
-
-    def cdf(self, x: Any, name: str | None = None) -> Any:
-        return self.exact.cdf(x, name)
-
-    def density(self, x: Any, name: str | None = None) -> Any:
-        return self.exact.density(x, name)
-
-    def quantile(self, q: Any, name: str | None = None) -> Any:
-        return self.exact.quantile(q, name)
 
 
 class _LawLines(VariableLines):
