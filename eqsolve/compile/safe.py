@@ -83,7 +83,8 @@ def _pair(writer: Writer, first: Expr, second: Expr) -> Expr | None:
         if power == -1 and base.is_Add and (gap := _difference(k, -second * base)) is not None:
             return writer.write(gap / base)
         rule, factor = _RULES.get((type(base), power)), None
-        numbers = _PLUS_NUMBER.get((type(base), power), {}) if writer.real or not isinstance(base, tanh) else {}
+        complex_tanh = isinstance(base, tanh) and not writer.real
+        numbers = {} if complex_tanh else _PLUS_NUMBER.get((type(base), power), {})
         number = next((m for m in numbers if second == m * k), None)
         if number is not None:
             factor = numbers[number](writer.write(base.args[0])), S.Zero

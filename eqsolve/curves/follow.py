@@ -1,7 +1,7 @@
 """Follow a solution along a parameter: every point starts from its neighbours' extrapolation."""
 
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,9 @@ from eqsolve.arguments import checked, list_of, table, text
 from eqsolve.compile.fixed_point import FixedPointProgram
 from eqsolve.compile.forms import FIXED_POINT
 from eqsolve.compile.values import binder_of, case_of
+from eqsolve.curves.rates import rate_curve, read_path
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.language.binding import read_value
 from eqsolve.language.fixed_point import FixedPoint, Singularity
-from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
@@ -42,28 +41,22 @@ def follow(
     Result
         Every unknown and observable over the parameter, with errors: ``res["C_w"]``, ``res.error["C_w"]``.
     """
-    import time
-
     from eqsolve.passes.check.check import check
-    from eqsolve.results.provenance import describe
 
     began = time.perf_counter()
     assert isinstance(model, Model)
     check(model)
     fixed = {**(params or {}), **parameters}
-    values = list(values)
-    path = [read_value(value, what=f"parameter `{parameter}`") for value in values]
+    given_values, path = read_path("follow", parameter, values, fixed)
     if not path:
         raise UsageError("follow needs at least one value to go through")
-    if parameter in fixed:
-        raise UsageError(f"`{parameter}` varies along the path and cannot be fixed too")
-    if law := next((value for value in path if isinstance(value, Law)), None):
-        raise UsageError(f"follow goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
     if isinstance(_target(model, {**fixed, parameter: path[0]})[0], Singularity):
-        return _follow_rate(model, parameter, values, fixed, began)
+        curve = rate_curve(model, parameter, given_values, params=fixed)
+        bound = bind_routed(model, {**fixed, parameter: given_values[0]}).settings()
+        return _result(model, parameter, path, curve.values, curve.errors, bound, {"solver": "singularity"}, began)
     solutions: list[FixedPointSolution] = []
-    searches, floats = 0, [float(value) for value in path]
-    for value, place in zip(values, floats, strict=True):  # plain numbers are read without symbols
+    searches = 0
+    for value, place in zip(given_values, path, strict=True):
         target, given = _target(model, {**fixed, parameter: value})
         if not isinstance(target, FixedPoint):
             raise UsageError(
@@ -73,37 +66,19 @@ def follow(
         binder = binder_of(target)
         at = binder.read(given)
         program = binder.plan(at).program(FIXED_POINT)
-        start = _ahead(solutions, floats, program)
+        start = _ahead(solutions, path, program)
         try:
             solution = solve_problem(program, at, start, solutions[-1] if start is not None else None)
         except SolverError as error:
             raise SolverError(f"at {parameter} = {place:.6g}: {error}") from None
         searches += start is None
         solutions.append(solution)
-    made = _result(model, parameter, path, solutions)
-    stats = {"solver": "fixed_point", "seconds": time.perf_counter() - began, "points": len(path), "searches": searches}
-    return replace(made, stats=stats, provenance=describe(model, 0), latex=latex_names((model, *models_behind(model))))
-
-
-def _follow_rate(model: Model, parameter: str, path: list[Any], fixed: dict[str, Any], began: float) -> Result:
-    """Return the curve of a rate as a result."""
-    import time
-
-    import xarray as xr
-
-    from eqsolve.curves.rates import rate_curve
-    from eqsolve.results.provenance import describe
-
-    curve = rate_curve(model, parameter, path, params=fixed)
-    data: dict[str, Any] = {name: ((parameter,), column) for name, column in curve.values.items()}
-    data |= {f"{name}_error": ((parameter,), column) for name, column in curve.errors.items()}
-    dataset = xr.Dataset(data, coords={parameter: curve.at})
-    params = {k: v for k, v in bind_routed(model, {**fixed, parameter: path[0]}).settings().items() if k != parameter}
-    stats = {"solver": "singularity", "seconds": time.perf_counter() - began, "points": len(path)}
-    names = latex_names((model, *models_behind(model)))
-    return Result(
-        dataset, model=model.name, kind="sweep", params=params, stats=stats, provenance=describe(model, 0), latex=names
-    )
+    names = [name for name in solutions[0].values if all(name in s.values for s in solutions)]
+    found, errors = ({name: [part[name] for part in parts] for name in names}
+                     for parts in ([s.values for s in solutions], [s.errors for s in solutions]))  # fmt: skip
+    bound = settings(solutions[0].at, solutions[0].problem.plan)
+    stats = {"solver": "fixed_point", "searches": searches}
+    return _result(model, parameter, path, found, errors, bound, stats, began)
 
 
 def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singularity, dict[str, Any]]:
@@ -133,15 +108,25 @@ def _ahead(solutions: list[FixedPointSolution], path: list[float], program: Fixe
     return {item.name: float(value) for item, value in zip(unknowns, ahead, strict=True)}
 
 
-def _result(model: Model, parameter: str, path: list[Any], solutions: list[FixedPointSolution]) -> Result:
+def _result(
+    model: Model,
+    parameter: str,
+    path: list[float],
+    values: Mapping[str, Any],
+    errors: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stats: dict[str, Any],
+    began: float,
+) -> Result:
+    """Return curves over a parameter as a result."""
     import xarray as xr
 
-    names = [name for name in solutions[0].values if all(name in s.values for s in solutions)]
-    data: dict[str, Any] = {}
-    for name in names:
-        data[name] = ((parameter,), [s.values[name] for s in solutions])
-        data[f"{name}_error"] = ((parameter,), [s.errors[name] for s in solutions])
-    dataset = xr.Dataset(data, coords={parameter: [float(value) for value in path]})
-    first = solutions[0]
-    params = {k: v for k, v in settings(first.at, first.problem.plan).items() if k != parameter}
-    return Result(dataset, model=model.name, kind="sweep", params=params)
+    from eqsolve.results.provenance import describe
+
+    columns = {name: part for key in values for name, part in ((key, values[key]), (f"{key}_error", errors[key]))}
+    dataset = xr.Dataset({name: ((parameter,), column) for name, column in columns.items()}, coords={parameter: path})
+    return Result(
+        dataset, model=model.name, kind="sweep", params={k: v for k, v in params.items() if k != parameter},
+        stats={**stats, "seconds": time.perf_counter() - began, "points": len(path)}, provenance=describe(model, 0),
+        latex=latex_names((model, *models_behind(model))),
+    )  # fmt: skip

@@ -260,7 +260,6 @@ def rate_curve(
         The other parameters and laws, as in ``solve``.
     """
     from eqsolve.compile.values import binder_of, case_of
-    from eqsolve.language.binding import read_value
     from eqsolve.language.fixed_point import Cases, Singularity
     from eqsolve.passes.check.check import check
     from eqsolve.solvers.options import read_region
@@ -271,13 +270,7 @@ def rate_curve(
         raise UsageError(f"rate_curve takes a Singularity, got the {chosen.kind} `{chosen.name}`")
     check(chosen)
     settings = {**(params or {}), **parameters}
-    if parameter in settings:
-        raise UsageError(f"`{parameter}` varies along the curve and cannot be fixed too")
-    given_values = list(at)  # plain numbers are read without symbols
-    path = [read_value(value, what=f"parameter `{parameter}`") for value in given_values]
-    if law := next((value for value in path if isinstance(value, Law)), None):
-        raise UsageError(f"rate_curve goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
-    places = np.array([float(value) for value in path])
+    given_values, places = read_path("rate_curve", parameter, at, settings)
     rows, errors, slopes, certified = [], [], [], []
     start, near, law_of = None, None, None
     for index, value in enumerate(given_values):
@@ -301,4 +294,18 @@ def rate_curve(
     def columns(entries: list[dict[str, Any]]) -> dict[str, Array]:
         return {name: np.array([float(entry[name]) for entry in entries]) for name in (entries[0] if entries else {})}
 
-    return RateCurve(parameter, places, columns(rows), columns(errors), columns(slopes), np.array(certified))
+    return RateCurve(parameter, np.array(places), columns(rows), columns(errors), columns(slopes), np.array(certified))
+
+
+def read_path(verb: str, parameter: str, values: Iterable[Any], fixed: Mapping[str, Any]) -> tuple[list[Any], list[float]]:
+    """Return the values of a parameter along a path, as given (plain numbers are read without symbols) and as floats."""
+    from eqsolve.language.binding import read_value
+
+    given = list(values)
+    path = [read_value(value, what=f"parameter `{parameter}`") for value in given]
+    if parameter in fixed:
+        way = "curve" if verb == "rate_curve" else "path"
+        raise UsageError(f"`{parameter}` varies along the {way} and cannot be fixed too")
+    if law := next((value for value in path if isinstance(value, Law)), None):
+        raise UsageError(f"{verb} goes along the numbers of a parameter, got the law {law} for `{parameter}`; use sweep")
+    return given, [float(value) for value in path]

@@ -171,9 +171,10 @@ def transform_system(system: System, *, variable: Symbol | None = None, second: 
             stationary = Rules(moments[0], p, {**diagonal, **starts}, equation.label, moments[1])
             responses.append(_transformed(equation, (stationary,), Transform(head)(p)))
             continue
-        rules = [Rules(time, name, initial, equation.label, system.start) for time, name in zip(moments, (p, q), strict=False)]
+        pairs = list(zip(moments, (p, q), strict=False))
+        rules = [Rules(time, name, initial, equation.label, system.start) for time, name in pairs]
         made = correlations if isinstance(head, Correlation) else functions
-        made.append(_transformed(equation, rules, Transform(head)(*(rule.variable for rule in rules))))
+        made.append(_transformed(equation, rules, Transform(head)(*(name for _, name in pairs))))
     return TransformedSystem(system, p, q, tuple(responses), tuple(functions), tuple(correlations))
 
 

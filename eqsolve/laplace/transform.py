@@ -89,7 +89,8 @@ class Rules:
             if expr.variables != (self.time,):  # along another time, which is transformed later
                 return Derivative(self._value(inner), *expr.variables)
             known = self.initial if self._is_stationary or len(inner.moments) == 1 else {}
-            return self.variable * self._value(inner) - known.get(inner.head, inner.xreplace({self.time: self.start}))
+            start = known.get(inner.head, inner.xreplace({self.time: self.start}))
+            return self.variable * self._value(inner) - start
         if isinstance(expr, Int):
             return self._integral(expr)
         if expr.is_Mul:

@@ -196,7 +196,7 @@ class PreciseLines(Lines):
         from mpmath import mp
 
         here = replace(mesh, rows=self.rows, left=_numbers(mesh.left), right=_numbers(mesh.right))
-        rule = tuple(np.array(column, dtype=object) for column in zip(*precise_legendre(order, self.digits), strict=True))
+        rule = tuple(np.array(precise_legendre(order, self.digits), dtype=object).T)
         at, x, share, signs = here.moved(self.kinks(self.rows)).nodes(rule, np.frompyfunc(mp.npdf, 1, 1))
         return self.arguments(self.rows, at, x, signs), share
 
@@ -251,7 +251,8 @@ def refine(solution: FixedPointSolution, result: Result, digits: int) -> Result:
                     f"{mp.nstr(size, 3)} relative"
                 )
             names = [item.name for item in plan.unknowns]
-            found = plan.piece("outputs", module="mpmath")(*lines.parameters, *unknowns, *means) if plan.outputs else []
+            outputs = plan.piece("outputs", module="mpmath") if plan.outputs else lambda *_: []
+            found = outputs(*lines.parameters, *unknowns, *means)
             tables.append(dict(zip([*names, *plan.outputs], [*unknowns, *found], strict=True)))
         values = {name: mpf(tables[1][name]) for name in solution.values}
         errors = {name: abs(tables[1][name] - tables[0][name]) + abs(values[name]) * mpf(10) ** -digits for name in values}
