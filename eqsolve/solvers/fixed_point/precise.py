@@ -251,7 +251,7 @@ def refine(solution: FixedPointSolution, result: Result, digits: int) -> Result:
                     f"{mp.nstr(size, 3)} relative"
                 )
             names = [item.name for item in plan.unknowns]
-            outputs = plan.piece("outputs", module="mpmath") if plan.outputs else lambda *_: []
+            outputs: Any = plan.piece("outputs", module="mpmath") if plan.outputs else lambda *_: []
             found = outputs(*lines.parameters, *unknowns, *means)
             tables.append(dict(zip([*names, *plan.outputs], [*unknowns, *found], strict=True)))
         values = {name: mpf(tables[1][name]) for name in solution.values}
