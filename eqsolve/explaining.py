@@ -45,7 +45,7 @@ def _derivation(model: Model, solver: str, step: float | None) -> Derivation | N
     """Return what the plan that runs was compiled from; nothing of a model without time, or with problems."""
     try:
         plan = compile(model, steps=step is not None)
-        if plan.reduction is None:
+        if plan.facts.kind != "System":
             return None
         discrete = step is not None or getattr(plan.model, "step", None) is not None
         return plan.derivation(find_solver(solver).form(discrete))

@@ -82,7 +82,7 @@ def _with_plans(options: Namespace) -> int:
 
 def _limit_threads() -> None:
     """Give linear algebra one thread, unless the user says otherwise: on the small matrices of a solve more are slower."""
-    from eqsolve.sweeping.workers import THREAD_LIMITS
+    from eqsolve.solvers.threads import THREAD_LIMITS
 
     if "numpy" not in sys.modules and not any(name in os.environ for name in THREAD_LIMITS):  # it reads them as it loads
         os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import shlex
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
 from eqsolve._version import __version__
-from eqsolve.cli import (
-    cite,
-    completion,
-    doctor,
-    explain,
-    explore,
-    figure,
-    fit,
-    inspect,
-    new,
-    optimise,
-    plot,
-    solve,
-    stationary,
-    sweep,
-    validate,
-)
 from eqsolve.cli.output import paint
+from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, did_you_mean
 
-VERBS = {
-    "list": inspect.LIST,
-    "show": inspect.SHOW,
-    "check": inspect.CHECK,
-    "explain": explain.EXPLAIN,
-    "solve": solve.SOLVE,
-    "stationary": stationary.STATIONARY,
-    "validate": validate.VALIDATE,
-    "sweep": sweep.SWEEP,
-    "optimise": optimise.OPTIMISE,
-    "fit": fit.FIT,
-    "plot": plot.PLOT,
-    "explore": explore.EXPLORE,
-    "figure": figure.FIGURE,
-    "new": new.NEW,
-    "cite": cite.CITE,
-    "doctor": doctor.DOCTOR,
-    "completion": completion.COMPLETION,
-}
+_LOOK = ("list", "show", "check")  # which share a module
+VERBS = (
+    *_LOOK, "explain", "solve", "stationary", "validate", "sweep", "optimise", "fit", "plot", "explore",
+    "figure", "new", "cite", "doctor", "completion",
+)  # fmt: skip
+
+
+def _verb(name: str) -> Verb:
+    """Return a command; only the modules of those asked for are imported."""
+    module = importlib.import_module(f"eqsolve.cli.{'inspect' if name in _LOOK else name}")
+    found: Verb = getattr(module, name.upper())
+    return found
 
 
 def _layout(prog: str) -> argparse.HelpFormatter:
@@ -76,13 +55,13 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options of one command; its function is ``run``."""
-    parser, verbs = _build()
     if not arguments:
-        parser.print_help()
+        _build(VERBS)[0].print_help()
         raise SystemExit(2)
     verb = next((word for word in arguments if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
         raise UsageError(f"there is no command `{verb}`{did_you_mean(verb, VERBS)} (there are: {', '.join(VERBS)})")
+    parser, verbs = _build(VERBS if verb in (None, "completion") else (verb,))
     options, rest = parser.parse_known_args(_with_negative_numbers(arguments))
     if options.verb is None:
         raise UsageError(f"name a command: {', '.join(VERBS)} (see `eqsolve --help`)")
@@ -146,19 +125,20 @@ def _settings_of(model: str | None) -> list[str]:
     return [] if found is None else [item.name for item in (*found.parameters, *found.randoms)]
 
 
-def _build() -> tuple[_Parser, dict[str, _Parser]]:
+def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
+    verbs = {name: _verb(name) for name in names}
     parser = _Parser(
         prog="eqsolve",
         description="Solve self-consistent equations declared as in a paper, with error estimates.",
         formatter_class=_layout,
         allow_abbrev=False,
     )
-    parser.examples = tuple(verb.example for verb in VERBS.values())
+    parser.examples = tuple(verb.example for verb in verbs.values())
     parser.add_argument("--version", action="version", version=f"eqsolve {__version__}")
     _add_common(parser, default=None)
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands", parser_class=_Parser)
     made: dict[str, _Parser] = {}
-    for name, verb in VERBS.items():
+    for name, verb in verbs.items():
         child = subparsers.add_parser(
             name,
             help=verb.summary,
@@ -185,11 +165,11 @@ def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
 def _examples(lines: tuple[str, ...]) -> str | None:
     from eqsolve.language.loading import list_models
 
-    models = list_models()
+    models = sorted(list_models(), key=lambda item: item.kind != "System")
     if not lines or not models:
         return None
-    model = next((item for item in models if item.kind == "System"), models[0])
-    words = {"model": model.name, "parameter": _a_parameter(model.path)}
+    model = next((item for item in models if _a_parameter(item.path)), models[0])
+    words = {"model": model.name, "parameter": _a_parameter(model.path) or "NAME"}
     commands, comments = zip(*(line.format(**words).partition("  # ")[::2] for line in lines), strict=True)
     width = max((len(command) for command, comment in zip(commands, comments, strict=True) if comment), default=0)
     made = [f"{one:{width}}  # {why}" if why else one for one, why in zip(commands, comments, strict=True)]
@@ -220,4 +200,4 @@ def _a_parameter(path: Path) -> str:
         found = re.search(r'\bparam\(\s*"(\w+)', path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         found = None
-    return found[1] if found else "NAME"
+    return found[1] if found else ""

@@ -5,9 +5,11 @@ form runs, made when first asked for. A plan is kept with its model, by what sel
 parameters, of those in branches and exponents, which parameters vanish or are infinite, and the kinds of the laws.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sympy import KroneckerDelta
 
@@ -18,12 +20,11 @@ from eqsolve.language.nodes import GP, Int
 from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Function, Parameter, Value
 from eqsolve.language.system import System, members
-from eqsolve.passes.forms.convolution_form import has_shifts, why_not_convolution
-from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
-from eqsolve.passes.forms.operator_form import is_composition
-from eqsolve.passes.forms.structure import Derivation, derive, distribute_parameters
-from eqsolve.passes.rewrite.constraints import Reduction, reduce_constraints
-from eqsolve.passes.rewrite.starts import put_starts
+
+# The passes are imported where a model is compiled: a plan that is kept needs none of them.
+if TYPE_CHECKING:
+    from eqsolve.passes.forms.structure import Derivation
+    from eqsolve.passes.rewrite.constraints import Reduction
 
 Program = TypeVar("Program")
 
@@ -75,14 +76,14 @@ class Plan:
         The model with the values that decide its structure put in; its constraints have become equations.
     parameters
         Those that are arguments of the plan's functions.
-    reduction
-        How the constraints became equations; None of a model without time.
+    declared
+        The model as it was given.
     """
 
     model: Model
     parameters: tuple[Parameter, ...]
     facts: Facts
-    reduction: Reduction | None = None
+    declared: Model
     _programs: dict[str, Any] = field(default_factory=dict, repr=False)
     _derivations: dict[str, Derivation] = field(default_factory=dict, repr=False)
     _objections: dict[str, str] = field(default_factory=dict, repr=False)
@@ -90,6 +91,9 @@ class Plan:
     @property
     def name(self) -> str:
         return self.model.name
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_derivations": {}}  # what is compiled needs them no more
 
     def program(self, form: Form[Program]) -> Program:
         """Return what a solver of this form runs, compiled when first asked for; see ``eqsolve.compile.forms``."""
@@ -104,15 +108,18 @@ class Plan:
         """Return the equations that the program of this form is compiled from, derived once."""
         source = "model" if form is None else form.source
         if source not in self._derivations:
+            from eqsolve.passes.forms.structure import derive
+
             assert isinstance(self.model, System)
-            assert self.reduction is not None
             path, change = source != "model", source == "changed paths"
-            self._derivations[source] = derive(self.model, self.reduction, path=path, change=change)
+            self._derivations[source] = derive(self.model, _reduce(self.declared), path=path, change=change)
         return self._derivations[source]
 
     def why_not_gaussian(self) -> str:
         """Return why the law of the paths is not known to be Gaussian; nothing when it is."""
         if "gaussian" not in self._objections:
+            from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
+
             made = self.derivation(GAUSSIAN).form
             assert made is not None
             found = derive_gaussian_form(made)
@@ -122,6 +129,8 @@ class Plan:
     def why_not_convolution(self) -> str:
         """Return why the system is none of one-time functions with memory; nothing when it is."""
         if "convolution" not in self._objections:
+            from eqsolve.passes.forms.convolution_form import why_not_convolution
+
             assert isinstance(self.model, System)
             self._objections["convolution"] = why_not_convolution(self.model)
         return self._objections["convolution"]
@@ -131,6 +140,9 @@ def find_facts(model: Model) -> Facts:
     """Return what a model is made of."""
     if not isinstance(model, System):
         return Facts(model.kind, functions=tuple(item.name for item in getattr(model, "unknowns", ())))
+    from eqsolve.passes.forms.convolution_form import has_shifts
+    from eqsolve.passes.forms.operator_form import is_composition
+
     equations = model.equations
     return Facts(
         model.kind,
@@ -158,17 +170,26 @@ def _fresh(model: System) -> tuple[str, ...]:
     return tuple(item.name for key in found for item in members(key))
 
 
-def make_plan(model: Model, put: Mapping[Parameter, Any]) -> Plan:
+def _reduce(declared: Model) -> Reduction:
+    """Return how the constraints of a system become equations."""
+    from eqsolve.passes.rewrite.constraints import reduce_constraints
+    from eqsolve.passes.rewrite.starts import put_starts
+
+    assert isinstance(declared, System)
+    return reduce_constraints(put_starts(declared))
+
+
+def make_plan(declared: Model, put: Mapping[Parameter, Any]) -> Plan:
     """Return the plan of a model with some values put in."""
-    reduction = reduce_constraints(put_starts(model)) if isinstance(model, System) else None
-    model = model if reduction is None else reduction.system
+    model = _reduce(declared).system if isinstance(declared, System) else declared
     arguments = tuple(item for item in model.parameters if item not in put)
     model = model.subs(dict(put)) if put else model
     if not isinstance(model, System):
-        return Plan(model, arguments, find_facts(model))
+        return Plan(model, arguments, find_facts(model), declared)
+    from eqsolve.passes.forms.structure import distribute_parameters
 
     def change(item: Any) -> Any:
         return item.with_rhs(distribute_parameters(item.rhs)) if isinstance(item, Equation) else distribute_parameters(item)
 
     model = model._mapped(change, "equations", "observables")
-    return Plan(model, arguments, find_facts(model), reduction)
+    return Plan(model, arguments, find_facts(model), declared)

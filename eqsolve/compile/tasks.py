@@ -4,10 +4,12 @@ Cases are chosen, a flow gives its mean-field system, constraints become equatio
 out. Each of these is done once for a model and kept, so that other numbers of the same model need no symbols.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.compile.values import Values, binder_of
@@ -21,12 +23,11 @@ from eqsolve.language.noises import IN_STEPS, Telegraph
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
-from eqsolve.passes.flow.dmft import derive_dmft
 from eqsolve.passes.forms.structure import sign
-from eqsolve.passes.rewrite.constraints import without_constraints
-from eqsolve.passes.rewrite.observables import select_observables
-from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity, derive_sensitivity
-from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+
+# The passes are imported where a model is rewritten: what is kept of it needs none of them.
+if TYPE_CHECKING:
+    from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,8 @@ class _Known:
             return self.model
         key = (names,) if isinstance(names, str) else tuple(names)
         if key not in self._selected:
+            from eqsolve.passes.rewrite.observables import select_observables
+
             self._selected[key] = select_observables(self.model, key)
         return self._selected[key]
 
@@ -75,6 +78,8 @@ class _Known:
         assert isinstance(self.model, Flow)
         key = tuple((name, str(law)) for name, law in laws.items())
         if key not in self._systems:
+            from eqsolve.passes.flow.dmft import derive_dmft
+
             flow = self.model.subs(bind_some(self.model, laws)) if laws else self.model
             self._systems[key] = derive_dmft(flow, None)
         return self._systems[key]
@@ -94,6 +99,8 @@ class _Known:
     @functools.cached_property
     def in_steps(self) -> tuple[Model, bool]:
         """The system in discrete time, and whether the length of a step is a parameter of it."""
+        from eqsolve.passes.rewrite.starts import STEP, put_in_steps
+
         assert isinstance(self.model, System)
         made = put_in_steps(self.model)
         return made, made.step == STEP
@@ -101,6 +108,8 @@ class _Known:
     @functools.cached_property
     def only_in_steps(self) -> str:
         """Why a system has no continuous time, in words that follow the name of the noise; nothing if it has."""
+        from eqsolve.passes.rewrite.starts import STEP
+
         assert isinstance(self.model, System)
         if not self.model.stepped and self.model.step != STEP:
             return ""
@@ -112,6 +121,8 @@ class _Known:
         assert isinstance(self.model, System)
         key = (names, change, tuple((name, str(law)) for name, law in laws.items()))
         if key not in self._sensitive:
+            from eqsolve.passes.rewrite.sensitivity import derive_sensitivity
+
             system = self.model.subs(bind_some(self.model, laws)) if laws else self.model
             self._sensitive[key] = derive_sensitivity(system, names, change=change)
         return self._sensitive[key]
@@ -210,6 +221,8 @@ def make_task(
             base = (binder.plan(alone), alone)
     binder = binder_of(model)
     if isinstance(model, System) and model.constraints:
+        from eqsolve.passes.rewrite.constraints import without_constraints
+
         binding: Binding = without_constraints(bind(model, settings))
         binder = binder_of(binding.model)
         values = binder.take(binding)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from eqsolve.sweeping.workers import THREAD_LIMITS
+from eqsolve.solvers.threads import THREAD_LIMITS
 
 GRACE = 2.0  # seconds that a cancelled job has to end by itself, before its process is ended
 POLL = 0.05  # seconds after which a waiting job looks whether it is still wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,13 +59,14 @@ def list_models() -> list[ModelFile]:
 def _describe(name: str, path: Path) -> ModelFile:
     kind, summary = "?", ""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        with warnings.catch_warnings(action="ignore"):  # of the file's own
+            tree = ast.parse(path.read_text(encoding="utf-8"))
         summary = (ast.get_docstring(tree) or "").split("\n")[0]
         for node in tree.body:
             if isinstance(node, ast.Assign) and any(isinstance(x, ast.Name) and x.id == "model" for x in node.targets):
                 call = node.value.func if isinstance(node.value, ast.Call) else None
                 kind = call.id if isinstance(call, ast.Name) else "variant"
-    except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         summary = "(this file cannot be read)"
     return ModelFile(name, path, summary, kind)
 

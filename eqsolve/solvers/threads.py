@@ -6,8 +6,10 @@ Linear algebra has one thread inside each, also where there is one thread in all
 import functools
 import os
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+
+THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+"""The variables of the environment that say how many threads linear algebra may use."""
 
 LIMIT = "EQSOLVE_THREADS"
 """The variable of the environment that says how many threads a process may use; one in the workers of a sweep."""
@@ -51,6 +53,8 @@ def in_order(
                 before(place)
                 yield function(item)
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         state = np.geterr()
 
         def alike(item: _T) -> _R:

@@ -20,9 +20,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from eqsolve.solvers.threads import LIMIT
+from eqsolve.solvers.threads import LIMIT, THREAD_LIMITS
 
-THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 

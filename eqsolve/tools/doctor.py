@@ -72,7 +72,7 @@ def _version(name: str) -> str | None:
 def _machine() -> Iterator[Finding]:
     yield Finding("system", platform.platform())
     yield Finding("CPUs", str(os.cpu_count()))
-    from eqsolve.sweeping.workers import THREAD_LIMITS
+    from eqsolve.solvers.threads import THREAD_LIMITS
 
     with_limit = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
     advice = "" if with_limit else "more than one linear-algebra thread is often slower here; try OMP_NUM_THREADS=1"

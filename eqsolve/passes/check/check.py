@@ -1,5 +1,7 @@
 """Everything that can be wrong with a model, found before it is solved and reported at once."""
 
+from __future__ import annotations
+
 import functools
 import logging
 from collections.abc import Iterable, Iterator
@@ -17,9 +19,6 @@ from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Unknown, Value
 from eqsolve.language.system import System
 from eqsolve.options import OPTIONS
-from eqsolve.passes.check.expressions import ExpressionCheck, Scope
-from eqsolve.passes.check.flow import flow_problems
-from eqsolve.passes.check.system import system_problems
 
 logger = logging.getLogger("eqsolve")
 
@@ -45,6 +44,8 @@ def _accept(model: Model) -> None:
     """Raise when something is wrong; what is sound is remembered, so that solving a model again is quick."""
     match model:
         case System():
+            from eqsolve.passes.check.system import system_problems
+
             found = system_problems(model)
         case FixedPoint():
             found = fixed_point_problems(model)
@@ -53,6 +54,8 @@ def _accept(model: Model) -> None:
         case Singularity():
             found = singularity_problems(model)
         case Flow():
+            from eqsolve.passes.check.flow import flow_problems
+
             found = flow_problems(model)
         case _:
             raise ModelError(f"a model is a System, FixedPoint, Singularity or Flow, got {type(model).__name__}")
@@ -180,19 +183,21 @@ def _closed_forms(model: Model) -> Iterator[str]:
 
 def fixed_point_problems(model: FixedPoint) -> list[str]:
     """Return everything that is wrong with a fixed point, equations first."""
+    return [*_expression_problems(model), *_count(model)]
+
+
+def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
+    from eqsolve.passes.check.expressions import ExpressionCheck, Scope
+
     check = ExpressionCheck(model, (Parameter, Unknown, Random))
     for equation in model.equations:
         for side in (equation.lhs, equation.rhs):
             check.visit(side, Scope(equation.label))
-    _named(check, model)
-    return [*check.problems, *_count(model)]
-
-
-def _named(check: ExpressionCheck, model: FixedPoint | Singularity) -> None:
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", random=True))
     for name, expr in model.observables.items():
         check.visit(expr, Scope(f"observable `{name}` ({model.location})"))
+    return list(check.problems)
 
 
 def _count(model: FixedPoint) -> Iterator[str]:
@@ -223,19 +228,15 @@ def _symbols(expr: Basic) -> set[Basic]:
 
 def singularity_problems(model: Singularity) -> list[str]:
     """Return everything that is wrong with a transform equation and its observables."""
-    check = ExpressionCheck(model, (Parameter, Unknown, Random))
     here = f"model `{model.name}` ({model.location})"
     problems = []
     if len(model.equations) != 1:
         problems.append(f"{here} has {len(model.equations)} transform equations; expected one")
     for equation in model.equations:
-        for side in (equation.lhs, equation.rhs):
-            check.visit(side, Scope(equation.label))
         symbols = equation.lhs.free_symbols | equation.rhs.free_symbols
         for role, item in (("transform", model.unknown), ("variable", model.variable)):
             if item not in symbols:
                 problems.append(f"{equation.label} does not contain the {role} `{item}`, which it should define")
-    _named(check, model)
     if model.variable == model.unknown:
         problems.append(f"{here} has `{model.variable}` as its variable and as its unknown; expected two symbols")
     for item in (item for _, item in sorted(model.names.items()) if isinstance(item, Unknown)):
@@ -244,7 +245,7 @@ def singularity_problems(model: Singularity) -> list[str]:
                 f"{here} uses the unknown `{item}`, which is neither its variable `{model.variable}` nor its "
                 f"transform `{model.unknown}`; declare it with param()"
             )
-    return [*check.problems, *problems, *_sources(model, here)]
+    return [*_expression_problems(model), *problems, *_sources(model, here)]
 
 
 def cases_problems(model: Cases) -> list[str]:

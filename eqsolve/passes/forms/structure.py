@@ -1,10 +1,12 @@
 """Which values of parameters change a model's structure: those are put in before it is compiled, the others stay arguments."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sympy import Add, And, Basic, Max, Min, Mul, Or, Piecewise, Pow
 from sympy.core.relational import Relational
@@ -18,9 +20,11 @@ from eqsolve.language.model import Model, Table, leaves
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Head, Named, Parameter
 from eqsolve.language.system import System
-from eqsolve.passes.forms.path_form import PathForm, derive_path_form
-from eqsolve.passes.rewrite.constraints import Reduction
-from eqsolve.passes.rewrite.substitution import Substitution, apply_substitutions, derive_substitutions
+
+if TYPE_CHECKING:
+    from eqsolve.passes.forms.path_form import PathForm
+    from eqsolve.passes.rewrite.constraints import Reduction
+    from eqsolve.passes.rewrite.substitution import Substitution
 
 # What a plan is compiled from: the system as its solver takes it, step by step, for reading.
 
@@ -47,6 +51,9 @@ class Derivation:
 
 def derive(system: System, reduction: Reduction, *, path: bool, change: bool) -> Derivation:
     """Return how a system is brought to path form, its declared changes of variable made first if asked for."""
+    from eqsolve.passes.forms.path_form import derive_path_form
+    from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
+
     changes = derive_substitutions(system)
     system = apply_substitutions(system, changes) if change else system
     return Derivation(system, reduction, changes, change, derive_path_form(system) if path else None)

@@ -8,4 +8,5 @@ SOLVER = "eqsolve.solvers.ode.solve:OdeSolver"
 
 def fit(facts: Facts, wanted: Wanted) -> float:
     """Return how well it fits: without memory nothing is cheaper."""
-    return 0.0 if facts.kind != "System" or (facts.implicit and not facts.processes) else 30.0
+    unfit = facts.memory or facts.kernels or facts.shifted or (facts.implicit and not facts.processes)
+    return 0.0 if facts.kind != "System" or unfit else 30.0
