@@ -37,8 +37,9 @@ class Bar:
     def __init__(self, quiet: bool = False, *, count: bool | str = False, log: bool = True) -> None:
         self.count, self.share, self.first = count, 0.0, None if count else 0.0
         self.started = self.last = time.monotonic()
-        self.length = 0
+        self.length, self.text = 0, ""
         self.screen: Any = None
+        self.drawing, self.ended = threading.Lock(), threading.Event()
         with Bar._lock:
             self.outermost = Bar._shown_by is None
             if self.outermost:
@@ -66,7 +67,19 @@ class Bar:
             sys.stderr.flush()
             return
         head = f"{done:.0f} of {total:.0f}, " if self.count else ""
-        self._draw(self.line(now - self.started, f"{head}{text}" if text else head.rstrip(", ")))
+        begins = not self.text and self.where == "terminal"
+        self.text = f"{head}{text}" if text else head.rstrip(", ") or " "
+        with self.drawing:
+            self._draw(self.line(now - self.started, self.text))
+        if begins:
+            threading.Thread(target=self._tick, daemon=True).start()
+
+    def _tick(self) -> None:
+        """Let the clock go on where a long piece of work, such as a large ensemble, tells nothing of itself."""
+        while not self.ended.wait(1.0):  # seconds
+            with self.drawing:
+                if self.length:
+                    self._draw(self.line(time.monotonic() - self.started, self.text))
 
     def _pause(self, now: float) -> float:
         """Return the seconds until the next drawing; in a log they grow with the time that has passed."""
@@ -102,16 +115,18 @@ class Bar:
 
     def clear(self) -> None:
         """Take the line away, as before something else is written; the next call brings it back."""
-        if self.length:
-            sys.stderr.write(f"\r{' ' * self.length}\r")
-            sys.stderr.flush()
-            self.length = 0
+        with self.drawing:
+            if self.length:
+                sys.stderr.write(f"\r{' ' * self.length}\r")
+                sys.stderr.flush()
+                self.length = 0
         if self.screen is not None:
             shown: Any = importlib.import_module("IPython.display")
             self.screen.update(shown.HTML(""))
 
     def close(self) -> None:
         """Take the line away for good."""
+        self.ended.set()
         self.clear()
         self.where = ""
         with Bar._lock:

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import time
 
 import pytest
 
@@ -150,3 +151,17 @@ def test_a_log_has_a_line_for_a_point_that_takes_long_and_few_for_quick_ones(
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     with watching(None) as report:
         assert report is not None
+
+
+def test_the_clock_goes_on_while_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with watching(None) as bar:
+        assert bar is not None
+        bar(1, 2, "a large ensemble")
+        deadline = time.monotonic() + 30
+        while terminal.getvalue().count("a large ensemble") < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert ", 1 s, about 1 s left  a large ensemble" in terminal.getvalue()
+    gone = terminal.getvalue()
+    time.sleep(1.2)
+    assert terminal.getvalue() == gone  # nothing is drawn after the end

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
-from eqsolve.cli.options import add_json, add_model
+from eqsolve.cli.options import add_shared
 from eqsolve.cli.output import say, write, write_json
 from eqsolve.cli.verb import Verb
 
@@ -28,16 +28,11 @@ def run_cite(options: Namespace) -> int:
     return 0
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
-    add_json(parser)
-
-
 CITE = Verb(
     summary="print the BibTeX entries to cite",
     description="Print the BibTeX entry of the paper behind a model, and that of eqsolve itself.",
     example="cite {model}",
-    add_arguments=_arguments,
+    add_arguments=add_shared,
     run=run_cite,
     more=("cite {model} --json",),
 )

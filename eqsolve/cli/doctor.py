@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, Namespace
 
-from eqsolve.cli.options import add_json
+from eqsolve.cli.options import add_shared
 from eqsolve.cli.output import lay_out, paint, write, write_json
 from eqsolve.cli.verb import Verb
 
@@ -44,7 +44,7 @@ def run_doctor(options: Namespace) -> int:
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_json(parser)
+    add_shared(parser, model=False)
 
 
 DOCTOR = Verb(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from eqsolve.cli.options import FIGURES, add_json, add_model, add_options, check_destination, read_options
-from eqsolve.cli.output import say, write, write_json
+from eqsolve.cli.options import FIGURES, add_shared, check_destination, read_options
+from eqsolve.cli.output import say, say_wrote, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import ModelError
 
@@ -29,8 +29,7 @@ def run_explain(options: Namespace) -> int:
         write_json({**explanation.to_dict(), **graph})
     else:
         write(explanation.text())
-        if picture is not None and not options.quiet:
-            say(f"wrote {picture}")
+    say_wrote(options, picture)
     try:
         check(model)
     except ModelError:
@@ -42,10 +41,8 @@ _OPTIONS = {"step": "say what `solve --step H` does", "solver": "say what `solve
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
-    add_options(parser, _OPTIONS)
+    add_shared(parser, _OPTIONS)
     parser.add_argument("--graph", metavar="FILE", help="draw the dependency graph (*.png, *.svg or *.pdf)")
-    add_json(parser)
 
 
 EXPLAIN = Verb(

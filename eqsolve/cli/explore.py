@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import add_model, add_options, add_set, check_destination, read_options, read_settings
+from eqsolve.cli.options import add_several, add_shared, check_destination, read_options, read_settings
 from eqsolve.cli.output import complain, say
 from eqsolve.cli.sweep import read_grid
 from eqsolve.cli.verb import Verb
@@ -106,20 +106,12 @@ _OPTIONS = {
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
-    add_set(parser, "values to begin with")
-    add_options(parser, _OPTIONS)
+    add_shared(parser, _OPTIONS, settings="values to begin with", json=False)
     parser.add_argument("--port", metavar="P", help="port of the page, for links that last; any free one by default")
     parser.add_argument("--no-browser", action="store_true", help="say the address, open no browser")
     parser.add_argument("--export", metavar="F.html", help="write a page that needs no server, over a sweep solved beforehand")
-    parser.add_argument(
-        "--grid",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUES",
-        help="with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default",
-    )
+    about = "with --export: what its sliders run over, such as alpha=0.05:2:9:log; two parameters by default"
+    add_several(parser, "--grid", "NAME=VALUES", about)
 
 
 EXPLORE = Verb(

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from eqsolve.cli.options import add_json, add_options, read_options
+from eqsolve.cli.options import add_shared, read_options
 from eqsolve.cli.output import complain, lay_out, room, say, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
@@ -133,8 +133,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes, few draws and loose tolerances")
     parser.add_argument("--data", metavar="FILE", help="a real data matrix (*.csv, *.npy, *.h5ad), samples in rows")
     parser.add_argument("--fresh", action="store_true", help="compute again even if nothing has changed")
-    add_options(parser, _OPTIONS)
-    add_json(parser)
+    add_shared(parser, _OPTIONS, model=False)
 
 
 FIGURE = Verb(

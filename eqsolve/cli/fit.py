@@ -5,27 +5,15 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser, Namespace
 
-from eqsolve.cli.options import (
-    FIGURES,
-    add_json,
-    add_model,
-    add_options,
-    add_plot,
-    add_set,
-    check_destination,
-    read_number,
-    read_options,
-    read_settings,
-)  # fmt: skip
-from eqsolve.cli.output import say, write, write_json
+from eqsolve.cli.options import add_several, add_shared, destinations, read_number, read_options, read_settings
+from eqsolve.cli.output import deliver
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
 
 
 def run_fit(options: Namespace) -> int:
     """Fit parameters to data; exit code 2 says that they cannot be told."""
-    kept = check_destination(options.out, "--out", (".nc",))
-    picture = check_destination(options.plot, "--plot", FIGURES)
+    kept, picture = destinations(options, (".nc",))
     if not options.data:
         raise UsageError("name the data: --data runs.csv, with columns t and the observables")
     if options.free is None:
@@ -41,19 +29,7 @@ def run_fit(options: Namespace) -> int:
         load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
         bounds=dict(_bounds(word) for word in options.bounds), priors=dict(_prior(word) for word in options.prior), **asked,
     )  # fmt: skip
-    if kept is not None:
-        found.save(kept)
-    if picture is not None:
-        from eqsolve.plotting.style import figure_of, save_figure
-
-        save_figure(figure_of(found.plot()), picture)
-    if options.json:
-        write_json(found.json_object())
-    else:
-        write(found.report())
-        for path in (kept, picture):
-            if path is not None and not options.quiet:
-                say(f"wrote {path}")
+    deliver(options, found, found.report, kept, picture)
     return 0
 
 
@@ -88,7 +64,9 @@ _OPTIONS = {
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
+    add_shared(
+        parser, _OPTIONS, settings="values that stay, and where the free ones begin", plot="draw data, fit and residuals"
+    )
     parser.add_argument(
         "--data", nargs="+", default=[], metavar="F.csv[,P=VALUE]",
         help="columns t, the observables, NAME_error, and seed for several draws; several files are fitted together, each "
@@ -96,18 +74,10 @@ def _arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--free", metavar="P,Q,...", help="the parameters to be found")
     parser.add_argument("--own", metavar="P,...", help="those of them that every file has for itself; the others are shared")
-    parser.add_argument(
-        "--bounds", nargs="+", action="extend", default=[], metavar="P=LOW:HIGH", help="ranges, such as alpha=0.1:1 or lam=0:"
-    )
-    parser.add_argument(
-        "--prior", nargs="+", action="extend", default=[], metavar="P=VALUE,ERROR",
-        help="what is known of a free parameter beforehand, such as sigma2=0.1,0.02",
-    )  # fmt: skip
-    add_set(parser, "values that stay, and where the free ones begin")
-    add_options(parser, _OPTIONS)
+    add_several(parser, "--bounds", "P=LOW:HIGH", "ranges, such as alpha=0.1:1 or lam=0:")
+    about = "what is known of a free parameter beforehand, such as sigma2=0.1,0.02"
+    add_several(parser, "--prior", "P=VALUE,ERROR", about)
     parser.add_argument("--out", metavar="F.nc", help="keep the fit; `eqsolve plot F.nc` draws it again")
-    add_plot(parser, "draw data, fit and residuals")
-    add_json(parser)
 
 
 FIT = Verb(

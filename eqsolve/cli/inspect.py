@@ -7,7 +7,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import add_json, add_model, add_set, apply_settings, read_settings
+from eqsolve.cli.options import add_shared, apply_settings, read_settings
 from eqsolve.cli.output import complain, lay_out, paint, room, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import EqsolveError, MisnamedError, UsageError
@@ -144,19 +144,18 @@ def _plural(word: str, count: int) -> str:
 def _list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", metavar="M", help="a model: what can be set in it, and what that means")
     parser.add_argument("--names", action="store_true", help="print only the names, one per line")
-    add_json(parser)
+    add_shared(parser, model=False)
 
 
 def _show_arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
+    add_shared(parser, settings="replace parameters first")
     parser.add_argument("--latex", action="store_true", help="print a LaTeX align environment instead of text")
-    add_set(parser, "replace parameters first")
-    add_json(parser)
 
 
 def _check_arguments(parser: ArgumentParser) -> None:
-    add_model(parser, nargs="*", help="names or files of models; all that can be found, if none is given")
-    add_json(parser)
+    about = "names or files of models; all that can be found, if none is given"
+    parser.add_argument("model", nargs="*", metavar="M", help=about)
+    add_shared(parser, model=False)
 
 
 LIST = Verb(

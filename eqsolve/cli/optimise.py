@@ -6,19 +6,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from eqsolve.cli.options import (
-    FIGURES,
-    add_json,
-    add_model,
-    add_options,
-    add_plot,
-    add_set,
-    check_destination,
-    read_number,
-    read_options,
-    read_settings,
-)  # fmt: skip
-from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.options import add_several, add_shared, destinations, read_number, read_options, read_settings
+from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
 
@@ -30,7 +19,7 @@ __all__ = ["OPTIMISE"]
 
 def run_optimise(options: Namespace) -> int:
     """Find an optimum; exit code 2 says that there is none inside the ranges."""
-    picture = check_destination(options.plot, "--plot", FIGURES)
+    _, picture = destinations(options)
     if (options.minimise is None) == (options.maximise is None):
         raise UsageError("name what is to be best: --minimise E_test, or --maximise overlap")
     over = read_ranges(options.over)
@@ -50,16 +39,7 @@ def run_optimise(options: Namespace) -> int:
     found = optimise(
         model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, **asked
     )
-    if picture is not None:
-        from eqsolve.plotting.style import save_figure
-
-        save_figure(found.plot().figure, picture)
-    if options.json:
-        write_json(found.json_object())
-    else:
-        write(_text(found))
-        if picture is not None and not options.quiet:
-            say(f"wrote {picture}")
+    deliver(options, found, lambda: _text(found), None, picture)
     if found.at_edge:
         complain(f"{found.edge}; widen the range, or take the end as it is")
         return 2
@@ -110,21 +90,12 @@ _OPTIONS = {
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
+    add_shared(parser, _OPTIONS, settings="values that stay", plot="draw the landscape")
     parser.add_argument("--minimise", metavar="NAME", help="the observable that is to be smallest")
     parser.add_argument("--maximise", metavar="NAME", help="the observable that is to be largest")
-    parser.add_argument(
-        "--over", nargs="+", action="extend", default=[], metavar="NAME=FIRST:LAST[:log]",
-        help="the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time",
-    )  # fmt: skip
-    parser.add_argument(
-        "--where", nargs="+", action="extend", default=[], metavar="NAME<=VALUE",
-        help="limits of other observables, such as 'E_train<=0.1'; also >=",
-    )  # fmt: skip
-    add_set(parser, "values that stay")
-    add_options(parser, _OPTIONS)
-    add_plot(parser, "draw the landscape")
-    add_json(parser)
+    about = "the ranges, such as alpha=0.001:10:log lam=0:1; t=0:100 for the best time"
+    add_several(parser, "--over", "NAME=FIRST:LAST[:log]", about)
+    add_several(parser, "--where", "NAME<=VALUE", "limits of other observables, such as 'E_train<=0.1'; also >=")
 
 
 OPTIMISE = Verb(

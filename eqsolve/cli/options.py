@@ -19,33 +19,38 @@ FIGURES = (".png", ".svg", ".pdf")
 DATA = (".nc", ".csv", ".parquet", ".json")
 
 
-def add_model(parser: ArgumentParser, **more: Any) -> None:
-    """Add the argument that names a model."""
-    parser.add_argument("model", metavar="M", **{"help": "a model's name, or the path of its file", **more})
+def add_shared(
+    parser: ArgumentParser,
+    options: Mapping[str, str] | None = None,
+    *,
+    model: bool = True,
+    settings: str = "",
+    out: str = "",
+    plot: str = "",
+    json: bool = True,
+) -> None:
+    """Add what several commands share: the model, ``--set``, options of the table below, files, and ``--json``.
 
-
-def add_json(parser: ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
-
-
-def add_set(parser: ArgumentParser, what: str) -> None:
-    """Add ``--set``."""
-    parser.add_argument(
-        "--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
-        help=f"{what}: numbers (0.3, 1/3, sqrt(2)), or laws for what is random (\"Bernoulli(0.1)\")",
-    )  # fmt: skip
-
-
-def add_plot(parser: ArgumentParser, what: str) -> None:
-    """Add ``--plot``."""
-    parser.add_argument("--plot", metavar="F.png", help=f"{what} (*.png, *.svg or *.pdf)")
-
-
-def add_options(parser: ArgumentParser, helps: Mapping[str, str]) -> None:
-    """Add options by their names, each with what it means to the command; with no text, what it means to a solve."""
-    for name, text in helps.items():
+    An option comes with what it means to the command; with no text, with what it means to a solve.
+    """
+    if model:
+        parser.add_argument("model", metavar="M", help="a model's name, or the path of its file")
+    if settings:
+        example = 'numbers (0.3, 1/3, sqrt(2)), or laws for what is random ("Bernoulli(0.1)")'
+        add_several(parser, "--set", "NAME=VALUE", f"{settings}: {example}", dest="settings")
+    for name, text in (options or {}).items():
         parser.add_argument(flag(name), metavar=_TABLE[name].metavar, help=text or _TABLE[name].help)
+    if out:
+        parser.add_argument("--out", metavar="F.nc", help=f"{out}: netCDF, or a table *.csv, *.parquet or *.json")
+    if plot:
+        parser.add_argument("--plot", metavar="F.png", help=f"{plot} (*.png, *.svg or *.pdf)")
+    if json:
+        parser.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
+
+
+def add_several(parser: ArgumentParser, flag: str, metavar: str, text: str, **more: Any) -> None:
+    """Add an option that takes several words, and may be given several times."""
+    parser.add_argument(flag, nargs="+", action="extend", default=[], metavar=metavar, help=text, **more)
 
 
 def read_options(options: Namespace, names: Iterable[str]) -> dict[str, Any]:
@@ -169,9 +174,10 @@ _TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
 """Options by the names of the keyword arguments they give: those of a solve, and those of other commands."""
 
 
-def add_out(parser: ArgumentParser, what: str) -> None:
-    """Add the file that keeps the numbers."""
-    parser.add_argument("--out", metavar="F.nc", help=f"{what}: netCDF, or a table *.csv, *.parquet or *.json")
+def destinations(options: Namespace, data: tuple[str, ...] = DATA) -> tuple[Path | None, Path | None]:
+    """Return where the numbers and the picture go, having made sure, before any work, that they can."""
+    kept = check_destination(getattr(options, "out", None), "--out", data)
+    return kept, check_destination(options.plot, "--plot", FIGURES)
 
 
 def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) -> Path | None:

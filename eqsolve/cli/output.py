@@ -8,7 +8,9 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from eqsolve.errors import UsageError
@@ -55,6 +57,42 @@ def paint(text: str, style: str, stream: Any = None) -> str:
     if not text.strip() or not style or not shows_colours(sys.stdout if stream is None else stream):
         return text
     return f"\033[{';'.join(_CODES[word] for word in style.split())}m{text}\033[0m"
+
+
+def deliver(
+    options: Namespace,
+    found: Any,
+    text: Callable[[], str],
+    data: Path | None,
+    picture: Path | None,
+    *,
+    save: Mapping[str, Any] | None = None,
+    json_object: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the files that were asked for and give the numbers; a file that cannot be written costs no numbers.
+
+    ``save`` and ``json_object`` are arguments of the methods of these names.
+    """
+    try:
+        if data is not None:
+            found.save(data, **(save or {}))
+        if picture is not None:
+            from eqsolve.plotting.style import figure_of, save_figure
+
+            save_figure(figure_of(found.plot()), picture)
+    finally:
+        if options.json:
+            write_json(found.json_object(**(json_object or {})))
+        elif told := text():
+            write(told)
+    say_wrote(options, data, picture)
+
+
+def say_wrote(options: Namespace, *paths: Path | None) -> None:
+    """Say which files there are, where that is not the result itself."""
+    for path in paths:
+        if path is not None and not options.quiet and not options.json:
+            say(f"wrote {path}")
 
 
 def room() -> int | None:

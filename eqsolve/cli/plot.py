@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from pathlib import Path
 
-from eqsolve.cli.options import FIGURES, add_json, check_destination
-from eqsolve.cli.output import say, write_json
+from eqsolve.cli.options import FIGURES, add_shared, check_destination
+from eqsolve.cli.output import say_wrote, write_json
 from eqsolve.cli.verb import Verb
 
 
@@ -30,8 +30,7 @@ def run_plot(options: Namespace) -> int:
     if options.json:
         one = {"file": options.file, "model": first.model} if len(found) == 1 else {"files": files}
         write_json({**one, "names": names, "wrote": str(picture)})
-    elif not options.quiet:
-        say(f"wrote {picture}")
+    say_wrote(options, picture)
     return 0
 
 
@@ -52,7 +51,7 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--at", metavar="T", type=float, help="of a sweep: at this time; at the last by default")
     parser.add_argument("--x", metavar="NAME", help="of a sweep: the axis that runs across")
     parser.add_argument("--out", metavar="F.png", help="the picture (*.png, *.svg or *.pdf); FILE.png here by default")
-    add_json(parser)
+    add_shared(parser, model=False)
 
 
 PLOT = Verb(

@@ -8,20 +8,8 @@ import shutil
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.cli.options import (
-    DATA,
-    FIGURES,
-    add_json,
-    add_model,
-    add_options,
-    add_out,
-    add_plot,
-    add_set,
-    check_destination,
-    read_options,
-    read_settings,
-)
-from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.options import flag, refuse_idle
@@ -41,8 +29,7 @@ ROWS = 8  # of the table, where the user names no times
 
 def run_solve(options: Namespace) -> int:
     """Solve a model; exit code 1 says that the tolerance was not met, with the result so far."""
-    data = check_destination(options.out, "--out", DATA)
-    picture = check_destination(options.plot, "--plot", FIGURES)
+    data, picture = destinations(options)
     settings = read_settings(options.settings)
     checkpoint = _checkpoint(options)
     from eqsolve.language.loading import load
@@ -56,7 +43,10 @@ def run_solve(options: Namespace) -> int:
         result = solve(model, params=settings, progress=progress, checkpoint=checkpoint, **asked)
     except SolverError as error:
         progress.close()
-        _report_failure(options, model, error.partial, str(error), asked, data, picture)
+        if error.partial is not None:
+            _report(options, model, error.partial, asked, data, picture)
+        elif options.json:
+            write_json({"model": model.name, "status": "failed", "message": str(error)})
         _settle(checkpoint, finished=True)
         raise
     except KeyboardInterrupt:
@@ -123,38 +113,9 @@ def _check_times(model: Model, at: list[float] | None, at2: list[tuple[float, fl
 def _report(
     options: Namespace, model: Model, result: Result, asked: dict[str, Any], data: Path | None, picture: Path | None
 ) -> None:
-    """Give the numbers and write the files that were asked for; a file that cannot be written costs no numbers."""
-    try:
-        if data is not None:
-            result.save(data, at=asked.get("at"))
-        if picture is not None:
-            from eqsolve.plotting.style import figure_of, save_figure
-
-            save_figure(figure_of(result.plot()), picture)
-    finally:
-        if options.json:
-            write_json(result.json_object(at=asked.get("at"), at2=asked.get("at2")))
-        else:
-            write(_text(model, result, asked))
-    for path in (data, picture):
-        if path is not None and not options.quiet and not options.json:
-            say(f"wrote {path}")
-
-
-def _report_failure(
-    options: Namespace,
-    model: Model,
-    partial: Result | None,
-    reason: str,
-    asked: dict[str, Any],
-    data: Path | None,
-    picture: Path | None,
-) -> None:
-    """Give what was solved before the failure; the reason itself is said by whoever catches the error."""
-    if partial is not None:
-        _report(options, model, partial, asked, data, picture)
-    elif options.json:
-        write_json({"model": model.name, "status": "failed", "message": reason})
+    at = {"at": asked.get("at")}
+    pairs = {**at, "at2": asked.get("at2")}
+    deliver(options, result, lambda: _text(model, result, asked), data, picture, save=at, json_object=pairs)
 
 
 def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
@@ -223,14 +184,9 @@ _OPTIONS = dict.fromkeys((
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
-    add_set(parser, "values of parameters")
-    add_options(parser, _OPTIONS)
-    add_out(parser, "write the result")
-    add_plot(parser, "draw the observables")
+    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the observables")
     parser.add_argument("--checkpoint", metavar="F", help="keep finished steps in this file; it is removed at the end")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
-    add_json(parser)
 
 
 SOLVE = Verb(

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from eqsolve.cli.options import (
-    DATA,
-    FIGURES,
-    add_json,
-    add_model,
-    add_options,
-    add_out,
-    add_plot,
-    add_set,
-    check_destination,
-    read_options,
-    read_settings,
-)
-from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.output import complain, lay_out, number_with_error, say_wrote, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar
@@ -30,8 +18,7 @@ _OPTIONS = {
 
 def run_stationary(options: Namespace) -> int:
     """Find a stationary state; exit code 1 says that none was found, or the tolerance not met."""
-    data = check_destination(options.out, "--out", DATA)
-    picture = check_destination(options.plot, "--plot", FIGURES)
+    data, picture = destinations(options)
     settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
     lags = given.pop("at", None)
     if lags is not None and min(lags) < 0:
@@ -58,9 +45,8 @@ def run_stationary(options: Namespace) -> int:
         numbers = {name: (value, made["number_errors"][name]) for name, value in made.get("numbers", {}).items()}
         numbers |= {} if exponent is None else {"lyapunov": exponent}
         write(_text(made, numbers))
-    for path in (data, picture):
-        if path is not None and found.grid is not None and not options.quiet and not options.json:
-            say(f"wrote {path}")
+    if found.grid is not None:
+        say_wrote(options, data, picture)
     if found.message:
         complain(found.message)
     return 0 if found.status in ("still", "fluctuating") else 1
@@ -86,13 +72,9 @@ def _text(made: dict[str, object], numbers: dict[str, tuple[float, float]]) -> s
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
-    add_set(parser, "values of parameters")
-    add_options(parser, _OPTIONS)
+    drawn = "draw correlations over the lag"
+    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the state", plot=drawn)
     parser.add_argument("--lyapunov", action="store_true", help="find the largest Lyapunov exponent too")
-    add_out(parser, "write the state")
-    add_plot(parser, "draw correlations over the lag")
-    add_json(parser)
 
 
 STATIONARY = Verb(

@@ -10,20 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import __version__
-from eqsolve.cli.options import (
-    DATA,
-    FIGURES,
-    add_json,
-    add_model,
-    add_options,
-    add_out,
-    add_plot,
-    add_set,
-    check_destination,
-    read_options,
-    read_settings,
-)
-from eqsolve.cli.output import complain, lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.options import add_several, add_shared, destinations, read_options, read_settings
+from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, say_wrote, write
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
 from eqsolve.progress import Bar, clock
@@ -38,15 +26,12 @@ ROWS = 12  # of the table on a terminal
 
 def run_sweep(options: Namespace) -> int:
     """Solve every point of a grid; exit code 1 says that some were not solved as asked, all others are there."""
-    data = check_destination(options.out, "--out", DATA)
-    picture = check_destination(options.plot, "--plot", FIGURES)
+    axes, asked, settings = read_grid(options.grid), _read(options), read_settings(options.settings)
+    data, picture = destinations(options)
     if data is None and picture is None and not options.json:
         raise UsageError("name a file for the result: --out sweep.nc")
     if data is not None and picture is None and not options.json and (code := _told(options, data)) is not None:
         return code
-    axes = read_grid(options.grid)
-    asked = _read(options)
-    settings = read_settings(options.settings)
     from eqsolve.language.loading import load
     from eqsolve.sweeping.run import sweep
 
@@ -63,7 +48,8 @@ def run_sweep(options: Namespace) -> int:
     finally:
         bar.close()
     _keep(options, result, data)
-    _report(options, result, data, picture)
+    deliver(options, result, lambda: "" if options.quiet else _text(result), None, picture)
+    say_wrote(options, data)
     return _code(result.status, result.message)
 
 
@@ -148,23 +134,6 @@ def _executor(address: str | None) -> Iterator[Any]:
         yield executor
 
 
-def _report(options: Namespace, result: Result, data: Path | None, picture: Path | None) -> None:
-    try:
-        if picture is not None:
-            from eqsolve.plotting.style import figure_of, save_figure
-
-            save_figure(figure_of(result.plot()), picture)
-    finally:
-        if options.json:
-            write_json(result.json_object())
-        elif not options.quiet:
-            write(_text(result))
-    if not options.json and not options.quiet:
-        for path in (data, picture):
-            if path is not None:
-                say(f"wrote {path}")
-
-
 def _text(result: Result) -> str:
     """Return a head line and the first few points, at the last time."""
     stats, dims = result.stats, result.dataset["status"].dims
@@ -202,21 +171,11 @@ _OPTIONS = {
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
-    parser.add_argument(
-        "--grid",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUES",
-        help="the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log",
-    )
-    add_set(parser, "values that are the same everywhere")
-    add_out(parser, "write the result, and go on after a crash")
-    add_plot(parser, "draw lines or a map")
-    add_options(parser, _OPTIONS)
+    kept = "write the result, and go on after a crash"
+    add_shared(parser, _OPTIONS, settings="values that are the same everywhere", out=kept, plot="draw lines or a map")
+    about = "the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log"
+    add_several(parser, "--grid", "NAME=VALUES", about)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
-    add_json(parser)
 
 
 SWEEP = Verb(

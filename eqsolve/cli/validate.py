@@ -5,20 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from eqsolve.cli.options import (
-    DATA,
-    FIGURES,
-    add_json,
-    add_model,
-    add_options,
-    add_out,
-    add_plot,
-    add_set,
-    check_destination,
-    read_options,
-    read_settings,
-)
-from eqsolve.cli.output import lay_out, number_with_error, say, write, write_json
+from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.output import deliver, lay_out, number_with_error
 from eqsolve.cli.verb import Verb
 from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar
@@ -31,8 +19,7 @@ __all__ = ["VALIDATE"]
 
 def run_validate(options: Namespace) -> int:
     """Validate a model; exit code 1 says that theory and finite sizes disagree, or that the data cannot tell."""
-    data = check_destination(options.out, "--out", DATA)
-    picture = check_destination(options.plot, "--plot", FIGURES)
+    data, picture = destinations(options)
     settings = read_settings(options.settings)
     asked = read_options(options, _OPTIONS)
     from eqsolve.language.loading import load
@@ -46,21 +33,7 @@ def run_validate(options: Namespace) -> int:
         found = validate(model, params=settings, progress=progress, **asked)
     finally:
         progress.close()
-    try:
-        if data is not None:
-            found.save(data)
-        if picture is not None:
-            from eqsolve.plotting.style import save_figure
-
-            save_figure(found.plot(), picture)
-    finally:
-        if options.json:
-            write_json(found.json_object())
-        else:
-            write(_text(found))
-    for path in (data, picture):
-        if path is not None and not options.quiet and not options.json:
-            say(f"wrote {path}")
+    deliver(options, found, lambda: _text(found), data, picture)
     return 0 if found.verdict == "agrees" else 1
 
 
@@ -140,12 +113,8 @@ _OPTIONS = {
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    add_model(parser)
-    add_set(parser, "values of parameters")
-    add_options(parser, _OPTIONS)
-    add_out(parser, "write theory and finite sizes")
-    add_plot(parser, "draw theory and finite sizes")
-    add_json(parser)
+    both = "theory and finite sizes"
+    add_shared(parser, _OPTIONS, settings="values of parameters", out=f"write {both}", plot=f"draw {both}")
 
 
 VALIDATE = Verb(

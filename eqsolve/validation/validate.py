@@ -146,7 +146,7 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
     if name is None:
         raise UsageError(
             f"model `{model.name}` names no microscopic model to hold it against; declare it with flow='its_flow', "
-            "or give flow= (--flow)"
+            "or give flow= (--flow); docs/microscopic.md says how a Flow is written, `eqsolve list` shows those there are"
         )
     found = read_model(name, "flow")
     if not isinstance(found, Flow):
