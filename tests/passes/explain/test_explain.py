@@ -85,11 +85,11 @@ def test_tangents_of_a_self_referring_process_are_those_of_its_equation(name):
 )
 def test_what_is_explained_is_what_is_compiled(name, form, step, monkeypatch):
     """Explaining and compiling a model derive its path form once between them."""
-    from eqsolve.passes.forms import structure
+    from eqsolve.passes.forms import path_form
 
     derived = []
-    original = structure.derive_path_form
-    monkeypatch.setattr(structure, "derive_path_form", lambda system: derived.append(original(system)) or derived[-1])
+    original = path_form.derive_path_form
+    monkeypatch.setattr(path_form, "derive_path_form", lambda system: derived.append(original(system)) or derived[-1])
     model = load(name).replace()  # a model of its own, of which nothing is kept
     made = explain(model, step=step, kernels=False)
     plan = eqsolve.compile(model)
