@@ -143,6 +143,11 @@ class EnsemblePlan:
     bent: bool
     degree: int | None
 
+    @property
+    def driving(self) -> tuple[str, ...]:
+        """All noises: those that the functions read, then white ones."""
+        return (*self.noises, *dict.fromkeys(kick.noise for kick in self.kicks))
+
 
 @dataclass(frozen=True, eq=False)
 class Covariance:

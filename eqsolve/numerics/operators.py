@@ -116,13 +116,14 @@ class OperatorGrid:
         return cls(nodes, tuple(slice(i, i + 1) for i in range(count)), step * np.tri(count, k=-1), None)
 
     @classmethod
-    def trapezoid(cls, nodes: Array) -> OperatorGrid:
-        """Return the trapezoidal rule on given nodes, for what is advanced node by node."""
+    def trapezoid(cls, nodes: Array, block: int = 1) -> OperatorGrid:
+        """Return the trapezoidal rule on given nodes, for what is advanced by so many of them at a time."""
         steps = np.diff(nodes)
         matrix = np.zeros((len(nodes), len(nodes)))
         matrix[1:, :-1] += np.tril(np.broadcast_to(steps / 2, (len(steps), len(steps))))
         matrix[1:, 1:] += np.tril(np.broadcast_to(steps / 2, (len(steps), len(steps))))
-        return cls(nodes, tuple(slice(i, i + 1) for i in range(len(nodes))), matrix, None)
+        blocks = [slice(0, 1), *(slice(i, min(i + block, len(nodes))) for i in range(1, len(nodes), block))]
+        return cls(nodes, tuple(blocks), matrix, None)
 
     def head(self, blocks: int) -> OperatorGrid:
         """Return the grid's first blocks."""

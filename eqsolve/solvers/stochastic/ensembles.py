@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,10 +25,11 @@ from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.stochastic.control import Sampling
 from eqsolve.solvers.stochastic.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
-from eqsolve.solvers.stochastic.judge import Errors, Judge
+from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge
 from eqsolve.solvers.stochastic.march import march
 from eqsolve.solvers.stochastic.means import Averages
 from eqsolve.solvers.stochastic.modes import Choice
+from eqsolve.solvers.stochastic.rough import coarsen, extrapolate, on_coarser
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
 from eqsolve.solvers.stochastic.transfer import move_shapes, transfer
 
@@ -146,12 +147,25 @@ class Ensembles:
             means = transfer(solved.means, self.engine.responses, solved.grid, grid)
         return self._iterate(grid, means, Design(level), self.control.stop, kept=kept)
 
+    def on_coarser_steps(self, solved: Solved) -> Solved:
+        """Return the solution with twice as long steps, with the same noise."""
+        grid = coarsen(solved.grid)
+        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+        level = solved.averages[0].choice.level
+        return self._iterate(grid, means, Design(level), self.control.stop, kept=on_coarser(self.engine, solved.averages))
+
     # --- large ensembles ------------------------------------------------------------------------------------------------
-    def refine(self, small: Solved, by_panels: Errors) -> tuple[Solved, Errors, list[Means]]:
-        """Return the solution moved to the average of large ensembles, its standard error, and theirs."""
+    def refine(
+        self, small: Sequence[Solved], by_panels: Callable[[Sequence[Curves]], Errors], paths: float = 0.0
+    ) -> tuple[tuple[Solved, ...], Errors, list[Means]]:
+        """Return the solution moved to the average of large ensembles, its standard error, and theirs.
+
+        ``small`` are solutions by the small ensemble on one grid, or on nested ones, from which curves are extrapolated; so
+        are those returned. ``by_panels`` tells the error of these grids; ``paths`` is the number to begin with.
+        """
         judge, control = self.judge, self.control
-        shapes, layouts = variation(small.averages), self._layouts(small)
-        paths, final = float(control.small), small
+        shapes, layouts = variation(small[0].averages), self._layouts(small[0])
+        paths, final = max(paths, control.small), tuple(small)
         swept: list[Sequence[Averages] | None] = [None] * control.sets
         before = moved = math.inf
         left, again = control.left, False
@@ -160,18 +174,32 @@ class Ensembles:
             designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
             try:
                 swept = [
-                    sweep(self.engine, final.grid, final.means, design, item)
+                    sweep(self.engine, final[0].grid, final[0].means, design, item)
                     for design, item in zip(designs, swept, strict=True)
                 ]
+                every = [[item for item in swept if item is not None]]
+                for level in final[1:]:
+                    kept = [on_coarser(self.engine, item) for item in every[-1]]
+                    every.append([
+                        sweep(self.engine, level.grid, level.means, design, item)
+                        for design, item in zip(designs, kept, strict=True)
+                    ])  # fmt: skip
             except SolverError as reason:  # they do not fit into the memory, or a path has no solution
                 if number == 1:
                     raise
                 logger.info("paths: no larger samples: %s", reason)
                 break
-            last, (final, ends) = final, self._correct(small, final, [item for item in swept if item is not None])
-            curves = judge.curves(final)
-            change = judge.change(curves, final.grid, last.means)
-            spread = _standard_error([judge.change(curves, final.grid, means) for means in ends])
+            last, pairs = final, [self._correct(*item) for item in zip(small, final, every, strict=True)]
+            final, ends = tuple(pair[0] for pair in pairs), [pair[1] for pair in pairs]
+            levels = [judge.curves(item) for item in final]
+            curves = extrapolate(levels)
+
+            def apart(means: Sequence[Means]) -> Errors:
+                other = extrapolate([judge.of(item.grid, own) for item, own in zip(final, means, strict=True)])
+                return judge.apart(curves, other)
+
+            change = apart([item.means for item in last])
+            spread = _standard_error([apart(means) for means in zip(*ends, strict=True)])
             last_moved, moved = moved, judge.worst(curves, change)
             if again:  # the same paths: how much closer they bring the solution
                 left = min(1.0, max(control.left, moved / last_moved))
@@ -180,7 +208,7 @@ class Ensembles:
                 curves, [{name: value + part * change[name] for name, value in spread.items()}], control.margin
             )
             chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
-            room = max(0.9 - judge.worst(curves, by_panels), control.share)
+            room = max(0.9 - judge.worst(curves, by_panels(levels)), control.share)
             logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
                         control.sets, paths, worst, moved)  # fmt: skip
             if worst <= room or judge.options.is_short_of_time():
@@ -188,12 +216,12 @@ class Ensembles:
             again = chance <= room
             if not again:  # more paths
                 more = paths * (control.safety * chance / room) ** (1 / control.rate)
-                most = control.cost / final.grid.size**3
+                most = control.cost / final[0].grid.size**3
                 if paths >= most:
                     break
                 before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
                 swept = [None] * control.sets
-        return final, errors, ends
+        return final, errors, ends[0]
 
     def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
         """Return the solution of the average of all ensembles, and the means of each of them alone."""

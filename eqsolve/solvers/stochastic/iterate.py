@@ -21,7 +21,7 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.stochastic.means import Averages, react
-from eqsolve.solvers.stochastic.modes import Group, groups_of
+from eqsolve.solvers.stochastic.modes import Group
 from eqsolve.solvers.stochastic.recording import recorded
 from eqsolve.solvers.stochastic.sweep import Design, Engine, Kept, Means, collect, guess, sweep
 from eqsolve.solvers.stochastic.transfer import extend
@@ -173,7 +173,7 @@ def improve(
     if not reacting:
         return residual
     kernels = reacting[0].paths.kernels
-    before = groups_of(engine.plan.covariances, kernels)
+    before = engine.groups(kernels)
     packed = pack(engine, means)
 
     def remainder(change: Array) -> Array:
@@ -181,7 +181,7 @@ def improve(
         moved = engine.kernels(kernels.grid, unpack(engine, packed + scale * change, means))
         changes: list[tuple[Group, Array]] = [
             (new, new.covariance - old.covariance)
-            for old, new in zip(before, groups_of(engine.plan.covariances, moved), strict=True)
+            for old, new in zip(before, engine.groups(moved), strict=True)
         ]
         made = {name: np.zeros_like(value) for name, value in means.items()}
         for item in reacting:

@@ -60,6 +60,11 @@ class Curves:
     def all(self) -> dict[str, Array]:
         return {**self.single, **self.tables, **self.values}
 
+    def filled(self, found: Mapping[str, Array]) -> Curves:
+        """Return the same curves with other values."""
+        parts = ({name: found[name] for name in part} for part in (self.single, self.tables, self.values))
+        return Curves(*parts, self.sizes)
+
 
 @dataclass(frozen=True, eq=False)
 class Judge:

@@ -98,7 +98,7 @@ def _means(engine: Engine, kernels: Kernels, item: Averages, bent: list[str], co
     wanted = [mean for mean in plan.means if mean.name in bent]
     if not wanted:
         return {}
-    groups = [group for group in groups_of(engine.plan.covariances, kernels) if group.noises[0] in plan.noises]
+    groups = engine.groups(kernels, plan)
     actions = act(plan, kernels)
     points = item.choice.points
     values = {name: value for name, value in points.constants.items() if name not in points.scales}

@@ -14,7 +14,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.stochastic.modes import Choice, Group
-from eqsolve.solvers.stochastic.paths import Paths
+from eqsolve.solvers.stochastic.paths import Paths, over_steps
 from eqsolve.solvers.stochastic.responses import Tangents, respond, respond_steadily
 
 Reactions = Mapping[str, list[Array]]
@@ -25,7 +25,8 @@ Reactions = Mapping[str, list[Array]]
 class Averages:
     """What one ensemble gives after its paths were followed.
 
-    ``sizes`` hold E|f| beside E f, what a mean that cancels is compared with.
+    ``sizes`` hold E|f| beside E f, what a mean that cancels is compared with. ``reactions`` are mean responses to functions
+    on the nodes, ``steps`` those to white noises, which are constant in every step.
     """
 
     paths: Paths
@@ -33,6 +34,12 @@ class Averages:
     means: dict[str, Array]
     sizes: dict[str, Array]
     reactions: Reactions
+    steps: Reactions
+
+    @property
+    def drawn(self) -> Reactions:
+        """Mean responses to noises as they are drawn."""
+        return {**self.reactions, **self.steps}
 
     @property
     def reacts(self) -> bool:
@@ -61,7 +68,7 @@ class Averages:
         Link, noise, one over the drive's coefficient, and the memory's operator.
         """
         plan, kernels = self.paths.plan, self.paths.kernels
-        drives = {drive.unknown: drive for drive in plan.drives if drive.noise in self.reactions}
+        drives = {drive.unknown: drive for drive in (*plan.kicks, *plan.drives) if drive.noise in self.reactions}
         made = []
         for link in plan.links:
             if link.kernel is None or link.unknown not in drives:
@@ -91,20 +98,70 @@ def average(
     plan = paths.plan
     made: dict[str, Array] = {}
     reactions: dict[str, list[Array]] = dict(known or {})
-    for noise in plan.noises:
+    steps: dict[str, list[Array]] = {}
+    for noise in (*plan.driving[len(plan.noises) :], *plan.noises):
         if noise in reactions:
             continue
         asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
-        if asked or choice.layout.kind == "sparse":
+        found: dict[str, Array] = {}
+        if noise not in plan.noises:
+            found, reactions[noise], steps[noise] = _respond_to_white(paths, noise, asked, backend, threads)
+        elif (like := _alike(paths, noise, steps)) and not asked:
+            reactions[noise] = [like[1] * matrix for matrix in reactions[like[0]]]
+        elif asked or steps or choice.layout.kind == "sparse":
             found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
-            made |= found
+        made |= found
     single, sizes = average_single(paths)
     drawn = choice.layout.kind in ("sample", "single") and bool(reactions) and not plan.bent
     steady = respond_steadily(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
     sampled = _centred(paths, choice) if drawn else None
-    pairs = {mean.name: _pairs(paths, mean, reactions, steady, backend, sampled) for mean in plan.means if mean.kind == "two"}
+    drawn_as = reactions | steps
+    pairs = {mean.name: _pairs(paths, mean, drawn_as, steady, backend, sampled) for mean in plan.means if mean.kind == "two"}
     made |= single | pairs
-    return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions)
+    return Averages(paths, choice, {mean.name: made[mean.name] for mean in plan.means}, sizes, reactions, steps)
+
+
+def _respond_to_white(
+    paths: Paths, noise: str, asked: list[MeanPlan], backend: Backend, threads: int | None
+) -> tuple[dict[str, Array], list[Array], list[Array]]:
+    """Return responses to a white noise: those asked for, mean responses to a function on the nodes in its place, and to
+    what it is in every step.
+
+    One follows from the other where its coefficients are constant: ∫ on the nodes is that of means over steps.
+    """
+    means = over_steps(paths.shape[0])
+    if _coefficients(paths, noise) is None or not all(mean.plain for mean in asked):
+        _, by_step = respond(paths, noise, (), backend, None, threads)
+        found, at_nodes = respond(paths, noise, asked, backend, None, threads, at_nodes=True)
+        return found, at_nodes, by_step
+    found, by_step = respond(paths, noise, asked, backend, None, threads, after=means)
+    return found, [matrix @ means for matrix in by_step], by_step
+
+
+def _coefficients(paths: Paths, noise: str) -> dict[int, float] | None:
+    """Return how strongly a noise drives every unknown, None where this is no constant or it acts otherwise."""
+    plan, kernels, made = paths.plan, paths.kernels, {}
+    if noise in plan.noises and plan.noise_slopes is not None:
+        return None
+    for drive in (*plan.drives, *plan.kicks):
+        if drive.noise == noise:
+            values = np.ones(1) if drive.coefficient is None else kernels.vector(drive.coefficient)
+            if np.ptp(values) != 0 or not plan.integrated[drive.unknown]:
+                return None
+            made[drive.unknown] = float(values[0])
+    return made
+
+
+def _alike(paths: Paths, noise: str, whites: Reactions) -> tuple[str, float] | None:
+    """Return a white noise that drives the same unknowns, and how much more strongly this one does."""
+    mine = _coefficients(paths, noise)
+    for white in whites:
+        known = _coefficients(paths, white)
+        if mine and known and set(mine) == set(known):
+            ratios = [mine[unknown] / known[unknown] for unknown in mine if known[unknown]]
+            if len(ratios) == len(mine) and np.ptp(ratios) == 0:
+                return white, ratios[0]
+    return None
 
 
 def _centred(paths: Paths, choice: Choice) -> dict[str, Array]:
@@ -112,7 +169,7 @@ def _centred(paths: Paths, choice: Choice) -> dict[str, Array]:
     made = {}
     for rest in paths.drawn.rests:
         for noise, centre in zip(rest.group.noises, rest.group.centres, strict=True):
-            made[noise] = paths.drawn.noises[paths.plan.noises.index(noise)] - centre[:, None]
+            made[noise] = paths.drawn.noises[paths.plan.driving.index(noise)] - centre[:, None]
     scales = paths.points.scales
     if scales and choice.turn is not None:
         coordinates = np.empty_like(choice.points.normals)
@@ -248,7 +305,7 @@ def react(averages: Averages, kernels: Kernels, changes: list[tuple[Group, Array
                     part += (reactions[noise][right] @ (force @ averages.product(link.target, left))).T
             if mean.kind == "two":
                 for group, change in changes:
-                    part += _carried(group, change, reactions, (left, right))
+                    part += _carried(group, change, averages.drawn, (left, right))
             total += averages.paths.kernels.scaled(part, outer)
         made[mean.name] = total
     return made

@@ -28,7 +28,7 @@ from eqsolve.numerics.gaussian import (
     twist_modes,
 )
 from eqsolve.numerics.laws import Atoms
-from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.relations import Kernels, Pointwise
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
 _MANY = 3  # Gaussian constants that act together, beside noises: no direction leads, and a sample is the better grid
@@ -131,7 +131,9 @@ class Drawn:
     rests: tuple[Rest, ...]
 
 
-def groups_of(covariances: Sequence[Covariance], kernels: Kernels, *, whole: bool = False) -> tuple[Group, ...]:
+def groups_of(
+    covariances: Sequence[Covariance], kernels: Kernels, whites: Sequence[tuple[str, Pointwise]] = (), *, whole: bool = False
+) -> tuple[Group, ...]:
     """Return the noises of a system with their covariances for given kernels, ``whole`` among followers too."""
     made = []
     for item in covariances:
@@ -140,6 +142,11 @@ def groups_of(covariances: Sequence[Covariance], kernels: Kernels, *, whole: boo
         if whole and item.leading < len(item.noises):
             table = follow_covariance(table, item.leading * kernels.grid.size)
         made.append(Group(item.noises, table, tuple(kernels.vector(centre) for centre in item.centres), item.leading))
+    nodes = kernels.grid.nodes
+    for noise, strength in whites:  # constant in every step, of a variance that makes its integral that of white noise
+        values = np.maximum(kernels.vector(strength), 0.0)
+        steps = (values[1:] + values[:-1]) / 2 / np.diff(nodes)
+        made.append(Group((noise,), np.diag(np.append(0.0, steps)), (np.zeros(len(nodes)),), 1))
     return tuple(made)
 
 
@@ -250,7 +257,8 @@ def _effects(plan: EnsemblePlan, kernels: Kernels, group: Group, drives: Sequenc
         part = factor[group.rows(noise)]
         known = [kernels.means[mean.name] for mean in plan.means if mean.kind == "response" and mean.noise == noise]
         effects = [matrix @ part for matrix in known if matrix.any()]
-        mine = [(drive, matrix) for drive, matrix in zip(plan.drives, drives, strict=True) if drive.noise == noise]
+        every = zip((*plan.drives, *plan.kicks), drives, strict=True)
+        mine = [(drive, matrix) for drive, matrix in every if drive.noise == noise]
         through = bool(effects)
         for drive, matrix in mine:
             if not plan.integrated[drive.unknown] or not through:
@@ -291,7 +299,7 @@ def draw(plan: EnsemblePlan, groups: Sequence[Group], choice: Choice, *, aligned
         rests.append(Rest(group, factor[:, weak], coordinates[place][weak], steady, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + centre[:, None]
-    return Drawn(tuple(made[noise] for noise in plan.noises), tuple(rests))
+    return Drawn(tuple(made[noise] for noise in plan.driving), tuple(rests))
 
 
 def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:

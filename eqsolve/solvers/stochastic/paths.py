@@ -10,12 +10,12 @@ import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import EnsemblePlan
+from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
 from eqsolve.errors import MemoryLimitError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, arrays_of, memory
@@ -41,25 +41,41 @@ class Actions:
     """What acts on the paths: operators O_ak of signal k on unknown a, and of each drive, for given kernels."""
 
     operators: dict[tuple[int, int], Array]
-    drives: tuple[Array, ...]
+    drives: tuple[Array, ...]  # of the drives, then of white noises
 
 
 def act(plan: EnsemblePlan, kernels: Kernels) -> Actions:
     """Return the operators of the path equations."""
     operators: dict[tuple[int, int], Array] = {}
     for link in plan.links:
-        matrix = _outer(plan, kernels, link.unknown, link.coefficient)
+        matrix = integrate(plan, kernels, link)
         if link.kernel is not None:
             matrix = matrix @ kernels.operator(link.kernel)
         key = (link.unknown, link.signal)
         operators[key] = operators[key] + matrix if key in operators else matrix
-    return Actions(operators, tuple(_outer(plan, kernels, drive.unknown, drive.coefficient) for drive in plan.drives))
+    drives = [integrate(plan, kernels, drive) for drive in plan.drives]
+    return Actions(operators, (*drives, *(_increments(kernels, kick.coefficient) for kick in plan.kicks)))
 
 
-def _outer(plan: EnsemblePlan, kernels: Kernels, unknown: int, coefficient: Pointwise | None) -> Array:
+def integrate(plan: EnsemblePlan, kernels: Kernels, item: Link | Drive) -> Array:
+    """Return the matrix [J] diag(coefficient) of a link or a drive."""
     grid = kernels.grid
-    values = np.ones(grid.size) if coefficient is None else kernels.vector(coefficient)
-    return grid.integration * values if plan.integrated[unknown] else np.diag(values)
+    values = np.ones(grid.size) if item.coefficient is None else kernels.vector(item.coefficient)
+    return grid.integration * values if plan.integrated[item.unknown] else np.diag(values)
+
+
+def _increments(kernels: Kernels, coefficient: Pointwise | None) -> Array:
+    """Return the integral of a noise that is constant in every step, at the nodes; the first node ends no step."""
+    values = np.ones(kernels.grid.size) if coefficient is None else kernels.vector(coefficient)
+    lengths = np.diff(kernels.grid.nodes) * (values[1:] + values[:-1]) / 2
+    return np.tril(np.broadcast_to(np.append(0.0, lengths), (len(values), len(values))))
+
+
+def over_steps(size: int) -> Array:
+    """Return the means over steps of a function on the nodes: ∫ of these, step by step, is the trapezoidal rule."""
+    made = (np.eye(size) + np.eye(size, k=-1)) / 2
+    made[0] = 0.0
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,15 +147,16 @@ class _Inputs:
     constants: list[Any]
     functions: list[Any]
     paths: int
+    read: int  # noises that are arguments; white ones after them are not
 
     def of(self, part: slice) -> _Inputs:
         """Return those of some paths."""
         noises, constants = ([item[:, part] for item in kind] for kind in (self.noises, self.constants))
-        return _Inputs(self.nodes, noises, constants, self.functions, part.stop - part.start)
+        return replace(self, noises=noises, constants=constants, paths=part.stop - part.start)
 
     def at(self, part: slice, unknowns: Any) -> list[Any]:
         """Return the arguments of the path equations on some nodes."""
-        noises, functions = ([item[part] for item in kind] for kind in (self.noises, self.functions))
+        noises, functions = ([item[part] for item in kind] for kind in (self.noises[: self.read], self.functions))
         return [self.nodes[part], *unknowns, *noises, *self.constants, *functions]
 
 
@@ -148,7 +165,7 @@ def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Dra
     constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
     functions = [backend.put(kernels.functions[name][:, None]) for name in plan.functions]
     noises = [backend.put(values) for values in drawn.noises]
-    return _Inputs(backend.put(kernels.grid.nodes[:, None]), noises, constants, functions, len(points.weights))
+    return _Inputs(backend.put(kernels.grid.nodes[:, None]), noises, constants, functions, len(points.weights), len(plan.noises))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +186,7 @@ class Solving:
 def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
     """Refuse what would not fit into the machine's memory, before it is asked for."""
     count = len(plan.unknowns)
-    numbers = 4 * count + 2 * plan.count * (count + 1) + len(plan.noises) + plan.targets * (count + 2)
+    numbers = 4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2)
     needed, there = 8.0 * numbers * paths * nodes, memory()
     if needed > 0.5 * there:
         raise MemoryLimitError(
@@ -215,8 +232,8 @@ def _follow(
     base = zeros((count, *shape))
     for index, start in enumerate(plan.starts(*(item[0] for item in inputs.constants))):
         base[index] += start
-    for drive, matrix in zip(plan.drives, actions.drives, strict=True):
-        base[drive.unknown] += backend.put(matrix) @ inputs.noises[plan.noises.index(drive.noise)]
+    for drive, matrix in zip((*plan.drives, *plan.kicks), actions.drives, strict=True):
+        base[drive.unknown] += backend.put(matrix) @ inputs.noises[plan.driving.index(drive.noise)]
     operators = {key: backend.put(matrix) for key, matrix in actions.operators.items()}
     made = Solving(
         plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, *shape)), zeros((plan.count, *shape)),
@@ -388,7 +405,7 @@ def _solve_compiled(paths: Solving, part: slice, history: Array, unknowns: Array
     own = own_part(paths.operators, part, count, many)
     inputs = paths.inputs
     signals, slopes = np.empty((many, *unknowns.shape[1:])), np.empty((many, *unknowns.shape))
-    noises = np.stack([item[part] for item in inputs.noises]) if inputs.noises else np.empty((0, size, 0))
+    noises = np.stack([item[part] for item in inputs.noises[: inputs.read]]) if inputs.read else np.empty((0, size, 0))
     constants = np.concatenate(inputs.constants) if inputs.constants else np.empty((0, 0))
     shared = np.ascontiguousarray(np.concatenate([inputs.nodes[part], *(item[part] for item in inputs.functions)], axis=1).T)
     bound: Any = paths.plan.signals

@@ -16,7 +16,7 @@ from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend, arrays_of
 from eqsolve.numerics.gaussian import Points
-from eqsolve.solvers.stochastic.paths import Operators, Paths, block_inverses, substitute
+from eqsolve.solvers.stochastic.paths import Operators, Paths, block_inverses, integrate, substitute
 from eqsolve.solvers.threads import in_order, usable_threads
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
@@ -37,15 +37,16 @@ Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
 
 def respond(
     paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None,
-    threads: int | None = 1,
+    threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None,
 ) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
     """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target.
 
     Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its tangents on the backend,
-    unless it is said where these come from.
+    unless it is said where these come from. Of white noise the responses are to what it is in every step, or to a function
+    ``at_nodes``; what ``after`` makes of those asked for is returned.
     """
     plan, size, weights = paths.plan, paths.shape[0], paths.points.weights
-    source, by_noise = enter(paths, noise)
+    source, by_noise = enter(paths, noise, at_nodes)
     jobs = [(mean, paths.values(mean.by_unknown), paths.values(mean.factors)) for mean in asked]
     slopes, own = _target_slopes(paths, noise)
     plain = all(mean.plain for mean in asked)
@@ -82,6 +83,7 @@ def respond(
         reactions[target] += total[len(jobs) + moving.index(shared)]
     made = {}
     for (mean, outputs, pair), response in zip(jobs, responses, strict=True):
+        response = response if after is None else response @ after
         response -= np.diag(_instantaneous(paths, source, outputs, pair))
         made[mean.name] = paths.kernels.scaled(response, mean.outers[0])
     return made, reactions
@@ -273,10 +275,11 @@ def _target_slopes(paths: Paths, noise: str) -> tuple[list[list[Array]], list[Ar
     plan = paths.plan
     count = len(plan.unknowns)
     slopes = [np.broadcast_to(_bounded(value), paths.shape) for value in plan.target_slopes(*paths.arguments)]
-    direct = paths.values(plan.target_noise_slopes)
-    place, noises = plan.noises.index(noise), len(plan.noises)
     by_unknown = [slopes[target * count : (target + 1) * count] for target in range(plan.targets)]
-    return by_unknown, [direct[target * noises + place] for target in range(plan.targets)]
+    if noise not in plan.noises:  # white noise is no argument of anything
+        return by_unknown, [np.zeros(paths.shape)] * plan.targets
+    direct = paths.values(plan.target_noise_slopes)
+    return by_unknown, direct[plan.noises.index(noise) :: len(plan.noises)]
 
 
 def _bounded(slope: Any) -> Any:
@@ -284,14 +287,18 @@ def _bounded(slope: Any) -> Any:
     return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def enter(paths: Paths, noise: str) -> tuple[Array, Array | None]:
-    """Return how a noise enters the path equations: the same for all paths, and path by path."""
+def enter(paths: Paths, noise: str, at_nodes: bool = False) -> tuple[Array, Array | None]:
+    """Return how a noise enters the path equations: the same for all paths, and path by path.
+
+    White noise is constant in every step; ``at_nodes``, a function on the nodes in its place.
+    """
     plan, (size, _) = paths.plan, paths.shape
     source = np.zeros((len(plan.unknowns), size, size))
-    for drive, matrix in zip(plan.drives, paths.actions.drives, strict=True):
+    for drive, matrix in zip((*plan.drives, *plan.kicks), paths.actions.drives, strict=True):
         if drive.noise == noise:
-            source[drive.unknown] += matrix
-    if plan.noise_slopes is None:
+            whole = at_nodes and drive in plan.kicks
+            source[drive.unknown] += integrate(plan, paths.kernels, drive) if whole else matrix
+    if plan.noise_slopes is None or noise not in plan.noises:
         return source, None
     table = [np.broadcast_to(value, paths.shape) for value in plan.noise_slopes(*paths.inputs)]
     return source, np.stack(table[plan.noises.index(noise) :: len(plan.noises)])

@@ -19,7 +19,7 @@ import contextlib
 import functools
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,7 @@ from eqsolve.solvers.stochastic.march import march
 from eqsolve.solvers.stochastic.moving import Moved, Mover, is_clear, is_far
 from eqsolve.solvers.stochastic.neighbour import BESIDE, Neighbour, begin_beside, hand_on
 from eqsolve.solvers.stochastic.package import package
+from eqsolve.solvers.stochastic.rough import Steps, extrapolate, step_errors, steps_in_time
 from eqsolve.solvers.stochastic.sensitivity import add_derivatives
 from eqsolve.solvers.stochastic.sweep import (
     Design,
@@ -85,9 +86,7 @@ class StochasticSolver(Solver):
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
-        if facts.whites:
-            return f"the white noise `{facts.whites[0]}` makes paths rough, and no few modes are all of it; `sampled` draws it"
-        driven = facts.noises or (facts.processes and (facts.memory or facts.kernels))
+        driven = facts.noises or facts.whites or (facts.processes and (facts.memory or facts.kernels))
         return why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it")
 
     def form(self, discrete: bool) -> Form[Any]:
@@ -101,7 +100,7 @@ class StochasticSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
         """Solve to the tolerance asked for; an interruption returns what there is."""
         control = control or Control()
-        program = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), values.numbers)
+        program = at(plan.program(self.form(options.step is not None or bool(plan.facts.whites))), values.numbers)
         begin = float(program.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}
@@ -146,6 +145,7 @@ class _Solve:
         self.ensembles = Ensembles(engine, self.judge, Sampling(), options.seed, options.rtol)
         self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
         self.near: Neighbour | None = None
+        self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
         self.best: tuple[Solved, Errors, str] | None = None
         self._bent = any(plan.bent for plan in engine.plan.ensembles)
         engine.work.notify = self._notify
@@ -182,6 +182,8 @@ class _Solve:
 
     def _run(self) -> Result:
         options = self.options
+        if self.engine.plan.whites:
+            return self._run_rough()
         wanted = self._level(min(1e-2, 10 * options.rtol))
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
         begun = self._from_neighbour(few)
@@ -238,9 +240,53 @@ class _Solve:
         small, by_panels = ensembles.settle_panels(small)
         self._keep(small, None, f"with {small.grid.size} nodes")
         self.stage = "paths"
-        final, by_points, _ = ensembles.refine(small, by_panels)
+        (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
         return self._package(final, self._sum_errors(final, by_panels, by_points))
+
+    def _run_rough(self) -> Result:
+        """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
+        judge, ensembles, control, options = self.judge, self.ensembles, Steps(), self.options
+        level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
+        count, last = control.first, math.inf
+        grid = steps_in_time(self.begin, options, count, control.ratio)
+        rough = start(self.engine, grid, level)
+        for number in range(control.rounds):
+            self.stage = "time grid"
+            final = [ensembles.begin(rough)]
+            for _ in range(2):
+                final.append(ensembles.on_coarser_steps(final[-1]))
+            by_points, drawn = judge.nothing(final[1]), any(layout.kind != "cubic" for layout in final[0].layouts)
+            by_steps, worst = self._judge_steps(final, control)
+            if drawn and (worst <= 1.0 or worst > last):  # what is left may be of few paths, and not of the steps
+                self.stage = "paths"
+                final, by_points, _ = ensembles.refine(final, functools.partial(step_errors, control=control))
+                by_steps, worst = self._judge_steps(final, control)
+                drawn = False
+            self.levels = tuple(final)
+            self._keep(final[0], self._sum_errors(final[1], by_steps, by_points), f"with {grid.size - 1} steps")
+            if (worst <= self.control.share and not drawn) or number == control.rounds - 1 or options.is_short_of_time():
+                break
+            more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
+            count, last = count * more, 2 * worst * more**-control.order
+            grid = steps_in_time(self.begin, options, count, control.ratio)
+            rough = self._on_grid(final[0], grid)
+        assert self.best is not None
+        return self._package(*self.best[:2])
+
+    def _judge_steps(self, levels: Sequence[Solved], control: Steps) -> tuple[Errors, float]:
+        """Return the error of the steps, and its largest value in units of the tolerance."""
+        curves = [self.judge.curves(item) for item in levels]
+        errors = step_errors(curves, control)
+        worst = self.judge.worst(extrapolate(curves), errors)
+        logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
+        return errors, worst
+
+    def _on_grid(self, solved: Solved, grid: OperatorGrid) -> Solved:
+        """Return a rough solution on other steps."""
+        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+        averages = sweep(self.engine, grid, means, Design(solved.averages[0].choice.level, solved.layouts))
+        return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level]:
         """Return a solution with few points on panels that are dense enough, their error, and its level of points."""
@@ -480,7 +526,7 @@ class _Solve:
         return sampled if other < worst else moved
 
     def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
-        final, errors, ends = self.ensembles.refine(small, by_panels)
+        (final,), errors, ends = self.ensembles.refine([small], lambda _: by_panels)
         return Moved(final, errors, tuple(ends))
 
     def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
@@ -510,9 +556,12 @@ class _Solve:
 
     def _package(self, solved: Solved, errors: Errors) -> Result:
         curves = self.judge.curves(solved)
+        doubt = self._doubt(solved, errors, curves)
+        if self.levels:
+            solved, curves = self.levels[1], extrapolate([self.judge.curves(item) for item in self.levels])
         over = self.judge.excesses(curves, errors, kinks=True)
         kept = self._sample(solved)
-        if doubt := self._doubt(solved, errors, curves):
+        if doubt:
             return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, None).stopped(
                 "tolerance not met", doubt
             )

@@ -26,7 +26,7 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.stochastic.means import Averages, average, average_single
-from eqsolve.solvers.stochastic.modes import Choice, choose, draw, groups_of
+from eqsolve.solvers.stochastic.modes import Choice, Group, choose, draw, groups_of
 from eqsolve.solvers.stochastic.paths import Paths, act, check_memory, follow
 from eqsolve.solvers.stochastic.responses import vary
 
@@ -64,7 +64,7 @@ class Engine:
     def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
         """Return where paths and their tangents are followed."""
         unknowns = len(plan.unknowns)
-        arrays = 4 * unknowns + 3 * plan.count * (unknowns + 1) + len(plan.noises) + 3 * _NODES * unknowns**2
+        arrays = 4 * unknowns + 3 * plan.count * (unknowns + 1) + len(plan.driving) + 3 * _NODES * unknowns**2
         work = 2.0 * unknowns**2 * nodes**3 * count / 3
         return choose_backend(self.device, work, 8.0 * arrays * nodes * count)
 
@@ -80,7 +80,12 @@ class Engine:
     @functools.cached_property
     def noises(self) -> tuple[int, ...]:
         """How many noises every ensemble has."""
-        return tuple(len(item.noises) for item in self.plan.ensembles)
+        return tuple(len(item.driving) for item in self.plan.ensembles)
+
+    def groups(self, kernels: Kernels, plan: EnsemblePlan | None = None) -> list[Group]:
+        """Return the noises with their covariances for given kernels; those of one ensemble."""
+        every = groups_of(self.plan.covariances, kernels, self.plan.whites)
+        return [group for group in every if plan is None or group.noises[0] in plan.driving]
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
         """Return all kernels and functions for given means."""
@@ -133,10 +138,9 @@ def collect(averages: Iterable[Averages]) -> Means:
 def _followed(
     engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
 ) -> list[tuple[Paths, Choice]]:
-    every = groups_of(engine.plan.covariances, kernels)
     made = []
     for place, plan in enumerate(engine.plan.ensembles):
-        groups = [group for group in every if group.noises[0] in plan.noises]
+        groups = engine.groups(kernels, plan)
         actions = act(plan, kernels)
         if previous is not None:
             kept = previous[place]
@@ -155,10 +159,9 @@ def _followed(
 
 def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
     """Return how many paths a design asks for at a solution, without following them."""
-    every = groups_of(engine.plan.covariances, kernels)
     total = 0
     for place, plan in enumerate(engine.plan.ensembles):
-        groups = [group for group in every if group.noises[0] in plan.noises]
+        groups = engine.groups(kernels, plan)
         layout = None if design.layouts is None else design.layouts[place]
         shapes = None if design.shapes is None else design.shapes[place]
         drives = act(plan, kernels).drives
@@ -194,10 +197,10 @@ class Sample:
 
 def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int) -> tuple[Sample, ...]:
     """Return ``count`` paths of every ensemble for given kernels, of positive weight, noises and constants drawn jointly."""
-    every, made = groups_of(engine.plan.covariances, kernels), []
+    made = []
     for item in averages:
         plan, level = item.paths.plan, replace(item.choice.level, most=count, seed=seed)
-        groups = [group for group in every if group.noises[0] in plan.noises]
+        groups = engine.groups(kernels, plan)
         actions = act(plan, kernels)
         shapes = item.choice.shapes
         choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), shapes)

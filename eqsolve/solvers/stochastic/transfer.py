@@ -48,8 +48,7 @@ def _reading(grid: OperatorGrid, times: Array) -> Array:
     """Return the matrix from values on the nodes to values at times."""
     if grid.panels is not None:
         return grid.panels.interpolation(times)
-    nearest = np.rint((times - grid.nodes[0]) / (grid.nodes[1] - grid.nodes[0])).astype(int)
-    return np.eye(grid.size)[np.minimum(nearest, grid.size - 1)]
+    return np.stack([np.interp(times, grid.nodes, row) for row in np.eye(grid.size)], axis=1)
 
 
 def _integral(grid: OperatorGrid, time: float) -> Array:
@@ -58,12 +57,20 @@ def _integral(grid: OperatorGrid, time: float) -> Array:
 
 
 def transfer(means: Means, responses: frozenset[str], old: OperatorGrid, new: OperatorGrid) -> Means:
-    """Interpolate means to another panel grid over the same time.
+    """Interpolate means to another grid over the same time.
 
     What a response is at equal times is integrated on the new grid, and only the rest interpolated: this is no jump.
     """
-    assert old.panels is not None
-    assert new.panels is not None
+    if old.panels is None or new.panels is None:
+        read = _reading(old, new.nodes)
+        return {
+            name: (read @ old.values(value, extend=True) @ read.T) * new.integration
+            if name in responses
+            else read @ value
+            if value.ndim == 1
+            else read @ value @ read.T
+            for name, value in means.items()
+        }
     forward, backward = old.panels.interpolation(new.nodes), new.panels.interpolation(old.nodes)
     made: Means = {}
     for name, value in means.items():
