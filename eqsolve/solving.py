@@ -149,7 +149,7 @@ def solve_as_asked(
         options = options.in_steps_of(task.step)
     wanted = Wanted(options.kernels, options.step is not None)
     choice = choose_solver(plan, wanted, options.solver)
-    if task.base is not None and choice.solver.linearises:
+    if task.base is not None and choice.solver.linearises(plan):
         options = replace(options, beside=(plan, task.values))
         task = replace(task, plan=task.base[0], values=task.base[1])
         plan = task.plan

@@ -45,7 +45,6 @@ COVARIANCES: Form[Covariances] = Form("covariances", "eqsolve.compile.covariance
 GAUSSIAN: Form[GaussianPlan] = Form("gaussian", "eqsolve.compile.gaussian:compile_gaussian", "changed paths")
 STOCHASTIC: Form[StochasticPlan] = Form("stochastic", "eqsolve.compile.stochastic:compile_stochastic", "changed paths")
 DISCRETE: Form[StochasticPlan] = Form("discrete stochastic", "eqsolve.compile.stochastic:compile_stochastic", "paths")
-SAMPLED: Form[StochasticPlan] = Form("sampled", "eqsolve.compile.stochastic:compile_stochastic", "paths")
 OPERATORS: Form[OperatorsProgram] = Form("operators", "eqsolve.compile.relations:compile_operators", "paths")
 CONVOLUTION: Form[ConvolutionProgram] = Form("convolution", "eqsolve.compile.convolution:compile_convolution")
 TWO_TIME: Form[CompiledPlan] = Form("two_time", "eqsolve.compile.two_time:compile_system")

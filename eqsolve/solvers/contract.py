@@ -78,9 +78,10 @@ class Solver(ABC):
     on_card: ClassVar[bool] = False
     """Whether it can have its arrays on a graphics card: ``choose_backend(options.device, work)`` says where they are."""
 
-    linearises: ClassVar[bool] = False
-    """Whether it finds derivatives along parameters at the solution: ``options.beside`` is then the plan of the system
-    enlarged by its derivatives, with its values. Other solvers are given that plan itself."""
+    def linearises(self, plan: Plan) -> bool:
+        """Return whether it finds derivatives along parameters at the solution: ``options.beside`` is then the plan of the
+        system enlarged by its derivatives, with its values. Other solvers are given that plan itself."""
+        return False
 
     def fit(self, facts: Facts, wanted: Wanted) -> float:
         """Return how well this solver suits a model: of those without objection the engine takes the largest.

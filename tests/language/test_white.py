@@ -31,7 +31,7 @@ def test_it_prints() -> None:
     assert str(White(T, sense="ito")) == "White(T, ito)"
     explained = str(eqsolve.explain(brownian(White(2 * T))))
     assert "white noise" in explained
-    assert "sampled" in explained
+    assert "stochastic" in explained
 
 
 def test_it_is_a_value() -> None:

@@ -12,5 +12,5 @@ SOLVER = "eqsolve.solvers.stochastic.solve:StochasticSolver"
 
 
 def fit(facts: Facts, wanted: Wanted) -> float:
-    """Return how well it fits: paths by modes of smooth noise; white noise has too many of them."""
-    return 50.0 if (facts.processes or facts.noises) and not facts.whites else 0.0
+    """Return how well it fits: processes are followed path by path."""
+    return 50.0 if (facts.processes or facts.noises) else 0.0

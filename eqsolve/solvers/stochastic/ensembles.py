@@ -48,6 +48,7 @@ class Ensembles:
     control: Sampling
     seed: int
     rtol: float
+    progress: float = 0.5  # share of the work that is done when large ensembles begin
     marched: bool = False  # whether the start is that of an ensemble that drives itself
 
     # --- the small ensemble -------------------------------------------------------------------------------------------
@@ -173,10 +174,9 @@ class Ensembles:
             seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
             designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
             try:
-                swept = [
-                    sweep(self.engine, final[0].grid, final[0].means, design, item)
-                    for design, item in zip(designs, swept, strict=True)
-                ]
+                for place, (design, item) in enumerate(zip(designs, swept, strict=True)):
+                    judge.options.report_share(self.progress, f"ensemble {place + 1} of {len(seeds)}, {round(paths)} paths")
+                    swept[place] = sweep(self.engine, final[0].grid, final[0].means, design, item)
                 every = [[item for item in swept if item is not None]]
                 for level in final[1:]:
                     kept = [on_coarser(self.engine, item) for item in every[-1]]

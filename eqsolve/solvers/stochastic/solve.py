@@ -82,7 +82,9 @@ class StochasticSolver(Solver):
     discrete = True
     starts = True
     on_card = True
-    linearises = True
+
+    def linearises(self, plan: Plan) -> bool:
+        return not plan.facts.whites
 
     def why_not(self, plan: Plan) -> str:
         facts = plan.facts
@@ -93,7 +95,9 @@ class StochasticSolver(Solver):
         return DISCRETE if discrete else STOCHASTIC
 
     def why(self, plan: Plan) -> str:
-        noises = plan.facts.noises
+        noises, whites = plan.facts.noises, plan.facts.whites
+        if whites:
+            return f"white noise {', '.join(whites)}: paths drawn at random, with steps in time, until their means reproduce themselves"
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
         return f"processes {driven}: paths are followed on one time grid until their means reproduce themselves"
 
@@ -256,15 +260,17 @@ class _Solve:
             final = [ensembles.begin(rough)]
             for _ in range(2):
                 final.append(ensembles.on_coarser_steps(final[-1]))
-            by_points, drawn = judge.nothing(final[1]), any(layout.kind != "cubic" for layout in final[0].layouts)
             by_steps, worst = self._judge_steps(final, control)
+            by_points, drawn = judge.nothing(final[1]), any(layout.kind != "cubic" for layout in final[0].layouts)
+            if drawn:  # of one small ensemble nothing is known
+                by_points = {name: np.abs(values) for name, values in judge.curves(final[1]).all.items()}
+            self._keep_levels(final, by_steps, by_points)
             if drawn and (worst <= 1.0 or worst > last):  # what is left may be of few paths, and not of the steps
                 self.stage = "paths"
                 final, by_points, _ = ensembles.refine(final, functools.partial(step_errors, control=control))
                 by_steps, worst = self._judge_steps(final, control)
+                self._keep_levels(final, by_steps, by_points)
                 drawn = False
-            self.levels = tuple(final)
-            self._keep(final[0], self._sum_errors(final[1], by_steps, by_points), f"with {grid.size - 1} steps")
             if (worst <= self.control.share and not drawn) or number == control.rounds - 1 or options.is_short_of_time():
                 break
             more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
@@ -273,6 +279,11 @@ class _Solve:
             rough = self._on_grid(final[0], grid)
         assert self.best is not None
         return self._package(*self.best[:2])
+
+    def _keep_levels(self, levels: Sequence[Solved], by_steps: Errors, by_points: Errors) -> None:
+        self.levels = tuple(levels)
+        errors = self._sum_errors(levels[1], by_steps, by_points)
+        self._keep(levels[0], errors, f"with {levels[0].grid.size - 1} steps")
 
     def _judge_steps(self, levels: Sequence[Solved], control: Steps) -> tuple[Errors, float]:
         """Return the error of the steps, and its largest value in units of the tolerance."""

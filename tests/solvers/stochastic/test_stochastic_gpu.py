@@ -29,8 +29,7 @@ def card(request: pytest.FixtureRequest) -> Iterator[None]:
         ("dln", {"t_max": 2, "rtol": 1e-2}),
         ("rnn", {"t_max": 3, "rtol": 1e-2, "solver": "stochastic"}),
         pytest.param("soft_spin", {"t_max": 0.1, "rtol": 0.1, "kappa": 1}, marks=pytest.mark.slow),
-        pytest.param("noisy_rnn", {"t_max": 0.5, "rtol": 0.05, "solver": "sampled"}, marks=pytest.mark.slow),
-        pytest.param("rnn", {"t_max": 0.5, "rtol": 0.05, "solver": "sampled"}, marks=pytest.mark.slow),
+        pytest.param("noisy_rnn", {"t_max": 0.5, "rtol": 0.05, "solver": "stochastic"}, marks=pytest.mark.slow),
     ],
 )
 def test_both_devices_agree(model: str, options: dict[str, Any]) -> None:
@@ -47,7 +46,7 @@ def test_both_devices_agree(model: str, options: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_a_linear_langevin_equation_has_its_closed_form() -> None:
     """x' = −x + ξ from 0: E x² = T (1 − exp(−2t)), without error by samples since the companion is the path itself."""
-    asked = {"solver": "sampled", "device": "gpu", "at": [0.5, 1], "rtol": 1e-2}
+    asked = {"solver": "stochastic", "device": "gpu", "at": [0.5, 1], "rtol": 1e-2}
     found = eqsolve.solve("soft_spin", u=0, J=0, T=0.5, x0="Normal(0, 0.04)", **asked)
     values = found.at([0.5, 1.0])
     times = np.array([0.5, 1.0])
