@@ -193,13 +193,8 @@ class Ensembles:
             final, ends = tuple(pair[0] for pair in pairs), [pair[1] for pair in pairs]
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels)
-
-            def apart(means: Sequence[Means]) -> Errors:
-                other = extrapolate([judge.of(item.grid, own) for item, own in zip(final, means, strict=True)])
-                return judge.apart(curves, other)
-
-            change = apart([item.means for item in last])
-            spread = _standard_error([apart(means) for means in zip(*ends, strict=True)])
+            change = self._apart(curves, final, [item.means for item in last])
+            spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)])
             last_moved, moved = moved, judge.worst(curves, change)
             if again:  # the same paths: how much closer they bring the solution
                 left = min(1.0, max(control.left, moved / last_moved))
@@ -216,12 +211,17 @@ class Ensembles:
             again = chance <= room
             if not again:  # more paths
                 more = paths * (control.safety * chance / room) ** (1 / control.rate)
-                most = control.cost / final[0].grid.size**3
+                most = control.cost / final[0].grid.size ** 3
                 if paths >= most:
                     break
                 before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
                 swept = [None] * control.sets
         return final, errors, ends[0]
+
+    def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
+        """Return how far curves are from those of other means on the same grids."""
+        levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=True)]
+        return self.judge.apart(curves, extrapolate(levels))
 
     def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
         """Return the solution of the average of all ensembles, and the means of each of them alone."""

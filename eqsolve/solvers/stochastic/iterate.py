@@ -180,8 +180,7 @@ def improve(
         scale = how.difference / max(float(np.abs(change * weights).max()), 1e-300)
         moved = engine.kernels(kernels.grid, unpack(engine, packed + scale * change, means))
         changes: list[tuple[Group, Array]] = [
-            (new, new.covariance - old.covariance)
-            for old, new in zip(before, engine.groups(moved), strict=True)
+            (new, new.covariance - old.covariance) for old, new in zip(before, engine.groups(moved), strict=True)
         ]
         made = {name: np.zeros_like(value) for name, value in means.items()}
         for item in reacting:

@@ -62,8 +62,8 @@ class Curves:
 
     def filled(self, found: Mapping[str, Array]) -> Curves:
         """Return the same curves with other values."""
-        parts = ({name: found[name] for name in part} for part in (self.single, self.tables, self.values))
-        return Curves(*parts, self.sizes)
+        single, tables, values = ({name: found[name] for name in part} for part in (self.single, self.tables, self.values))
+        return Curves(single, tables, values, self.sizes)
 
 
 @dataclass(frozen=True, eq=False)

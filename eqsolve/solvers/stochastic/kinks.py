@@ -21,7 +21,7 @@ from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.iterate import Solved
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge
 from eqsolve.solvers.stochastic.means import Averages
-from eqsolve.solvers.stochastic.modes import choose, draw, groups_of
+from eqsolve.solvers.stochastic.modes import choose, draw
 from eqsolve.solvers.stochastic.paths import act, follow
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 

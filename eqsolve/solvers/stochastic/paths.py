@@ -165,7 +165,9 @@ def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Dra
     constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
     functions = [backend.put(kernels.functions[name][:, None]) for name in plan.functions]
     noises = [backend.put(values) for values in drawn.noises]
-    return _Inputs(backend.put(kernels.grid.nodes[:, None]), noises, constants, functions, len(points.weights), len(plan.noises))
+    return _Inputs(
+        backend.put(kernels.grid.nodes[:, None]), noises, constants, functions, len(points.weights), len(plan.noises)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ class Steps:
     first, ratio
         How many there are at first; the last to the first: paths relax from their start.
     order, growth, rounds
-        Of their error, as far as it is relied on to choose them; how many more from one round to the next, and rounds, at most.
+        Of their error, as far as it is relied on to choose them; how many more in every round, and rounds, at most.
     aim
         Of the tolerance, that their error is to leave.
     share

@@ -97,7 +97,9 @@ class StochasticSolver(Solver):
     def why(self, plan: Plan) -> str:
         noises, whites = plan.facts.noises, plan.facts.whites
         if whites:
-            return f"white noise {', '.join(whites)}: paths drawn at random, with steps in time, until their means reproduce themselves"
+            return (
+                f"white noise {', '.join(whites)}: paths are drawn, with steps in time, until their means reproduce themselves"
+            )
         driven = f"driven by {', '.join(noises)}" if noises else "with memory"
         return f"processes {driven}: paths are followed on one time grid until their means reproduce themselves"
 
@@ -257,9 +259,9 @@ class _Solve:
         rough = start(self.engine, grid, level)
         for number in range(control.rounds):
             self.stage = "time grid"
-            final = [ensembles.begin(rough)]
-            for _ in range(2):
-                final.append(ensembles.on_coarser_steps(final[-1]))
+            small = ensembles.begin(rough)
+            middle = ensembles.on_coarser_steps(small)
+            final: tuple[Solved, ...] = (small, middle, ensembles.on_coarser_steps(middle))
             by_steps, worst = self._judge_steps(final, control)
             by_points, drawn = judge.nothing(final[1]), any(layout.kind != "cubic" for layout in final[0].layouts)
             if drawn:  # of one small ensemble nothing is known

@@ -133,7 +133,9 @@ def test_symmetric_couplings_obey_fluctuation_dissipation() -> None:
 
 def test_noise_makes_a_quiet_network_fluctuate() -> None:
     """At small gain the network's neurons are single ones with noise: E x² = e^{−2t} + D (1 − e^{−2t})."""
-    found = eqsolve.solve("noisy_rnn", gain=0, D=0.25, t_max=2, at=[1.0, 2.0], rtol=1e-3, observables=["q"], solver="stochastic")
+    found = eqsolve.solve(
+        "noisy_rnn", gain=0, D=0.25, t_max=2, at=[1.0, 2.0], rtol=1e-3, observables=["q"], solver="stochastic"
+    )
     found = found.at([1.0, 2.0])
     fall = np.exp(-2 * np.array([1.0, 2.0]))
     assert np.abs(found["q"].values - fall - 0.25 * (1 - fall)).max() < 1e-6
