@@ -81,21 +81,28 @@ def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, Law]) -> Pa
 
 
 def make_paths(
-    laws: Mapping[str, Law], rules: Sequence[Mapping[str, int]], parts: Sequence[Sequence[str]] | None = None
+    laws: Mapping[str, Law],
+    rules: Sequence[Mapping[str, int]],
+    parts: Sequence[Sequence[str]] | None = None,
+    least: Sequence[float] | None = None,
 ) -> ConstantPaths:
     """Return the product rules of independent constants; constants with a joint law move together.
 
     A rule gives the orders of the laws that have a density. On the paths of one part the constants of the others stand
-    at one of their likeliest nodes; without ``parts`` all are combined.
+    at one of their likeliest nodes; without ``parts`` all are combined. Nodes of less than ``least`` times the largest
+    weight of their part are left out.
     """
     parts = [tuple(laws)] if parts is None else parts
+    least = [0.0] * len(parts) if least is None else least
     values: dict[str, list[Array]] = {item: [] for item in laws}
     shares: list[Array] = []
     slices: list[slice] = []
     count = 0
     best: list[slice] = []
     for orders in rules:
-        made = [_product_rule({item: laws[item] for item in part}, orders) for part in parts]
+        made = [
+            _product_rule({item: laws[item] for item in part}, orders, low) for part, low in zip(parts, least, strict=True)
+        ]
         begin, best = count, []
         for place, (_, mass) in enumerate(made):
             row = np.zeros((len(parts), len(mass)))
@@ -116,7 +123,7 @@ def make_paths(
     )
 
 
-def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int]) -> tuple[dict[str, Array], Array]:
+def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int], least: float) -> tuple[dict[str, Array], Array]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for item, law in laws.items():
         groups.setdefault(law.group if isinstance(law, Component) else (item,), []).append(item)
@@ -141,4 +148,7 @@ def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int]) -> tuple[d
         product = product * mass[places]
         for row, item in enumerate(members):
             values[item] = table[row][places]
-    return values, product
+    kept = product >= least * product.max()
+    if kept.all():
+        return values, product
+    return {item: column[kept] for item, column in values.items()}, product[kept] * (product.sum() / product[kept].sum())

@@ -19,6 +19,7 @@ from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
+from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.laws import Law
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import Pace, excess
@@ -96,14 +97,34 @@ class OdeSystem:
         found = evaluate(added)[len(added) :]
         return dict(zip(names, (float(np.max(value)) for value in (*added, *found)), strict=True))
 
-    def _evaluate(self, moments: Array, table: Array, paths: ConstantPaths, steps: int) -> list[Array]:
-        """Return all quantities at several moments; ``table`` holds the states, one column per moment."""
+    def contributions(self, moments: Array, table: Array, paths: ConstantPaths) -> list[Array]:
+        """Return, per part, the largest share that each path of the best rule has in what any mean adds up."""
+        averaged: list[tuple[int, Array]] = []
+        self._evaluate(moments, table, paths, self.program.reported, averaged)
+        found = [np.zeros(best.stop - best.start) for best in paths.best]
+        for part, value in averaged:
+            best = paths.best[part]
+            terms = paths.weights[best, None] * np.abs(_filled(value, (paths.count, len(moments)))[best])
+            sums = terms.sum(axis=0)
+            found[part] = np.maximum(found[part], np.max(terms / np.where(sums > 0, sums, 1.0), axis=1))
+        return found
+
+    def _evaluate(
+        self, moments: Array, table: Array, paths: ConstantPaths, steps: int, averaged: list[tuple[int, Array]] | None = None
+    ) -> list[Array]:
+        """Return all quantities at several moments; ``table`` holds the states, one column per moment.
+
+        What is ``averaged`` is collected there, with its part.
+        """
         values: list[Array] = [moments[None, :], *(paths.values[item][:, None] for item in self.laws)]
         values.extend(table.reshape(len(self.program.states), paths.count, -1))
         for step in self.program.steps[:steps]:
             value = np.atleast_2d(np.asarray(step.function(*values)[0], dtype=float))
             if step.averaged:
-                value = paths.mean(_filled(value, (len(value), len(moments))), self.parts.of(step.members))
+                part = self.parts.of(step.members)
+                if averaged is not None:
+                    averaged.append((part, value))
+                value = paths.mean(_filled(value, (len(value), len(moments))), part)
             values.append(value)
         return values
 
@@ -317,79 +338,110 @@ class _Slope:
 # --- Gauss rules of the random constants, chosen law by law until the expectations meet the tolerance.
 #
 # The orders of a law's rules grow by about 2^(1/4). For every law with a density the four rules below the best one share
-# the integration with it; the error of the best rule is extrapolated from how the expectations change along them.
-Levels = Mapping[str, int]
-"""Of each law with a density, the place of its best rule in the list of orders."""
+# the integration with it; the error of the best rule is extrapolated from how the expectations change along them. Nodes so
+# far out that they add nothing to any mean are left out: of two Gaussians' these are most.
 
 # even ones only: whether a rule has a node in the middle must not change along the sequence
 _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 16, 20, ..., 1522
 _BELOW = 4
-_SHARE = 0.3  # of the tolerance, for all quadrature errors together
+_SHARE = 0.6  # of the tolerance, for all quadrature errors together
+NODES = 8  # per panel
+_LOOKED_AT = 50  # panels, at most, on which rules are compared
+_TAILS = 1e-4  # of the tolerance, for the nodes left out
 
 
-def first_levels(system: OdeSystem) -> Levels:
-    """Return the smallest rules that can be compared."""
-    return {item: _BELOW for item, law in system.laws.items() if law.has_density}
+@dataclass(frozen=True)
+class Rules:
+    """Of each law with a density the place of its best rule in the list of orders; per part, the least relative weight."""
 
+    system: OdeSystem
+    levels: Mapping[str, int]
+    least: tuple[float, ...]
 
-def choose_rules(integrator: Integrator, tolerance: float, levels: Levels) -> tuple[OdeRun, Levels]:
-    """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
-    system = integrator.system
-    while True:
-        run = integrator.run(_paths(system, levels), tolerance)
-        states = run.states(run.ends)
-        curves = system.curves(run.ends, states, run.paths)[0]
+    @classmethod
+    def first(cls, system: OdeSystem) -> Rules:
+        """Return the smallest rules that can be compared."""
+        levels = {item: _BELOW for item, law in system.laws.items() if law.has_density}
+        return cls(system, levels, (0.0,) * len(system.parts.constants))
+
+    def paths(self, *, below: bool) -> ConstantPaths:
+        """Return the paths of the best rules, behind those of each law ``below`` its best one."""
+        best = {item: _ORDERS[level] for item, level in self.levels.items()}
+        lower = [{**best, item: _ORDERS[level - back]} for item, level in self.levels.items() for back in range(_BELOW, 0, -1)]
+        return make_paths(self.system.laws, [*(lower if below else ()), best], self.system.parts.constants, self.least)
+
+    def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Rules:
+        """Return larger rules for the laws whose quadrature error is too large; the same if none is, or none can grow."""
+        system, states = self.system, run.states(run.ends)
+        curves = system.curves(grid.nodes, run.states(grid.nodes), run.paths)[0]
         scales = system.scales(run.ends, states, run.paths)
-        larger = grow(system, levels, curves, scales, integrator.options)
-        if larger == levels:
-            return run, levels
-        levels = larger
+        controlled = system.program.observables or tuple(curves)
+        worst = {}
+        for place, (item, level) in enumerate(self.levels.items()):
+            errors = {key: over_panels(_law_error(curves[key], place), grid.order) for key in controlled}
+            worst[item] = max(
+                (excess(curves[key][-1], errors[key], options, scale=scales[key]) for key in errors), default=0.0
+            )
+            logger.info("mean over `%s`: %d values; compared with fewer the error is %.2g times the tolerance",
+                        item, _ORDERS[level], worst[item])  # fmt: skip
+        if sum(worst.values()) <= _SHARE:
+            return self
+        larger = dict(self.levels)
+        for item, level in self.levels.items():
+            if worst[item] > _SHARE / len(worst):
+                larger[item] = self._next(item, level, 2 if worst[item] < 100 else 4)
+        if larger == self.levels:
+            return self
+        shares = system.contributions(run.ends, states, run.paths)
+        weights = [run.paths.weights[best] for best in run.paths.best]
+        made = Rules(system, larger, tuple(_least(*pair, _TAILS * options.rtol) for pair in zip(weights, shares, strict=True)))
+        try:
+            made.paths(below=True)
+        except UsageError:
+            return self  # too many paths: the error estimate tells what the present rules reach
+        return made
+
+    def tails(self, options: Options) -> float:
+        """Return what the nodes left out would add to a mean at most, relative to the size of its terms."""
+        return _TAILS * options.rtol if any(self.least) else 0.0
+
+    def _next(self, item: str, level: int, steps: int) -> int:
+        """Return the level some steps further, as long as the law's rules grow."""
+        law = self.system.laws[item]
+        for _ in range(steps):
+            if level + 1 == len(_ORDERS) or len(law.rule(_ORDERS[level + 1])[0]) <= len(law.rule(_ORDERS[level])[0]):
+                break
+            level += 1
+        return level
 
 
-def grow(
-    system: OdeSystem, levels: Levels, curves: Mapping[str, Array], scales: Mapping[str, float], options: Options
-) -> Levels:
-    """Return larger rules for the laws whose quadrature error is too large; the same if none is, or none can grow."""
-    controlled = system.program.observables or curves
-    larger = dict(levels)
-    for place, (item, level) in enumerate(levels.items()):
-        worst = max(
-            (excess(curves[name][-1], _law_error(curves[name], place), options, scale=scales[name]) for name in controlled),
-            default=0.0,
-        )
-        logger.info(
-            "mean over `%s`: %d values; compared with fewer the error is %.2g times the tolerance", item, _ORDERS[level], worst
-        )
-        if worst > _SHARE / len(levels):
-            larger[item] = _next(system, item, level, 2 if worst < 100 else 4)
-    try:
-        _paths(system, larger)
-    except UsageError:
-        return levels  # too many paths: the error estimate tells what the present rules reach
-    return larger
+def _least(weights: Array, shares: Array, allowed: float) -> float:
+    """Return the weight, relative to the largest, below which all nodes together add no more than allowed to any mean.
+
+    It lies in a gap between weights, so that of nodes that mirror each other both are left out, or none.
+    """
+    order = np.argsort(weights)
+    weights, added = weights[order] / weights.max(), np.cumsum(shares[order])
+    gaps = (added[:-1] <= allowed) & (weights[1:] > (1 + 1e-6) * weights[:-1])
+    last = np.flatnonzero(gaps)
+    return float(np.sqrt(weights[last[-1]] * weights[last[-1] + 1])) if len(last) else 0.0
+
+
+def choose_rules(integrator: Integrator, tolerance: float, rules: Rules) -> tuple[OdeRun, Rules]:
+    """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
+    while True:
+        run = integrator.run(rules.paths(below=True), tolerance)
+        ends = run.ends[:: -(-len(run.ends) // _LOOKED_AT)]
+        larger = rules.grown(run, PanelGrid(np.unique(np.append(ends, run.ends[-1])), NODES), integrator.options)
+        if larger is rules:
+            return run, rules
+        rules = larger
 
 
 def quadrature_error(values: Array) -> Array:
     """Return the error of expectations under the best rule; ``values`` holds them per rule and time."""
     laws = (len(values) - 1) // _BELOW
     return np.sum([_law_error(values, place) for place in range(laws)], axis=0) + np.zeros(values.shape[1])
-
-
-def _paths(system: OdeSystem, levels: Levels) -> ConstantPaths:
-    """Return the paths of all rules: for each law those below its best one, and at the end the best of all."""
-    best = {item: _ORDERS[level] for item, level in levels.items()}
-    below = [{**best, item: _ORDERS[level - back]} for item, level in levels.items() for back in range(_BELOW, 0, -1)]
-    return make_paths(system.laws, [*below, best], system.parts.constants)
-
-
-def _next(system: OdeSystem, item: str, level: int, steps: int) -> int:
-    """Return the level some steps further, as long as the law's rules grow."""
-    law = system.laws[item]
-    for _ in range(steps):
-        if level + 1 == len(_ORDERS) or len(law.rule(_ORDERS[level + 1])[0]) <= len(law.rule(_ORDERS[level])[0]):
-            break
-        level += 1
-    return level
 
 
 def _law_error(values: Array, place: int) -> Array:

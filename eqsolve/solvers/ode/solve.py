@@ -33,15 +33,14 @@ from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode.march import (
+    NODES,
     Integrator,
-    Levels,
     OdeRun,
     OdeSystem,
+    Rules,
     StoppedError,
     bind_system,
     choose_rules,
-    first_levels,
-    grow,
     quadrature_error,
 )
 from eqsolve.solvers.options import Options
@@ -49,10 +48,10 @@ from eqsolve.solvers.tolerance import allowance, excess
 
 logger = logging.getLogger("eqsolve")
 
-_NODES = 8  # per panel
 _FINEST = 3e-14  # tolerance of an integration below which rounding rules
 _RATIO = 10.0  # between the tolerances of two rounds
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
+_STEPS = 0.3  # of the tolerance, for the error of the time steps
 _ROUNDING = 1e-13
 _SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
 _MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
@@ -97,39 +96,40 @@ class OdeSolver(Solver):
 
 
 def _solve(system: OdeSystem, options: Options) -> OdeSolution:
-    integrator = Integrator(system, options)
-    levels = first_levels(system)
+    integrator, rules = Integrator(system, options), Rules.first(system)
     while True:
-        solution, levels = _refine(integrator, levels)
-        larger = grow(system, levels, solution.by_rule, solution.scales, options)
-        if larger == levels or solution.excess(solution.errors) <= 1.0 or options.is_short_of_time():
+        solution, rules = _refine(integrator, rules)
+        if solution.excess(solution.errors) <= 1.0 or options.is_short_of_time():
             return solution
-        levels = larger
+        larger = rules.grown(solution.scout, solution.grid, options)
+        if larger is rules:
+            return solution
+        rules = larger
 
 
-def _refine(integrator: Integrator, levels: Levels) -> tuple[OdeSolution, Levels]:
-    """Shorten the steps until the time-step error meets the tolerance."""
+def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
+    """Shorten the steps until the time-step error meets the tolerance; only the first integration compares rules."""
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
-    scout, levels = choose_rules(integrator, _RATIO * tolerance, levels)
-    coarse = integrator.run(scout.paths, tolerance, finer_than=scout, by=_STABLE)
+    scout, rules = choose_rules(integrator, _RATIO * tolerance, rules)
+    coarse = integrator.run(rules.paths(below=False), tolerance, finer_than=scout, by=_STABLE)
     before = np.inf
     for rounds in itertools.count(1):
         fine = integrator.run(coarse.paths, tolerance, finer_than=coarse)
         with np.errstate(over="ignore", invalid="ignore"):
-            solution = _compare(integrator.system, fine, coarse, options)
+            solution = _compare(integrator.system, fine, coarse, (scout, rules.tails(options)), options)
         _check_finite(solution)
         missing = solution.excess(solution.step)
         logger.info("time steps: %d of them; compared with a rougher solution the error is %.2g times the tolerance",
                     len(fine.ends) - 1, missing)  # fmt: skip
-        ended = missing <= 0.5 or rounds == 12 or (tolerance <= _FINEST and missing > 0.3 * before)
+        ended = missing <= _STEPS or rounds == 12 or (tolerance <= _FINEST and missing > 0.3 * before)
         if ended or options.is_short_of_time():
             break
         before, coarse = missing, fine
-        tolerance = max(tolerance * min(0.25 / missing, 1 / _RATIO), _FINEST)
+        tolerance = max(tolerance * min(_STEPS / 2 / missing, 1 / _RATIO), _FINEST)
         if missing > _RATIO:
             coarse = integrator.run(coarse.paths, tolerance, finer_than=coarse)
-    return solution, levels
+    return solution, rules
 
 
 def _check_finite(solution: OdeSolution) -> None:
@@ -146,11 +146,11 @@ class OdeSolution:
     """The integration that is reported, on its panels, with the three parts of its error and the natural scales."""
 
     run: OdeRun
+    scout: OdeRun
     grid: PanelGrid
     options: Options
     controlled: tuple[str, ...]
     curves: dict[str, Array]
-    by_rule: dict[str, Array]
     each: dict[str, Array]
     scales: dict[str, float]
     step: dict[str, Array]
@@ -170,21 +170,23 @@ class OdeSolution:
         return {name: self.step[name] + self.rule[name] + self.rest[name] for name in self.curves}
 
 
-def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, options: Options) -> OdeSolution:
+def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[OdeRun, float], options: Options) -> OdeSolution:
     """Lay the finer integration on panels and estimate its error."""
     scales = system.scales(fine.ends, fine.states(fine.ends), fine.paths)
     grid, curves, each, missed = _panels(system, fine, options, scales)
     rough, rough_each = system.curves(grid.nodes, coarse.states(grid.nodes), coarse.paths)
     best = {name: values[-1] for name, values in curves.items()}
-    step = {name: over_panels(np.abs(best[name] - rough[name][-1]), _NODES, beside=True) for name in best}
-    rule = {name: quadrature_error(values) for name, values in curves.items()}
+    step = {name: over_panels(np.abs(best[name] - rough[name][-1]), NODES, beside=True) for name in best}
+    scout, tails = scouted
+    by_rule = system.curves(grid.nodes, scout.states(grid.nodes), scout.paths)[0]
+    rule = {name: over_panels(quadrature_error(values), NODES) + tails * scales[name] for name, values in by_rule.items()}
     rest = {name: _on_nodes(missed[name]) + _rounding(values, scales[name]) for name, values in best.items()}
     each_errors = {
-        name: over_panels(np.abs(table - rough_each[name]), _NODES, beside=True) + _on_nodes(missed[name]) + _rounding(table)
+        name: over_panels(np.abs(table - rough_each[name]), NODES, beside=True) + _on_nodes(missed[name]) + _rounding(table)
         for name, table in each.items()
     }
     controlled = tuple(system.program.observables) or tuple(best)
-    return OdeSolution(fine, grid, options, controlled, best, curves, each, scales, step, rule, rest, each_errors)
+    return OdeSolution(fine, scout, grid, options, controlled, best, each, scales, step, rule, rest, each_errors)
 
 
 def _panels(
@@ -196,9 +198,9 @@ def _panels(
     edges = np.unique(np.concatenate([ends, inside, run.ends[-1:]]))
     close = np.diff(edges) <= 1e-13 * np.max(np.abs(edges))
     edges = np.delete(edges, np.flatnonzero(close) + (np.flatnonzero(close) + 1 < len(edges) - 1))
-    weights = lagrange(np.concatenate([[0.0], radau(_NODES).nodes]), _PROBES)
+    weights = lagrange(np.concatenate([[0.0], radau(NODES).nodes]), _PROBES)
     while True:
-        grid = PanelGrid(edges, _NODES)
+        grid = PanelGrid(edges, NODES)
         curves, each = system.curves(grid.nodes, run.states(grid.nodes), run.paths)
         places = (edges[:-1, None] + np.diff(edges)[:, None] * _PROBES).ravel()
         tried, tried_each = system.curves(places, run.states(places), run.paths)
@@ -207,7 +209,7 @@ def _panels(
         for name, values in (*curves.items(), *each.items()):
             truth = tried[name][-1] if name in tried else tried_each[name]
             values = values[-1] if name in curves else values
-            columns = np.arange(grid.panels)[:, None] * _NODES + np.arange(_NODES + 1)
+            columns = np.arange(grid.panels)[:, None] * NODES + np.arange(NODES + 1)
             gap = np.abs(values[..., columns] @ weights.T - truth.reshape(*truth.shape[:-1], grid.panels, -1))
             missed[name] = gap.max(axis=-1)
             if name in curves:
@@ -226,7 +228,7 @@ def _rounding(values: Array, scale: float = 0.0) -> Array:
 
 def _on_nodes(panels: Array) -> Array:
     """Repeat what is given per panel on its nodes; the start belongs to the first panel."""
-    return np.concatenate([panels[..., :1], np.repeat(panels, _NODES, axis=-1)], axis=-1)
+    return np.concatenate([panels[..., :1], np.repeat(panels, NODES, axis=-1)], axis=-1)
 
 
 def _package(name: str, values: Values, system: OdeSystem, solution: OdeSolution, options: Options) -> Result:

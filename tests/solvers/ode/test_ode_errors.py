@@ -214,6 +214,50 @@ def test_a_kink_in_a_continuous_law_is_reported() -> None:
     assert "quadrature" in res.message
 
 
+@pytest.mark.parametrize(
+    "rtol", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow), pytest.param(1e-4, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("coupling", [1.0, 4.0])
+def test_two_gaussian_constants_that_meet(coupling: float, rtol: float) -> None:
+    """Rotors with inertia against an equidistant grid of both constants, which converges exponentially, and RK4."""
+    speed, angle = random("speed", Normal(0, 1)), random("angle", Normal(0, 1))
+    theta, rate = process("theta rate")
+    p, q = function("p q")
+    pull = coupling * (q(t) * cos(theta(t)) - p(t) * sin(theta(t)))
+    rotors = System(
+        "rotors",
+        eqs=[
+            Eq(theta(t).diff(t), rate(t)),
+            Eq(rate(t).diff(t), -rate(t) + speed + pull),
+            Eq(p(t), E(cos(theta(t)))),
+            Eq(q(t), E(sin(theta(t)))),
+        ],
+        init={theta: angle, rate: 0},
+    )
+    res = eqsolve.solve(rotors, t_max=3, rtol=rtol)
+    assert res.status == "ok"
+    assert res.stats["paths"] < 10_000
+    points = np.linspace(-7, 7, 141)
+    drive, phase = (part.ravel() for part in np.meshgrid(points, points))
+    weights = np.exp(-(drive**2 + phase**2) / 2)
+    weights /= weights.sum()
+
+    def slope(state: np.ndarray) -> np.ndarray:
+        c, s = np.cos(state[0]), np.sin(state[0])
+        return np.array([state[1], drive - state[1] + coupling * (weights @ s * c - weights @ c * s)])
+
+    state, step, truth = np.array([phase, 0 * phase]), 0.05, [weights @ np.cos(phase)]
+    for _ in range(60):
+        one = slope(state)
+        two = slope(state + step / 2 * one)
+        three = slope(state + step / 2 * two)
+        state = state + step / 6 * (one + 2 * two + 2 * three + slope(state + step * three))
+        truth.append(weights @ np.cos(state[0]))
+    moments = np.linspace(0, 3, 61)
+    stated = np.interp(moments, res["t"].values, res.error["p"].values)
+    assert (np.abs(res.at(moments)["p"].values - truth) <= 3 * stated + 3e-6).all()  # RK4 errs by about 1e-6
+
+
 @pytest.mark.parametrize("rtol", RTOLS)
 def test_a_mean_that_vanishes_by_symmetry_meets_the_tolerance(rtol: float) -> None:
     model = eqsolve.load(str(MODELS / "dln_infinite_data.py"))
