@@ -5,7 +5,10 @@ Node 0 is the start. Collocation at these nodes is of order 2m − 1 at panel en
 (Hairer & Wanner, Solving Ordinary Differential Equations II, IV.5).
 """
 
+from __future__ import annotations
+
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +65,21 @@ class PanelGrid:
 
     edges: Array
     order: int
+
+    @classmethod
+    def geometric(cls, begin: float, end: float, step: float, growth: float, order: int) -> PanelGrid:
+        """Return panels of which each is longer than the one before by a factor; the first has about the given length."""
+        steps = [step]
+        while sum(steps) < end - begin:
+            steps.append(growth * steps[-1])
+        edges = np.concatenate([[0.0], np.cumsum(steps)])
+        return cls(begin + edges * ((end - begin) / edges[-1]), order)
+
+    def denser(self, ratios: Array) -> PanelGrid:
+        """Return panels that are denser by given ratios, panel by panel."""
+        wanted = np.append(0.0, np.cumsum(ratios))
+        position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
+        return PanelGrid(np.interp(position, wanted, self.edges), self.order)
 
     @property
     def panels(self) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
+from eqsolve.numerics.operators import continuation
 
 # Two-time functions over many decades: rows of panels that grow with t, in coordinates that suit
 # both ends of a row. At late times C(t, t') changes slowly with t at fixed lag t − t' near the
@@ -141,9 +143,6 @@ class AgingRows:
     start: float
     early: RowStore
     panels: tuple[Solved, ...]
-
-    def with_panel(self, panel: Solved) -> AgingRows:
-        return AgingRows(self.start, self.early, (*self.panels, panel))
 
     @functools.cached_property
     def ends(self) -> Array:
@@ -294,20 +293,25 @@ class RowStore:
         return sum(table.nbytes for record in self.records for table in record.values.values())
 
     @classmethod
-    def from_tables(cls, grid: PanelGrid, tables: dict[str, Array]) -> RowStore:
-        """Return kernels given on all pairs of a grid's nodes; causal ones are continued across the diagonal there."""
+    def from_tables(cls, grid: PanelGrid, tables: dict[str, Array], *, kinked: bool = False) -> RowStore:
+        """Return kernels given on all pairs of a grid's nodes.
+
+        In panels on the diagonal causal ones are continued to the left end, ``kinked`` ones from t' ≤ t to t' > t.
+        """
         m = grid.order
         back = lagrange(radau(m).nodes, np.zeros(1))[0]
+        lower, upper = np.tril_indices(m + 1), np.triu_indices(m + 1, 1)
         records = []
-        for panel in range(grid.panels):
-            first, last = 1 + panel * m, 1 + (panel + 1) * m
-            values = {}
-            for name, table in tables.items():
-                rows = table[first - 1 : last, :last].copy()
-                rows[0, first:] = back @ table[first:last, first:last]
-                values[name] = rows
-            ends = float(grid.edges[panel]), float(grid.edges[panel + 1])
-            records.append(Record(*ends, grid.edges[: panel + 2], values))
+        for panel, (start, end) in enumerate(pairwise(grid.edges.tolist())):
+            first, last = panel * m, (panel + 1) * m + 1
+            values = {name: table[first:last, :last].copy() for name, table in tables.items()}
+            for rows in values.values():
+                block = rows[:, first:]
+                if kinked:
+                    block[upper] = continuation(m) @ block[lower]
+                else:
+                    block[0, 1:] = back @ block[1:, 1:]
+            records.append(Record(start, end, grid.edges[: panel + 2], values))
         return cls(m, tuple(records))
 
     def flatten(self) -> dict[str, Array]:

@@ -85,10 +85,10 @@ class Options:
         """Read and check the options; a clear error names the one that is wrong."""
         optional = {"t_max": t_max, "at": at, "at2": at2, "step": step, "precision": precision, "region": region}
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
-        times = tuple(_time(value, "at") for value in moments)
+        times = tuple(_number(value, "at") for value in moments)
         pairs = tuple(_pair(value) for value in (at2 if at2 is not None else ()))
         asked = [*times, *(moment for pair in pairs for moment in pair)]
-        last = _time(t_max, "t_max") if t_max is not None else max(asked, default=10.0)
+        last = _number(t_max, "t_max") if t_max is not None else max(asked, default=10.0)
         if asked and max(asked) > last:
             raise UsageError(f"time {max(asked):g} is asked for but t_max is {last:g}; raise t_max")
         relative = _number(rtol, "rtol")
@@ -185,13 +185,9 @@ def _number(value: Any, what: str) -> float:
     return number
 
 
-def _time(value: Any, what: str) -> float:
-    return _number(value, what)
-
-
 def _pair(value: Any) -> tuple[float, float]:
     try:
         first, second = value
     except (TypeError, ValueError):
         raise UsageError(f"at2 takes pairs (t, t'), got {value!r}") from None
-    return (_time(first, "at2"), _time(second, "at2"))
+    return (_number(first, "at2"), _number(second, "at2"))

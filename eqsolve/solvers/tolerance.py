@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import SolverError
+from eqsolve.compile.lowering import at
+from eqsolve.compile.values import Values
+from eqsolve.errors import SolverError, UsageError
 from eqsolve.numerics.arrays import Array
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
@@ -56,8 +58,18 @@ class NotFiniteError(Exception):
     """The right-hand side of an equation is not finite at a time."""
 
     def __init__(self, equation: Any, time: float) -> None:
-        super().__init__()
-        self.equation, self.time = equation, time
+        super().__init__(
+            f"the {equation.label} is not finite at t = {time:.6g}; a function in it{equation.doubtful} is not defined "
+            "there or the solution blows up"
+        )
+
+
+def cannot_go_on(time: float, reason: object, largest: Any, size: float) -> str:
+    """Return why a march ended, with the equation of the largest unknown there."""
+    return (
+        f"the solution cannot be continued past t = {time:.8g}: {reason}. Largest unknown there: `{largest.key}`, "
+        f"of size {size:.3g} ({largest.label}). If it blows up, end before that time"
+    )
 
 
 @dataclass(frozen=True)
@@ -126,9 +138,18 @@ def find_worst(
     return worst
 
 
-def nodes_per_panel(rtol: float) -> int:
-    """Return the number of collocation nodes that suits a tolerance."""
-    return 8 if rtol > 1e-4 else 10 if rtol > 1e-7 else 12
+def nodes_per_panel(options: Options) -> int:
+    """Return the number of collocation nodes asked for, or that suits the tolerance."""
+    if options.order == 1:
+        raise UsageError("order=1 is too low to control the error of a system with memory; use 2 to 12")
+    return options.order or (8 if options.rtol > 1e-4 else 10 if options.rtol > 1e-7 else 12)
+
+
+def with_numbers(program: Any, values: Values) -> tuple[Any, float]:
+    """Return a program with its numbers, the moments of laws among them, and its start."""
+    moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
+    bound = at(program, {**values.numbers, **moments})
+    return bound, float(bound.begin()[0])
 
 
 # How far a solver gets that solves for a whole window of time at once, and the solution up to

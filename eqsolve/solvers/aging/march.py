@@ -15,6 +15,7 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.rows import AgingRows, Layout, Solved, differentiation
 from eqsolve.solvers.aging.points import Past, Points, Span, Unknowns
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.tolerance import NoConvergenceError, Stop
 from eqsolve.solvers.two_time.march import March
 
 # One row panel: all its unknowns found together by Newton's method. With x the place on a row, ∂_t
@@ -26,10 +27,6 @@ from eqsolve.solvers.two_time.march import March
 _SMALLEST = 1e-12  # of an unknown's largest value: below, changes are not looked at relatively
 
 Blocks = dict[Slot, Array]
-
-
-class NewtonError(Exception):
-    """Newton's method does not converge on a panel; a shorter one may help."""
 
 
 class Panel:
@@ -79,18 +76,18 @@ class Panel:
                         warnings.simplefilter("error", LinAlgWarning)
                         factors = lu_factor(matrix, overwrite_a=True, check_finite=True)
                 except (LinAlgError, LinAlgWarning, ValueError):
-                    raise NewtonError from None
+                    raise NoConvergenceError from None
             move = lu_solve(factors, -residual, check_finite=False)
             change = self._apply(move)
             # growth of the change after which Newton's method is given up
             if not np.isfinite(change) or change > 30.0 * first:
-                raise NewtonError
+                raise NoConvergenceError
             if change <= tolerance:
                 return step
             if change > 0.1 * last:  # contraction of a step above which the matrix is made again
                 factors = None
             first, last = min(first, change), change
-        raise NewtonError
+        raise NoConvergenceError
 
     def _apply(self, move: Array) -> float:
         """Add to the unknowns; return the largest change, relative to the unknown's size on each column panel."""
@@ -265,14 +262,6 @@ class Growth:
 USUAL = Growth()
 
 
-@dataclass(frozen=True)
-class Stalled:
-    """Where and why a march ended early."""
-
-    time: float
-    message: str
-
-
 @dataclass(frozen=True, eq=False)
 class Long:
     """A solution: its past, the curves of the beginning, and the observables on each row panel's nodes."""
@@ -315,7 +304,7 @@ class Long:
 
 def go_on(
     plan: CompiledPlan, begun: March, level: Level, options: Options, share: tuple[float, float]
-) -> tuple[Long, Stalled | None]:
+) -> tuple[Long, Stop | None]:
     """Go on from a march's end to the last time with growing panels; report progress between two shares of the work."""
     rule = USUAL
     guide, steps = begun.as_guide(), np.diff(begun.history.row_edges)
@@ -335,23 +324,20 @@ def go_on(
         panel = Panel(plan, past, unknowns, finest, rule.ratio)
         try:
             taken, values = _solve(panel, plan, rule, options)
-        except NewtonError:
+        except NoConvergenceError:
             length /= 2
             if length < rule.shortest:
-                stalled = Stalled(start + past.end, "Newton's method does not converge on panels however short")
+                stalled = Stop(start + past.end, "Newton's method does not converge on panels however short")
                 break
             continue
         count += taken
         observed.append(values)
-        past = replace(past, rows=past.rows.with_panel(Solved(unknowns.layout, unknowns.kernels, unknowns.functions)))
+        solved = Solved(unknowns.layout, unknowns.kernels, unknowns.functions)
+        past = replace(past, rows=replace(past.rows, panels=(*past.rows.panels, solved)))
         length = min(usual, 1.5 * length)
         done = math.log(past.end / begin) / math.log(end / begin)
         options.report_share(share[0] + (share[1] - share[0]) * done**2, f"t = {start + past.end:.4g}, {panel.size} unknowns")
-    return Long(level, past, begun.curves() | _hidden(begun), tuple(observed), count), stalled
-
-
-def _hidden(begun: March) -> dict[str, Array]:
-    return begun.as_guide().functions
+    return Long(level, past, begun.curves() | guide.functions, tuple(observed), count), stalled
 
 
 def _solve(panel: Panel, plan: CompiledPlan, rule: Growth, options: Options) -> tuple[int, dict[str, Array]]:
@@ -361,7 +347,7 @@ def _solve(panel: Panel, plan: CompiledPlan, rule: Growth, options: Options) -> 
     def compute() -> tuple[int, dict[str, Array], dict[str, Array]]:
         try:
             steps = panel.solve(rule.tolerance)
-        except NewtonError:
+        except NoConvergenceError:
             steps = 0
         return steps, found.kernels, found.functions
 
@@ -370,14 +356,14 @@ def _solve(panel: Panel, plan: CompiledPlan, rule: Growth, options: Options) -> 
     else:
         steps, kernels, functions = options.checkpoint.step(f"rows of {panel.size} unknowns", compute, Codec())
     if not steps:
-        raise NewtonError
+        raise NoConvergenceError
     for name, values in kernels.items():
         found.kernels[name][:] = values
     for name, values in functions.items():
         found.functions[name][:] = values
     observed = {equation.name: panel.observe(equation) for equation in plan.observables}
     if not all(np.isfinite(values).all() for values in observed.values()):
-        raise NewtonError
+        raise NoConvergenceError
     return steps, observed
 
 

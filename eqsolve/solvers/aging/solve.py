@@ -34,12 +34,11 @@ from eqsolve.solver_kit import (
     Result,
     Solver,
     Values,
-    at,
     dynamics_result,
     why_not_closed,
 )  # fmt: skip
 from eqsolve.solvers.aging.march import LEVELS, Long, go_on
-from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
+from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst, with_numbers
 from eqsolve.solvers.two_time.march import March, begin_march
 
 # Error estimates of a solution over many decades, from its difference to the one of the next
@@ -151,9 +150,7 @@ class AgingSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance asked for; handed over to ``two_time`` where panels cannot grow."""
         program: CompiledPlan = plan.program(TWO_TIME_GRADIENTS)
-        moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
-        compiled = at(program, {**values.numbers, **moments})
-        begin = float(compiled.begin()[0])
+        compiled, begin = with_numbers(program, values)
         options.demand_after(begin)
         resolution = min(_BEGINNING[0] * options.rtol, _BEGINNING[1])
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

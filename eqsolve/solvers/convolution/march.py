@@ -16,7 +16,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.panel_functions import PanelFunctions, Samples, break_points, folded_points
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace, Stop
+from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace, Stop, cannot_go_on
 
 # --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact slopes.
 _SHRINKS = 4.0  # the least factor by which a Newton step is shorter than the one before it, near a solution
@@ -351,7 +351,7 @@ class _State:
             try:
                 table, tail = self._try(width)
             except NotFiniteError as failure:
-                reason, width = _not_finite(failure), self.widths.failed * width
+                reason, width = str(failure), self.widths.failed * width
                 continue
             except NoConvergenceError:
                 reason, width = reason or "Newton's method on a panel does not converge", self.widths.failed * width
@@ -481,20 +481,9 @@ class _State:
         equation = self.program.equations[largest]
         if not self.past.panels:
             raise SolverError(f"the solution cannot be started: {reason}")
-        return (
-            f"the solution cannot be continued past t = {now:.8g}: {reason}. Largest unknown there: `{equation.key}`, of size "
-            f"{self.sizes[largest]:.3g} ({equation.label}). If it blows up, end before that time"
-        )
+        return cannot_go_on(now, reason, equation, self.sizes[largest])
 
 
 _HOLDS = 1e-9  # of the unknowns in a constraint: what it may be off by at the start
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
 _BRIDGE = 1e-12  # of the time: the width of the panel that holds a jump
-
-
-def _not_finite(failure: NotFiniteError) -> str:
-    parts = failure.equation.doubtful
-    return (
-        f"the {failure.equation.label} is not finite at t = {failure.time:.6g}; a function in it{parts} is not defined there "
-        "or the solution blows up"
-    )

@@ -14,6 +14,7 @@ Error. The solution is compared with one whose tails are larger by a known facto
 the largest value of each function. Chosen for systems without processes that read functions at shifted times.
 """
 
+import itertools
 import logging
 from dataclasses import dataclass
 
@@ -21,10 +22,9 @@ import numpy as np
 
 from eqsolve.compile.convolution import ConvolutionProgram
 from eqsolve.compile.forms import CONVOLUTION
-from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
-from eqsolve.errors import ParameterError, SolverError, UsageError
+from eqsolve.errors import ParameterError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.richardson import error_share
@@ -34,7 +34,7 @@ from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import USUAL as WIDTHS
 from eqsolve.solvers.convolution.march import MemoryMarch, march
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NOT_SMOOTH, Stop, Worst, find_worst, nodes_per_panel
+from eqsolve.solvers.tolerance import NOT_SMOOTH, Stop, Worst, find_worst, nodes_per_panel, with_numbers
 
 logger = logging.getLogger("eqsolve")
 
@@ -52,7 +52,6 @@ class Refining:
     # the smallest tail asked for. Rounding leaves tails of 1e-14 to 3e-14 near a transition; errors
     # lie below tails.
     finest: float = 3e-13
-    rounds: int = 7  # the most solutions
     rounding: float = 5e-14  # error that two solutions may share, of the largest value
 
 
@@ -73,13 +72,9 @@ class ConvolutionSolver(Solver):
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve to the tolerance asked for; what is there before a blow-up comes with the error."""
         program: ConvolutionProgram = plan.program(CONVOLUTION)
-        moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
-        bound = at(program, {**values.numbers, **moments})
-        begin = float(bound.begin()[0])
+        bound, begin = with_numbers(program, values)
         options.demand_after(begin)
-        m = options.order or nodes_per_panel(options.rtol)
-        if m < 2:
-            raise UsageError(f"order={m} is too low to control the error of a system with memory; use 2 to 12")
+        m = nodes_per_panel(options)
         delays = [float(item) for item in bound.delays()]
         for delay in delays:
             if delay < 0:
@@ -113,7 +108,7 @@ def _solve(
     resolution = max(rule.first * options.rtol, rule.finest * rule.ratio)
     coarse, stop = march(program, m, delays, end, resolution, options)
     best: MemorySolution | None = None
-    for rounds in range(2, rule.rounds + 1):
+    for rounds in itertools.count(2):
         resolution = max(resolution / rule.ratio, rule.finest)
         fine, later = march(program, m, delays, coarse.end if stop else end, resolution, options, guide=coarse)
         stop = later or stop

@@ -64,15 +64,6 @@ def _first(kernels: Kernels, coefficient: Pointwise | None) -> float:
     return 1.0 if coefficient is None else float(kernels.vector(coefficient)[0])
 
 
-def first_panels(begin: float, end: float, fastest: float, order: int, control: Control) -> PanelGrid:
-    """Return geometric panels whose first length follows from how fast unknowns move at the start."""
-    span, steps = end - begin, [min(control.first / max(fastest, 1e-12), (end - begin) / 4)]
-    while sum(steps) < span:
-        steps.append(control.growth * steps[-1])
-    edges = np.concatenate([[0.0], np.cumsum(steps)])
-    return PanelGrid(begin + edges * (span / edges[-1]), order)
-
-
 def halved(panels: PanelGrid, panel: int) -> PanelGrid:
     """Return panels with one of them cut in two, and later ones into pieces no longer than these."""
     steps = np.diff(panels.edges)
@@ -80,13 +71,6 @@ def halved(panels: PanelGrid, panel: int) -> PanelGrid:
               for place, step in enumerate(steps)]  # fmt: skip
     edges = [edge + step * np.arange(count) / count for edge, step, count in zip(panels.edges, steps, pieces, strict=False)]
     return PanelGrid(np.append(np.concatenate(edges), panels.edges[-1]), panels.order)
-
-
-def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
-    """Return panels that are denser by given ratios, panel by panel."""
-    wanted = np.append(0.0, np.cumsum(ratios))
-    position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
-    return PanelGrid(np.interp(position, wanted, panels.edges), panels.order)
 
 
 def other_panels(panels: PanelGrid, control: Control) -> PanelGrid:

@@ -15,9 +15,7 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.operators import continuation
-from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.gaussian.march import denser
+from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.stochastic.judge import Curves, Errors
 
 _SQUARE = 3.4  # changes that fall by less as steps halve do not go with their squares: 2**1.5 is 2.8
@@ -45,14 +43,6 @@ class Cuts:
         return self.spacing[place], self.grids[place], self.orders[place]
 
 
-@dataclass(frozen=True, eq=False)
-class Extrapolated:
-    """Values on the nodes of panels, with errors."""
-
-    curves: Curves
-    errors: Errors
-
-
 def even_panels(begin: float, end: float, length: float, asked: Sequence[float], order: int) -> PanelGrid:
     """Return panels of about equal length that end at the times asked for."""
     edges = [begin, *sorted({time for time in asked if begin < time < end}), end]
@@ -63,7 +53,7 @@ def even_panels(begin: float, end: float, length: float, asked: Sequence[float],
 def denser_between(panels: PanelGrid, ratios: Array, asked: Sequence[float]) -> PanelGrid:
     """Return panels that are denser by given ratios, and still end at the times asked for."""
     cuts = [0, *np.flatnonzero(np.isin(panels.edges[1:-1], list(asked))) + 1, panels.panels]
-    parts = [denser(PanelGrid(panels.edges[low : high + 1], panels.order), ratios[low:high]) for low, high in pairwise(cuts)]
+    parts = [PanelGrid(panels.edges[low : high + 1], panels.order).denser(ratios[low:high]) for low, high in pairwise(cuts)]
     return PanelGrid(np.concatenate([*(part.edges[:-1] for part in parts), panels.edges[-1:]]), panels.order)
 
 
@@ -74,25 +64,7 @@ def subdivided(panels: PanelGrid, parts: int) -> Array:
     return np.append(inner.ravel(), nodes[-1])
 
 
-def cut_rows(panels: PanelGrid, tables: dict[str, Array]) -> RowStore:
-    """Return kernels given on all pairs of nodes, those in a panel on the diagonal by what they are at t' ≤ t."""
-    m, records = panels.order, []
-    lower, upper = np.tril_indices(m + 1), np.triu_indices(m + 1, 1)
-    matrix = continuation(m)
-    for panel in range(panels.panels):
-        first, last = panel * m, (panel + 1) * m + 1
-        values = {}
-        for name, table in tables.items():
-            rows = table[first:last, :last].copy()
-            block = rows[:, first:]
-            block[upper] = matrix @ block[lower]
-            values[name] = rows
-        ends = float(panels.edges[panel]), float(panels.edges[panel + 1])
-        records.append(Record(*ends, panels.edges[: panel + 2], values))
-    return RowStore(m, tuple(records))
-
-
-def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves, share: float) -> Extrapolated:
+def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves, share: float) -> tuple[Curves, Errors]:
     """Return the limit of solutions on nodes that are subdivided into 1, 2, 4, ... parts.
 
     ``beside`` is another solution on the coarsest nodes, with other rules for integrals. The errors are a share of what the
@@ -115,7 +87,8 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves, sha
             limits = [low + (low - high) / (rate - 1) for high, low in pairwise(levels)]
             errors[name] += share * np.abs(limits[-1] - values[name]) + np.abs(limits[-1] - limits[-2])
             values[name], halves[name] = limits[-1], fine[-1] + (fine[-1] - fine[-2]) / (rate - 1)
-    rows = cut_rows(panels, {name: values[name] for name in tables}).tables(middle) if tables else {}
+    found_tables = {name: values[name] for name in tables}
+    rows = RowStore.from_tables(panels, found_tables, kinked=True).tables(middle) if tables else {}
     for name, value in values.items():
         rough = rows[name] if name in rows else forward @ value
         gap = np.abs(np.tril(halves[name]) - rough if name in rows else halves[name] - rough)
@@ -128,7 +101,7 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves, sha
         {name: values[name] for name in found[0].single}, {name: values[name] for name in found[0].tables},
         {name: values[name] for name in found[0].values}, found[-1].sizes,
     )  # fmt: skip
-    return Extrapolated(curves, errors)
+    return curves, errors
 
 
 def falling(levels: Sequence[Array]) -> float:

@@ -45,14 +45,12 @@ from eqsolve.solvers.gaussian.march import (
     Marched,
     Steps,
     UnsettledError,
-    denser,
-    first_panels,
     halved,
     march,
     other_panels,
     rate,
 )
-from eqsolve.solvers.gaussian.rough import Cuts, cut_rows, denser_between, even_panels, extrapolated, subdivided
+from eqsolve.solvers.gaussian.rough import Cuts, denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
@@ -75,13 +73,12 @@ def package(
     """
     name, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
     tables = {**curves.tables, **curves.values}
-    make_rows = RowStore.from_tables if solved.grid.panels is not None else cut_rows
     kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
     kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in curves.values.items()}
     reason = f"the error estimate of `{name}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
     return dynamics_result(
         model=engine.plan.name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
-        rows=make_rows(grid, tables) if kernels else None,
+        rows=RowStore.from_tables(grid, tables, kinked=solved.grid.panels is None) if kernels else None,
         paths=_draw(solved, grid.size, kept, options.seed) if options.paths else (),
         stats={
             "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
@@ -270,7 +267,8 @@ class _Solve:
         start = OperatorGrid.from_panels(PanelGrid(np.array([begin, end]), 1)).head(1)
         begun = march(self.engine, self.program, start, None, self.fineness.rule, self.nodes, 1e-3, Steps(1e-2))
         if not self.rough:
-            return first_panels(begin, end, rate(begun), self.order, self.control)
+            step = min(self.control.first / rate(begun), (end - begin) / 4)
+            return PanelGrid.geometric(begin, end, step, self.control.growth, self.order)
         length = min(self.cuts.of(self.options.rtol)[0] * self.order / rate(begun), (end - begin) / 2)
         return even_panels(begin, end, length, self.asked, self.order)
 
@@ -310,12 +308,10 @@ class _Solve:
         for place in range(1, self.cuts.of(self.options.rtol)[1]):
             finest = self._march(panels, None, other=False, parts=2**place)
             every.append(judge.curves(finest))
-        made = extrapolated(panels, every, beside, self.cuts.share)
-        errors = {
-            name: error + 2.0 * max(finest.left, 1e-14) * float(np.abs(made.curves.all[name]).max(initial=0.0))
-            for name, error in made.errors.items()
-        }
-        return Found(panels, finest, made.curves, errors)
+        curves, errors = extrapolated(panels, every, beside, self.cuts.share)
+        for name, error in errors.items():
+            error += 2.0 * max(finest.left, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
+        return Found(panels, finest, curves, errors)
 
     def _settle(self) -> Found:
         """Return the solution on panels that are dense enough, and its errors."""
@@ -335,7 +331,7 @@ class _Solve:
             if self._has_densities:
                 self.nodes = round(self.fineness.more * self.nodes)
             ratios = self._ratios(found)
-            panels = denser_between(panels, ratios, self.asked) if self.rough else denser(panels, ratios)
+            panels = denser_between(panels, ratios, self.asked) if self.rough else panels.denser(ratios)
             try:
                 solved = self._march(panels, None if self.rough else solved, other=False)
             except MemoryLimitError as reason:

@@ -192,17 +192,14 @@ class Integrator:
     def run(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8) -> OdeRun:
         """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if self.method == "DOP853":
-                try:
-                    made = self._march(paths, tolerance, finer_than, by)
-                    self.runs += 1
-                    return made
-                except _StiffError:
-                    logger.info("the system is stiff: the implicit method Radau IIA instead of DOP853")
-                    self.method = "Radau"
-            made = self._march(paths, tolerance, finer_than, by)
-            self.runs += 1
-            return made
+            try:
+                made = self._march(paths, tolerance, finer_than, by)
+            except _StiffError:
+                logger.info("the system is stiff: the implicit method Radau IIA instead of DOP853")
+                self.method = "Radau"
+                made = self._march(paths, tolerance, finer_than, by)
+        self.runs += 1
+        return made
 
     def _march(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None, by: float) -> OdeRun:
         from scipy.integrate import DOP853, OdeSolution, Radau
@@ -346,20 +343,19 @@ _ORDERS = tuple(2 * round(5 * 2 ** (k / 4)) for k in range(30))  # 10, 12, 14, 1
 _BELOW = 4
 _SHARE = 0.6  # of the tolerance, for all quadrature errors together
 NODES = 8  # per panel
-_LOOKED_AT = 50  # panels, at most, on which rules are compared
 _TAILS = 1e-4  # of the tolerance, for the nodes left out
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Of each law with a density the place of its best rule in the list of orders; per part, the least relative weight."""
+class Levels:
+    """The place of each law's best rule in the list of orders, and per part the least weight, in units of the largest."""
 
     system: OdeSystem
     levels: Mapping[str, int]
     least: tuple[float, ...]
 
     @classmethod
-    def first(cls, system: OdeSystem) -> Rules:
+    def first(cls, system: OdeSystem) -> Levels:
         """Return the smallest rules that can be compared."""
         levels = {item: _BELOW for item, law in system.laws.items() if law.has_density}
         return cls(system, levels, (0.0,) * len(system.parts.constants))
@@ -367,11 +363,12 @@ class Rules:
     def paths(self, *, below: bool) -> ConstantPaths:
         """Return the paths of the best rules, behind those of each law ``below`` its best one."""
         best = {item: _ORDERS[level] for item, level in self.levels.items()}
-        lower = [{**best, item: _ORDERS[level - back]} for item, level in self.levels.items() for back in range(_BELOW, 0, -1)]
-        return make_paths(self.system.laws, [*(lower if below else ()), best], self.system.parts.constants, self.least)
+        steps = range(_BELOW if below else 0, 0, -1)
+        rules = [{**best, item: _ORDERS[level - back]} for item, level in self.levels.items() for back in steps]
+        return make_paths(self.system.laws, [*rules, best], self.system.parts.constants, self.least)
 
-    def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Rules:
-        """Return larger rules for the laws whose quadrature error is too large; the same if none is, or none can grow."""
+    def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Levels:
+        """Return larger rules for laws whose quadrature error is too large; the same if there are none."""
         system, states = self.system, run.states(run.ends)
         curves = system.curves(grid.nodes, run.states(grid.nodes), run.paths)[0]
         scales = system.scales(run.ends, states, run.paths)
@@ -394,7 +391,9 @@ class Rules:
             return self
         shares = system.contributions(run.ends, states, run.paths)
         weights = [run.paths.weights[best] for best in run.paths.best]
-        made = Rules(system, larger, tuple(_least(*pair, _TAILS * options.rtol) for pair in zip(weights, shares, strict=True)))
+        made = Levels(
+            system, larger, tuple(_least(*pair, _TAILS * options.rtol) for pair in zip(weights, shares, strict=True))
+        )
         try:
             made.paths(below=True)
         except UsageError:
@@ -427,11 +426,11 @@ def _least(weights: Array, shares: Array, allowed: float) -> float:
     return float(np.sqrt(weights[last[-1]] * weights[last[-1] + 1])) if len(last) else 0.0
 
 
-def choose_rules(integrator: Integrator, tolerance: float, rules: Rules) -> tuple[OdeRun, Rules]:
+def choose_rules(integrator: Integrator, tolerance: float, rules: Levels) -> tuple[OdeRun, Levels]:
     """Integrate with growing rules until their error is a small part of the tolerance, or no larger rule is there."""
     while True:
         run = integrator.run(rules.paths(below=True), tolerance)
-        ends = run.ends[:: -(-len(run.ends) // _LOOKED_AT)]
+        ends = run.ends[:: -(-len(run.ends) // 50)]  # panels, at most, on which rules are compared
         larger = rules.grown(run, PanelGrid(np.unique(np.append(ends, run.ends[-1])), NODES), integrator.options)
         if larger is rules:
             return run, rules

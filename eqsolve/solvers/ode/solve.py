@@ -35,9 +35,9 @@ from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode.march import (
     NODES,
     Integrator,
+    Levels,
     OdeRun,
     OdeSystem,
-    Rules,
     StoppedError,
     bind_system,
     choose_rules,
@@ -51,7 +51,6 @@ logger = logging.getLogger("eqsolve")
 _FINEST = 3e-14  # tolerance of an integration below which rounding rules
 _RATIO = 10.0  # between the tolerances of two rounds
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
-_STEPS = 0.3  # of the tolerance, for the error of the time steps
 _ROUNDING = 1e-13
 _SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
 _MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
@@ -96,7 +95,7 @@ class OdeSolver(Solver):
 
 
 def _solve(system: OdeSystem, options: Options) -> OdeSolution:
-    integrator, rules = Integrator(system, options), Rules.first(system)
+    integrator, rules = Integrator(system, options), Levels.first(system)
     while True:
         solution, rules = _refine(integrator, rules)
         if solution.excess(solution.errors) <= 1.0 or options.is_short_of_time():
@@ -107,7 +106,7 @@ def _solve(system: OdeSystem, options: Options) -> OdeSolution:
         rules = larger
 
 
-def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
+def _refine(integrator: Integrator, rules: Levels) -> tuple[OdeSolution, Levels]:
     """Shorten the steps until the time-step error meets the tolerance; only the first integration compares rules."""
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
@@ -122,11 +121,11 @@ def _refine(integrator: Integrator, rules: Rules) -> tuple[OdeSolution, Rules]:
         missing = solution.excess(solution.step)
         logger.info("time steps: %d of them; compared with a rougher solution the error is %.2g times the tolerance",
                     len(fine.ends) - 1, missing)  # fmt: skip
-        ended = missing <= _STEPS or rounds == 12 or (tolerance <= _FINEST and missing > 0.3 * before)
+        ended = missing <= 0.3 or rounds == 12 or (tolerance <= _FINEST and missing > 0.3 * before)
         if ended or options.is_short_of_time():
             break
         before, coarse = missing, fine
-        tolerance = max(tolerance * min(_STEPS / 2 / missing, 1 / _RATIO), _FINEST)
+        tolerance = max(tolerance * min(0.15 / missing, 1 / _RATIO), _FINEST)
         if missing > _RATIO:
             coarse = integrator.run(coarse.paths, tolerance, finer_than=coarse)
     return solution, rules

@@ -131,7 +131,7 @@ def _order(options: Options) -> int:
 def _first(sweeps: _Sweeps, begin: float, options: Options) -> Kernels:
     """Return the solution on the first panels."""
     span = options.t_max - begin
-    grid = OperatorGrid.from_panels(_geometric(begin, span, min(0.2, span / 4), _GROWTH, _order(options)))
+    grid = OperatorGrid.from_panels(PanelGrid.geometric(begin, options.t_max, min(0.2, span / 4), _GROWTH, _order(options)))
     return sweeps.solve(grid, max(3e-5 * options.rtol, 1e-13))
 
 
@@ -145,7 +145,7 @@ def _continuous(sweeps: _Sweeps, begin: float, options: Options, name: str, valu
     old: dict[str, Array] | None = None
     panels: PanelGrid | None = None
     for _ in range(6):
-        new = _geometric(begin, span, step, growth, order)
+        new = PanelGrid.geometric(begin, options.t_max, step, growth, order)
         state = sweeps.solve(OperatorGrid.from_panels(new), tolerance)
         curves = sweeps.curves(state)
         if old is not None and panels is not None:
@@ -170,14 +170,6 @@ def _discrete(sweeps: _Sweeps, begin: float, options: Options, name: str, values
     errors = {key: 1e-12 * np.maximum(np.abs(v), np.abs(v).max()) for key, v in curves.items()}
     panels = PanelGrid(grid.nodes, 1)
     return _package(values, name, panels, curves, errors, Worst(), options, sweeps.sweeps)
-
-
-def _geometric(begin: float, span: float, step: float, growth: float, order: int) -> PanelGrid:
-    steps = [step]
-    while sum(steps) < span:
-        steps.append(growth * steps[-1])
-    edges = np.concatenate([[0.0], np.cumsum(steps)])
-    return PanelGrid(begin + edges * (span / edges[-1]), order)
 
 
 def _else(is_discrete: bool) -> str:

@@ -11,7 +11,7 @@ doi:10.1017/CBO9780511543234.
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from eqsolve.files.checkpoint import Checkpoint, Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError
+from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 
 # --- Merging columns: seen from later times the past is smooth, and needs fewer panels the further back it lies.
@@ -466,8 +466,42 @@ def _tail(values: Array, functionals: Array) -> float:
 
 
 # --- How far a march is from its horizon: what it costs to get there with panels that follow the fastest scale for ever.
-FIRST_STEP = 0.05  # of the whole time
-LARGEST_GROWTH = 2.5  # of the step, from panel to panel
+_FIRST_STEP = 0.05  # of the whole time
+_LARGEST_GROWTH = 2.5  # of the step, from panel to panel
+_MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
+
+
+def advance(march: March, t_max: float, resolution: float) -> Generator[float, None, str]:
+    """Add panels as long as the resolution allows; yield the next step after each, return why they end early."""
+    begin, order = march.end, march.m
+    span = t_max - begin
+    step, smallest = _FIRST_STEP * span, 1e-13 * max(span, abs(t_max))
+    reason, tries, pace = "", 0, Pace(begin, t_max)
+    while (left := t_max - march.end) > 10 * smallest:
+        step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
+        if step < smallest * 10:
+            return reason or "its panels get shorter and shorter"
+        tries += 1
+        if little := pace.stalled(march.end, tries):
+            return f"the last {pace.patience} panels tried {little}"
+        try:
+            indicator = march.add_panel(step) / resolution
+        except NoConvergenceError:
+            reason, step = reason or "the iteration on a panel does not converge", step / 3
+            continue
+        except NotFiniteError as failure:
+            reason, step = str(failure), step / 3
+            continue
+        if not indicator <= 1.0:
+            reason = reason or "the solution varies faster and faster"
+            step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
+            continue
+        march.accept()
+        reason = ""
+        growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
+        step *= min(growth, _MANY_SWEEPS / march.sweeps)
+        yield step
+    return ""
 
 
 def begin_march(
@@ -484,25 +518,13 @@ def begin_march(
         march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint)
     except NotFiniteError:
         return None
-    step = FIRST_STEP * (t_max - begin)
-    smallest = 1e-13 * max(t_max - begin, abs(t_max))
-    for _ in range(6 * panels):  # for each panel
-        if march.panels == panels or march.end >= t_max - smallest:
-            return march
-        step = min(step, t_max - march.end)
-        if step < 10 * smallest:
-            return None
+    going = advance(march, t_max, resolution)
+    while march.panels < panels:
         try:
-            indicator = march.add_panel(step) / resolution
-        except (NoConvergenceError, NotFiniteError):
-            step /= 3
-            continue
-        if not indicator <= 1.0:
-            step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
-            continue
-        march.accept()
-        step *= min(LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
-    return None
+            next(going)
+        except StopIteration as ended:
+            return None if ended.value else march
+    return march
 
 
 def panels_ahead(march: March, t_max: float) -> float:

@@ -18,7 +18,8 @@ import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import lagrange, radau
+from eqsolve.numerics.grids import PanelGrid, lagrange, radau
+from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError
 
@@ -201,7 +202,8 @@ class Integrals:
         if entry.right is not None:
             right = np.vstack([padded(self.history.full_factors[entry.right], total), self.right(entry.right)])
         full = {head: np.vstack([padded(table, total), self.panel.kernels[head]]) for head, table in self.history.full.items()}
-        integrals = self._integration_matrix()
+        panels = PanelGrid(np.append(self.history.edges, self.panel.times[-1]), self.history.order)
+        integrals = OperatorGrid.from_panels(panels).integration
         out = np.empty(left.shape)
         for i in range(len(left)):
             values = np.broadcast_to(joint(self._joint_reader(i, full)), (total, total))
@@ -210,17 +212,6 @@ class Integrals:
             else:
                 out[i] = np.sum((integrals[past + i] - integrals) * values * left[i] * right.T, axis=1)
         return out
-
-    def _integration_matrix(self) -> Array:
-        """J[j, k]: weights of ∫_start^{s_j} on all columns."""
-        total, m = self.panel.total, self.history.order
-        rule = radau(m).integrals
-        matrix = np.zeros((total, total))
-        for panel, step in enumerate(np.append(np.diff(self.history.edges), self.panel.step)):
-            rows = slice(1 + panel * m, 1 + (panel + 1) * m)
-            matrix[rows.stop :, rows] = step * rule[-1]
-            matrix[rows, rows] = step * rule
-        return matrix
 
     def _joint_reader(self, row: int, full: dict[str, Array]) -> Callable[[Slot], Any]:
         """Read values on (columns, middle nodes) for one row."""

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eqsolve.compile.forms import TWO_TIME
-from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.compile.values import Values
@@ -41,11 +40,13 @@ from eqsolve.solvers.tolerance import (
     Pace,
     Stop,
     Worst,
+    cannot_go_on,
     excess,
     find_worst,
     nodes_per_panel,
+    with_numbers,
 )
-from eqsolve.solvers.two_time.march import FIRST_STEP, LARGEST_GROWTH, March, begin_march, panels_ahead
+from eqsolve.solvers.two_time.march import March, advance, begin_march, panels_ahead
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
@@ -155,7 +156,6 @@ _LEAST_RATIO, _LARGEST_RATIO = math.sqrt(2.0), 2.0
 _LOOK = 100  # panels after which the memory needed is estimated again
 _LOOKS = (8, 40)  # panels after which the horizon is looked at
 _TOO_MANY = 400  # panels ahead from which another solver takes over; here they take seconds to minutes
-_MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
 
 
 class TwoTimeSolver(Solver):
@@ -173,10 +173,10 @@ class TwoTimeSolver(Solver):
         """A few panels show the fastest scale; where very many of them would follow, rows that grow with t are better."""
         if not (plan.facts.kernels and plan.facts.memory):
             return None
-        compiled, begin = _bound(plan, values)
+        compiled, begin = with_numbers(plan.program(TWO_TIME), values)
         if not compiled.separable or options.t_max <= begin:
             return None
-        order = nodes_per_panel(options.rtol)
+        order = nodes_per_panel(replace(options, order=None))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for panels in _LOOKS:
                 march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
@@ -187,11 +187,9 @@ class TwoTimeSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a closed system of one- and two-time functions to the tolerance asked for."""
-        compiled, begin = _bound(plan, values)
+        compiled, begin = with_numbers(plan.program(TWO_TIME), values)
         options.demand_after(begin)
-        order = options.order or nodes_per_panel(options.rtol)
-        if order < 2:
-            raise UsageError(f"order={order} is too low to control the error of a system with memory; use 2 to 12")
+        order = nodes_per_panel(options)
         accuracy = Accuracy(max(0.3 * options.rtol, 1e-12), rough=True)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
@@ -204,14 +202,6 @@ class TwoTimeSolver(Solver):
         if stop is not None:
             raise SolverError(stop.message, partial=result)
         return result
-
-
-def _bound(plan: Plan, values: Values) -> tuple[CompiledPlan, float]:
-    """Return the equations with their numbers, and the start."""
-    program: CompiledPlan = plan.program(TWO_TIME)
-    moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
-    compiled = at(program, {**values.numbers, **moments})
-    return compiled, float(compiled.begin()[0])
 
 
 def _place_panels(
@@ -236,55 +226,22 @@ def _adaptive(
     try:
         march = March(compiled, order, begin, accuracy.iteration, accuracy.merging, checkpoint=options.checkpoint)
     except NotFiniteError as failure:
-        raise SolverError(_not_finite(failure)) from None
-    span = options.t_max - begin
-    step, smallest = FIRST_STEP * span, 1e-13 * max(span, abs(options.t_max))
-    reason, tries, pace = "", 0, Pace(begin, options.t_max)
-    while (left := options.t_max - march.end) > smallest:
-        step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
-        if step < smallest * 10:
-            return march, Stop(march.end, _blow_up(march, reason))
-        tries += 1
-        if little := pace.stalled(march.end, tries):
-            return march, Stop(march.end, _blow_up(march, f"the last {pace.patience} panels tried {little}"))
+        raise SolverError(str(failure)) from None
+    going = advance(march, options.t_max, accuracy.resolution)
+    while True:
         try:
-            indicator = march.add_panel(step) / accuracy.resolution
-        except NoConvergenceError:
-            reason, step = reason or "the iteration on a panel does not converge", step / 3
-            continue
-        except NotFiniteError as failure:
-            reason, step = _not_finite(failure), step / 3
-            continue
-        if not indicator <= 1.0:
-            reason = reason or "the solution varies faster and faster"
-            step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
-            continue
-        march.accept()
-        reason = ""
+            step = next(going)
+        except StopIteration as ended:
+            return march, Stop(march.end, _blow_up(march, ended.value)) if ended.value else None
         _watch_memory(march, 0)
-        growth = min(LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
-        step *= min(growth, _MANY_SWEEPS / march.sweeps)
         _tell(march, options, march.m * (options.t_max - march.end) / step, 0.0, _FIRST)
-    return march, None
 
 
-def _not_finite(failure: NotFiniteError) -> str:
-    parts = failure.equation.doubtful
-    return (
-        f"the {failure.equation.label} is not finite at t = {failure.time:.6g}; a function in it{parts} is not defined there "
-        "or the solution blows up"
-    )
-
-
-def _blow_up(march: March, reason: str) -> str:
+def _blow_up(march: March, reason: object) -> str:
     sizes = march.history.largest
     largest = max(sizes, key=lambda name: sizes[name])
     equation = next(eq for eq in (*march.plan.kernels, *march.plan.functions) if eq.name == largest)
-    return (
-        f"the solution cannot be continued past t = {march.end:.8g}: {reason}. "
-        f"Largest unknown there: `{equation.key}`, of size {sizes[largest]:.3g} ({equation.label}). "
-        "If it blows up, end before that time"
-    )
+    return cannot_go_on(march.end, reason, equation, sizes[largest])
 
 
 def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy) -> tuple[KernelSolution, Stop | None]:
@@ -293,7 +250,7 @@ def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: A
     best: KernelSolution | None = None
     for round_number in range(1, 9):
         accuracy = accuracy.finer(ratio ** (coarse.m + 1))
-        edges = _denser(np.array(coarse.history.row_edges), ratio)
+        edges = coarse.grid().denser(np.full(coarse.panels, ratio)).edges
         fine, stop = _fixed(compiled, coarse, edges, options, accuracy)
         actual = (len(edges) - 1) / panels[-1]
         panels.append(fine.panels)
@@ -311,12 +268,6 @@ def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: A
         coarse = fine
     assert best is not None
     return best, None
-
-
-def _denser(edges: Array, ratio: float) -> Array:
-    count = len(edges) - 1
-    position = np.linspace(0, count, math.ceil(count * ratio) + 1)
-    return np.interp(position, np.arange(count + 1), edges)
 
 
 def _fixed(
@@ -337,7 +288,7 @@ def _fixed(
             march.add_panel(pending[-1] - now)
         except (NoConvergenceError, NotFiniteError) as failure:
             if isinstance(failure, NotFiniteError):
-                reason = _not_finite(failure)
+                reason = str(failure)
             if pending[-1] - now < smallest:
                 if not march.panels:
                     raise SolverError(_blow_up(march, reason)) from None
