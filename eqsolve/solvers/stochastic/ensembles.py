@@ -190,7 +190,7 @@ class Ensembles:
                 logger.info("paths: no larger samples: %s", reason)
                 break
             last, pairs = final, [self._correct(*item) for item in zip(small, final, every, strict=True)]
-            final, ends = tuple(pair[0] for pair in pairs), [pair[1] for pair in pairs]
+            final, ends = tuple(pair[0] for pair in pairs), [pair[1]() for pair in pairs[:2]]  # what is extrapolated from
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels)
             change = self._apart(curves, final, [item.means for item in last])
@@ -220,11 +220,13 @@ class Ensembles:
 
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
-        levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=True)]
+        levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
         return self.judge.apart(curves, extrapolate(levels))
 
-    def _correct(self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]) -> tuple[Solved, list[Means]]:
-        """Return the solution of the average of all ensembles, and the means of each of them alone."""
+    def _correct(
+        self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]
+    ) -> tuple[Solved, Callable[[], list[Means]]]:
+        """Return the solution of the average of all ensembles, and what finds the means of each of them alone."""
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
         every = [collect(item) for item in swept]
@@ -235,7 +237,7 @@ class Ensembles:
 
         solved = solve({name: np.mean([made[name] for made in every], axis=0) for name in own}, final.means)
         moved = replace(final, means=solved.means, kernels=solved.kernels, left=solved.left)
-        return moved, [solve(made, moved.means).means for made in every]
+        return moved, lambda: [solve(made, moved.means).means for made in every]
 
 
 def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
