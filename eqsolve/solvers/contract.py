@@ -71,12 +71,13 @@ class Solver(ABC):
     only_discrete: ClassVar[bool] = False
     """Whether it solves nothing else."""
 
-    starts: ClassVar[bool] = False
-    """Whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's ``source`` is then
-    what the next solve finds in ``options.neighbour``."""
-
     on_card: ClassVar[bool] = False
     """Whether it can have its arrays on a graphics card: ``choose_backend(options.device, work)`` says where they are."""
+
+    def starts(self, plan: Plan) -> bool:
+        """Return whether a solve is shorter when it begins with the solution at neighbouring parameters: a result's
+        ``source`` is then what the next solve finds in ``options.neighbour``."""
+        return False
 
     def linearises(self, plan: Plan) -> bool:
         """Return whether it finds derivatives along parameters at the solution: ``options.beside`` is then the plan of the

@@ -71,7 +71,7 @@ def _from_result(start: Result, plan: Plan, solver: Solver) -> tuple[Mapping[str
         data = start.dataset
         found = {name: float(data[name]) for name in plan.facts.functions if name in data and not data[name].dims}
         return {name: value for name, value in found.items() if math.isfinite(value)} or None, None
-    if not solver.starts:
+    if not solver.starts(plan):
         logger.info("%s: the start is not used: solver %s has no iteration that it could shorten", plan.name, solver.name)
         return None, None
     if start.source is None:

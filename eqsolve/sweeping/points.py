@@ -80,7 +80,7 @@ def chaining(model: Model, settings: Mapping[str, Any], options: Options) -> str
         return ""
     task = make_task(model, settings, options.observables, step=options.step)
     discrete = options.step is not None or task.step is not None
-    return "tree" if choose_solver(task.plan, Wanted(discrete=discrete), options.solver).solver.starts else ""
+    return "tree" if choose_solver(task.plan, Wanted(discrete=discrete), options.solver).solver.starts(task.plan) else ""
 
 
 def solve_point(model: Model, settings: Mapping[str, Any], options: Options, start: Any = None) -> tuple[Record, Any]:

@@ -29,19 +29,24 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
+from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Codec
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
 from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
-from eqsolve.solvers.marched import Curves, excesses, over_neighbours, package, read_curves
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.steps.draws import Chain, draw
 from eqsolve.solvers.steps.ensemble import Ensemble
 from eqsolve.solvers.steps.march import Marched, march
+from eqsolve.solvers.stochastic.judge import FLOOR, Curves
+from eqsolve.solvers.stochastic.package import make_result
 from eqsolve.solvers.threads import in_order, usable_threads
+from eqsolve.solvers.tolerance import excess
 
 logger = logging.getLogger("eqsolve")
 
@@ -195,7 +200,7 @@ class _Solve:
             marched = self._march(paths, seed)
             if seed[-1] == control.samples - 1:
                 self.last = marched
-            return read_curves(self.plan, marched.kernels, "the step may be too long")
+            return self._read(marched.kernels)
 
         def report(place: int) -> None:
             options.report(options.t_max * (place + 1) / (control.samples + 1), f"sample {place + 1} of round {number + 1}")
@@ -241,13 +246,29 @@ class _Solve:
 
     def _excess(self, estimate: Estimate, errors: Mapping[str, Array]) -> float:
         """Return the largest error of what is watched, in units of the tolerance."""
-        return max(excesses(self.plan, self.options, estimate.curves, errors).values(), default=0.0)
+        return max(self._excesses(estimate.curves, errors).values(), default=0.0)
+
+    def _excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
+        """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
+        watched = [name for name, _ in self.plan.observables]
+        watched += list(curves.tables) if self.options.kernels or not watched else []
+        return {name: excess(curves.all[name], errors[name], self.options, FLOOR) for name in watched}
+
+    def _read(self, kernels: Kernels) -> Curves:
+        """Return what a march found."""
+        single = kernels.functions | {name: kernels.observed(item) for name, item in self.plan.observables}
+        values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
+        made = Curves(single, dict(kernels.tables), values, {})
+        if not all(np.isfinite(value).all() for value in made.all.values()):
+            raise SolverError(f"the means of model `{self.plan.name}` stop being finite; the step may be too long")
+        return made
 
     def _package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
         errors = {name: error + estimate.bias[name] for name, error in self._chance(estimate).items()}
         kept = self._paths() if self.options.paths else []
-        stats = {"nodes": self.grid.size, "paths": estimate.rounds[-1][0], "samples": self.control.samples}
-        return package(self.plan, self.options, self.grid.nodes, estimate.curves, errors, kept, params, stats)
+        stats = {"paths": estimate.rounds[-1][0], "samples": self.control.samples}
+        over, grid = self._excesses(estimate.curves, errors), PanelGrid(self.grid.nodes, 1)
+        return make_result(self.plan.name, grid, estimate.curves, errors, over, kept, self.options, params, stats)
 
     def _paths(self) -> list[PathSet]:
         """Return paths of the last sample, evenly chosen; their weights are those of the sample."""
@@ -258,6 +279,15 @@ class _Solve:
             constants = {name: values[kept] for name, values in item.sample.constants.items()}
             made.append(PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()}))
         return made
+
+
+def over_neighbours(values: Array) -> Array:
+    """Return means over neighbouring nodes: the spread of a few samples is itself uncertain."""
+    for axis in range(values.ndim):
+        last = values.shape[axis] - 1
+        near = [np.take(values, np.clip(np.arange(last + 1) + k, 0, last), axis=axis) for k in (-2, -1, 0, 1, 2)]
+        values = np.mean(near, axis=0)
+    return np.asarray(values)
 
 
 def line_shares(paths: Sequence[int]) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from eqsolve.solvers.tolerance import allowance, excess
 
 Errors = dict[str, Array]
 
-_FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
+FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
 _MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
 _ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are held against a solution
@@ -125,7 +125,7 @@ class Judge:
         for name in changes[0]:
             largest = np.max([change[name] for change in changes], axis=0)
             sizes = np.abs(values[name])
-            scale = np.maximum(sizes, _FLOOR * sizes.max(initial=0.0)) + 1e-300
+            scale = np.maximum(sizes, FLOOR * sizes.max(initial=0.0)) + 1e-300
             typical = float(np.sqrt(np.mean((largest / scale) ** 2)))
             made[name] = margin * np.maximum(largest, _LIKELY * typical * scale)
             if is_known(largest):
@@ -194,12 +194,12 @@ class Judge:
             watched = declared or list(final.single)
         values = {name: self.excess(final, errors, name) for name in watched}
         if self.options.kernels or not watched:
-            values |= {name: excess(table, errors[name], self.options, _FLOOR) for name, table in final.tables.items()}
+            values |= {name: excess(table, errors[name], self.options, FLOOR) for name, table in final.tables.items()}
         return values
 
     def excess(self, final: Curves, errors: Errors, name: str) -> float:
         """Return the error of one function of time in units of the tolerance."""
-        return excess(final.single[name], errors[name], self.options, _FLOOR, scale=final.sizes.get(name, 0.0))
+        return excess(final.single[name], errors[name], self.options, FLOOR, scale=final.sizes.get(name, 0.0))
 
     def without_noise(self, curves: Curves, errors: Errors) -> Errors:
         """Return the panels' errors with those of kinks bounded: paths are resolved as well as for smooth functions of them.
@@ -226,7 +226,7 @@ class Judge:
 
     def allowed(self, curves: Curves, name: str) -> Array:
         """Return the largest error allowed of a function of one time."""
-        return allowance(curves.single[name], self.options, _FLOOR, scale=curves.sizes.get(name, 0.0))
+        return allowance(curves.single[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
 
     def nothing(self, solved: Solution) -> Errors:
         return {name: np.zeros_like(values) for name, values in self.curves(solved).all.items()}

@@ -25,19 +25,25 @@ def package(
     options: Options, params: Mapping[str, Any], source: Any = None,
 ) -> Result:  # fmt: skip
     """Return the result; ``over`` are the errors in units of the tolerance, ``source`` is what neighbours may begin with."""
-    name, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
     grid = solved.grid.panels or PanelGrid(solved.grid.nodes, 1)
+    kept = [PathSet(item.points.weights, item.points.constants, _processes(item)) for item in paths]
+    stats = {"panels": grid.panels, "paths": solved.paths, "sweeps": engine.work.sweeps, "left": solved.left}
+    return make_result(engine.plan.name, grid, curves, errors, over, kept, options, params, stats, source)
+
+
+def make_result(
+    name: str, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float], paths: list[PathSet],
+    options: Options, params: Mapping[str, Any], stats: Mapping[str, Any], source: Any = None,
+) -> Result:  # fmt: skip
+    """Return curves with their errors as the result of a model."""
+    largest, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
     kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
     kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in curves.values.items()}
-    reason = f"the error estimate of `{name}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
+    reason = f"the error estimate of `{largest}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
     return dynamics_result(
-        model=engine.plan.name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
+        model=name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
         rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}) if kernels else None,
-        paths=[PathSet(item.points.weights, item.points.constants, _processes(item)) for item in paths],
-        stats={
-            "panels": grid.panels, "nodes": grid.size, "paths": solved.paths, "sweeps": engine.work.sweeps,
-            "left": solved.left,
-        },
+        paths=paths, stats={"nodes": grid.size, **stats},
         failure=None if worst <= 1.0 else ("tolerance not met", reason), source=source,
     )  # fmt: skip
 

@@ -80,8 +80,10 @@ class StochasticSolver(Solver):
     __doc__ = __doc__
     name = "stochastic"
     discrete = True
-    starts = True
     on_card = True
+
+    def starts(self, plan: Plan) -> bool:
+        return not plan.facts.whites
 
     def linearises(self, plan: Plan) -> bool:
         return not plan.facts.whites
