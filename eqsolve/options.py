@@ -51,9 +51,8 @@ OPTIONS = {
     ),
     "kernels": Option(
         "Whether the two-time functions themselves must meet the tolerance; true when ``at2`` is "
-        "given. False says that "
-        "they are "
-        "not wanted at all: where the structure allows it, the nodes then grow only like log t."
+        "given. False says that they are not wanted at all: where the structure allows it, the "
+        "nodes then grow only like log t."
     ),
     "order": Option(
         "Nodes per panel; chosen from the tolerance by default.",
@@ -61,9 +60,7 @@ OPTIONS = {
     ),
     "step": Option(
         "Solve the discrete-time system with this step exactly (gradient descent instead of "
-        "gradient flow), not the "
-        "continuous "
-        "one; the model's own step by default.",
+        "gradient flow), not the continuous one; the model's own step by default.",
         "number", "H", "solve the discrete-time system of this step (gradient descent) exactly", _IN_TIME,
     ),
     "seed": Option("Seed of everything random.", "whole", "N", "seed of everything random; 0 by default"),
@@ -78,71 +75,55 @@ OPTIONS = {
         kinds=_TIMELESS,
     ),
     "observables": Option(
-        'Names of the observables to compute; these must meet the tolerance, or the status is '
-        '"tolerance not met". All '
-        'by default.',
+        "Names of the observables to compute; these must meet the tolerance, or the status is "
+        '"tolerance not met". All by default.',
         "names", "A,B,...", "compute these only, to the tolerance; all by default",
     ),
     "derivatives": Option(
         "Names of parameters, those of laws among them: the derivatives of everything along them "
-        "are solved for beside "
-        "it, to the "
-        "same tolerance, and read by ``result.derivative(name, parameter)``.",
+        "are solved for beside it, to the same tolerance, and read by ``result.derivative(name, "
+        "parameter)``.",
         "names", "P,Q,...", "solve for the derivatives along these parameters too",
     ),
     "start": Option(
         "A result of the same model at other parameters, to begin with: a stochastic system "
-        "iterates from its means, on its "
-        "panels; a fixed point looks near its values first; other solvers have no use for it. "
-        "The errors are those of "
-        "the new "
-        "solution. Or values by name: of a fixed point's unknowns, near which to look first; of "
-        "a `Singularity`, the "
-        "value of the "
-        "transform far to the right, when several are bounded there."
+        "iterates from its means, on its panels; a fixed point looks near its values first; other "
+        "solvers have no use for it. The errors are those of the new solution. Or values by name: "
+        "of a fixed point's unknowns, near which to look first; of a `Singularity`, the value of "
+        "the transform far to the right, when several are bounded there."
     ),
     "region": Option(
         "(LOW, HEIGHT): where a `Singularity` is searched, ``Re p ≥ LOW`` and ``|Im p| ≤ "
-        "HEIGHT``. By default as far as the "
-        "transform's own scale reaches.",
+        "HEIGHT``. By default as far as the transform's own scale reaches.",
         "region", "LOW,HEIGHT",
         "of a Singularity: search Re p >= LOW, |Im p| <= HEIGHT; as far as its own scale reaches by default", ("Singularity",),
     ),
     "device": Option(
         '``"gpu"``: paths are followed on the graphics card, to the same numbers up to rounding; '
-        '``"auto"``: where there '
-        'is a '
-        "card, the solver can use it, and the work is worth it. Needs the extra ``gpu``.",
+        '``"auto"``: where there is a card, the solver can use it, and the work is worth it. '
+        "Needs the extra ``gpu``.",
         "text", "WHERE", "solve on the cpu (default), the gpu, or auto: the card where it is worth it",
     ),
     "budget": Option(
         'CPU seconds that a solve may take, a number or a text such as ``"30s"``, ``"5min"`` or '
-        '``"2h"``. Solvers stop '
-        'refining in '
-        'time and return the best so far, with its errors and the status "tolerance not met". '
-        'The first solution that '
-        'has an error '
-        "estimate is always finished. As long as it takes by default.",
+        '``"2h"``. Solvers stop refining in time and return the best so far, with its errors and '
+        'the status "tolerance not met". The first solution that has an error estimate is always '
+        "finished. As long as it takes by default.",
         "seconds", "TIME", "CPU time to spend, such as 30s or 5min; then the best so far is given",
     ),
     "progress": Option(
         "Called with (done, total, text) while solving. By default a bar is shown if somebody is "
-        "looking, on a terminal "
-        "or in a "
-        "notebook, and the solve takes more than a second; False keeps silent."
+        "looking, on a terminal or in a notebook, and the solve takes more than a second; False "
+        "keeps silent."
     ),
     "checkpoint": Option(
         "A file that keeps the finished steps, for runs that may be killed. It is removed at the "
-        "end. There must be no "
-        "such file "
-        "yet, unless ``resume`` says that it is meant."
+        "end. There must be no such file yet, unless ``resume`` says that it is meant."
     ),
     "resume": Option("Go on from what the checkpoint holds, to the same numbers as without the interruption."),
     "threads": Option(
         "How many to use for paths: all cores where there is enough work by default, or what "
-        "EQSOLVE_THREADS says, one "
-        "in the "
-        "workers of a sweep. The numbers do not depend on it.",
+        "EQSOLVE_THREADS says, one in the workers of a sweep. The numbers do not depend on it.",
         "whole", "N", "threads for paths; all cores where there is enough work by default",
     ),
 }  # fmt: skip
@@ -169,8 +150,7 @@ def documented(function: F) -> F:
 
 
 def refuse_idle(model: str, kind: str, given: Iterable[str], spell: Callable[[str], str] = "{}=".format) -> None:
-    """Raise for an option that means nothing to a kind of model: times of a fixed point, digits "
-    "of a dynamics."""
+    """Raise for an option that means nothing to a kind of model: times of a fixed point, digits of a dynamics."""
     for name in given:
         kinds = OPTIONS[name].kinds if name in OPTIONS else ()
         if not kinds or kind in kinds:

@@ -25,9 +25,8 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.start import read_start, take_start
 
 if TYPE_CHECKING:
-    from eqsolve.compile.plan import Plan
     from eqsolve.compile.tasks import Task
-    from eqsolve.solvers.contract import HandOver, Solver
+    from eqsolve.solvers.contract import Solver
 
 logger = logging.getLogger("eqsolve")
 
@@ -158,7 +157,13 @@ def solve_as_asked(
     better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
     if better is not None and better.solver in solver_names():
         choice = choose_solver(plan, wanted, better.solver, better.reason)
-    _demand_card(plan, choice.solver, options)
+    if options.device == "gpu":
+        if not choice.solver.on_card:
+            raise UsageError(
+                f"device='gpu': solver `{choice.name}`, which solves model `{plan.name}`, runs on the CPU; "
+                "leave device out, or take device='auto'"
+            )
+        choose_backend("gpu")
     covariances = plan.program(COVARIANCES) if plan.facts.noises else None
     if covariances is not None:
         covariances.demand_declared(task.values.numbers, options.t_max, options.step)
@@ -168,7 +173,7 @@ def solve_as_asked(
         """Run the solver chosen, and those that it hands over to; ``choice`` is the one that ran last."""
         nonlocal choice
         before: tuple[str, ...] = ()
-        while isinstance(made := _run(choice.solver, task, options), HandOver):
+        while isinstance(made := choice.solver.solve(task.plan, task.values, options), HandOver):
             before = (*before, choice.name)
             if made.solver in before:
                 raise AssertionError(f"solvers hand over in a circle: {', '.join(before)}, {made.solver}")
@@ -187,8 +192,9 @@ def solve_as_asked(
         if plan.facts.kind != "System":
             result = _judged(result, task.observables, options)
             if derivatives:
-                table = {name: _known(result.source.derivatives(inside), result) for inside, name in along.items()}
-                result = with_scalar_derivatives(result, table)
+                found = {name: result.source.derivatives(inside).items() for inside, name in along.items()}
+                reported = {name: {key: pair for key, pair in pairs if key in result.names} for name, pairs in found.items()}
+                result = with_scalar_derivatives(result, reported)
         elif task.companions:
             result = with_derivatives(result, [replace(item, parameter=along[item.parameter]) for item in task.companions])
         names = latex_names((task.declared, model, *models_behind(task.declared)))
@@ -218,17 +224,6 @@ def _refuse_laws(models: Iterable[Model], along: Mapping[str, str]) -> None:
                 )
 
 
-def _demand_card(plan: Plan, solver: Solver, options: Options) -> None:
-    """Raise where a card is asked for and missing, or of no use to the solver."""
-    if options.device == "gpu":
-        if not solver.on_card:
-            raise UsageError(
-                f"device='gpu': solver `{solver.name}`, which solves model `{plan.name}`, runs on the CPU; leave device out, "
-                "or take device='auto'"
-            )
-        choose_backend("gpu")
-
-
 def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
     """Return a result of scalars with the status that the errors of its observables, or else of all values, deserve."""
     data = result.variables
@@ -241,11 +236,6 @@ def _judged(result: Result, names: tuple[str, ...], options: Options) -> Result:
             text = f"the error of `{name}` is {error / allowed:.3g} times the tolerance rtol={options.rtol:g}"
             return result.stopped("tolerance not met", text)
     return result
-
-
-def _known(table: Mapping[str, tuple[float, float]], result: Result) -> dict[str, tuple[float, float]]:
-    """Return the derivatives of what a result reports."""
-    return {name: entry for name, entry in table.items() if name in result.names}
 
 
 def _run_kept(
@@ -275,10 +265,6 @@ def _run_kept(
         raise
     finally:
         log.close(remove=ended and log is not checkpoint)
-
-
-def _run(solver: Solver, task: Task, options: Options) -> Result | HandOver:
-    return solver.solve(task.plan, task.values, options)
 
 
 def _identity(solver: Solver, task: Task, options: Options) -> dict[str, Any]:

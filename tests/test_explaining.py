@@ -26,10 +26,10 @@ class Ran(Exception):
 def runs(monkeypatch):
     """A function that returns the name of the solver that ``solve`` begins, or nothing where it refuses."""
 
-    def begin(solver, task, options):
-        raise Ran(solver.name)
+    def begin(run, identity, *more):
+        raise Ran(identity["solver"])
 
-    monkeypatch.setattr("eqsolve.solving._run", begin)
+    monkeypatch.setattr("eqsolve.solving._run_kept", begin)
 
     def started(model, **options):
         try:

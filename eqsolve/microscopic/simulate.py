@@ -7,12 +7,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sympy import Expr
 
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, whole
 from eqsolve.compile.lowering import lower
@@ -39,40 +40,34 @@ _LARGEST = 6000
 """Largest dense Jacobian."""
 
 
-class Slopes:
-    """The derivatives ∂w/∂θ, ∂ℓ/∂f, ∂p/∂g and ∂p/∂θ as array functions."""
-
-    def __init__(self, lowered: LoweredFlow) -> None:
-        flow, states = lowered.flow, lowered.states
-        noises = (noise(lowered.time) for noise in lowered.coordinate_noises)
-        plain = (lowered.time, *states, *lowered.coordinate_randoms, *noises)
-        moving = [lowered.weight_expressions[place] for place in lowered.moving]
-        losses = [lowered.loss_expressions[place] for place in lowered.active]
-        fields = [flow.fields[place] for place in lowered.moving]
-        gradients = [flow.gradients[place] for place in lowered.active]
-        drift = lowered.drift_expressions
-        self.weights = lower([expr.diff(item) for expr in moving for item in states], plain)
-        self.losses = lower([expr.diff(item) for expr in losses for item in fields], lowered.sample_arguments)
-        self.by_gradient = lower([p.diff(item) for p in drift for item in gradients], lowered.coordinate_arguments)
-        self.by_state = lower([p.diff(item) for p in drift for item in states], lowered.coordinate_arguments)
-
-
 class LinearisedFlow:
     """The Jacobian of a flow at one state, as an operator on small changes of the flat state."""
 
     def __init__(self, sample: FlowSample, time: float, flat: Array) -> None:
         lowered, self.sample = sample.lowered, sample
-        slopes = Slopes(lowered)
-        state, backend = sample.state(flat), sample.backend
+        flow, states, state = lowered.flow, lowered.states, sample.state(flat)
         fields = sample.fields(time, state)
         gradients = sample.gradients(time, fields)
-        plain = (time, *state, *sample.coordinate_constants)
-        full = (time, *state, *gradients, *sample.coordinate_constants)
-        moving, active, count = len(lowered.moving), len(lowered.active), len(lowered.states)
-        self.by_weight = _table(backend, slopes.weights(*plain), sample.d, moving, count)
-        self.by_field = _table(backend, slopes.losses(time, *fields, *sample.sample_constants), sample.n, active, moving)
-        self.by_gradient = _table(backend, slopes.by_gradient(*full), sample.d, count, active)
-        self.by_state = _table(backend, slopes.by_state(*full), sample.d, count, count)
+        noises = (noise(lowered.time) for noise in lowered.coordinate_noises)
+        plain = (lowered.time, *states, *lowered.coordinate_randoms, *noises)
+        at_plain = (time, *state, *sample.coordinate_constants)
+        at_samples = (time, *fields, *sample.sample_constants)
+        at_full = (time, *state, *gradients, *sample.coordinate_constants)
+
+        def slopes(of: Sequence[Expr], by: Sequence[Any], arguments: Any, numbers: Any, size: int) -> Any:
+            """Return derivatives on (expression, variable, place)."""
+            made = lower([expr.diff(item) for expr in of for item in by], arguments)(*numbers)
+            return sample.backend.stack(made, (size,)).reshape(len(of), len(by), size)
+
+        moving = [lowered.weight_expressions[place] for place in lowered.moving]
+        losses = [lowered.loss_expressions[place] for place in lowered.active]
+        moved = [flow.fields[place] for place in lowered.moving]
+        active = [flow.gradients[place] for place in lowered.active]
+        drift, full, d = lowered.drift_expressions, lowered.coordinate_arguments, sample.d
+        self.by_weight = slopes(moving, states, plain, at_plain, d)
+        self.by_field = slopes(losses, moved, lowered.sample_arguments, at_samples, sample.n)
+        self.by_gradient = slopes(drift, active, full, at_full, d)
+        self.by_state = slopes(drift, states, full, at_full, d)
         self.size = flat.size
 
     def apply(self, change: Array) -> Array:
@@ -106,10 +101,6 @@ class LinearisedFlow:
             for column in range(count):
                 made[row, diagonal, column, diagonal] += self.by_state[row, column]
         return self.sample.backend.get(made.reshape(count * d, count * d))
-
-
-def _table(backend: Backend, values: list[Any], size: int, rows: int, columns: int) -> Any:
-    return backend.stack(values, (size,)).reshape(rows, columns, size)
 
 
 def fastest(sample: FlowSample, time: float, flat: Array) -> float:
@@ -395,18 +386,10 @@ class _Runner:
         self.__dict__.update({**content, "lowered": lower_flow(content["lowered"])})
 
     def __call__(self, index: int) -> _Outcome:
-        draw = self._balanced if self.constants == "balanced" else self._drawn
-        sample = draw(index)
-        report = functools.partial(self.progress.report, index)
-        speed, diverged = 0.0, np.inf
-        if self.step is None and sample.noises is not None:
-            states = wander(sample, self.times, fastest(sample, 0.0, sample.start.ravel()), report)
-        elif self.step is None:
-            states = flow_through(sample, self.times, self.rtol, report)
-        else:
-            speed = fastest(sample, 0.0, sample.start.ravel())
-            states = descend(sample, np.rint(self.times / self.step).astype(int), self.step, report)
-        values, snapshots = [], []
+        sample = self._balanced(index) if self.constants == "balanced" else self._drawn(index)
+        speed = 0.0 if self.step is None else fastest(sample, 0.0, sample.start.ravel())
+        states = self._follow(sample, self.times, self.rtol, functools.partial(self.progress.report, index))
+        diverged, values, snapshots = np.inf, [], []
         for moment, flat in zip(self.times, states, strict=True):
             if not np.isfinite(flat).all() or np.abs(flat).max() > 1e100:
                 diverged = min(diverged, float(moment))
@@ -416,6 +399,13 @@ class _Runner:
             if self.keep:
                 snapshots.append(sample.snapshot(moment, flat))
         return _Outcome(values, tuple(snapshots), sample.evaluations, speed, diverged)
+
+    def _follow(self, sample: FlowSample, times: Array, rtol: float, report: Callable[[float], None]) -> Iterator[Array]:
+        if self.step is not None:
+            return descend(sample, np.rint(times / self.step).astype(int), self.step, report)
+        if sample.noises is not None:
+            return wander(sample, times, fastest(sample, 0.0, sample.start.ravel()), report)
+        return flow_through(sample, times, rtol, report)
 
     def _drawn(self, index: int) -> FlowSample:
         return draw_sample(
@@ -429,15 +419,8 @@ class _Runner:
         visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)
         if self.step is not None:
             visits = np.unique(np.rint(visits / self.step)) * self.step
-
-        def run(sample: FlowSample, times: Array) -> Iterator[Array]:
-            if self.step is None and sample.noises is not None:
-                return wander(sample, times, fastest(sample, 0.0, sample.start.ravel()), lambda _: None)
-            if self.step is None:
-                # the tolerance at which it follows the flow to find them
-                return flow_through(sample, times, 1e-3, lambda _: None)
-            return descend(sample, np.rint(times / self.step).astype(int), self.step, lambda _: None)
-
+        # the tolerance at which it follows the flow to find them
+        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)
         return draw_balanced(self.lowered, self.d, self.seed, index, visits, run, self.backend, self.threads)
 
 
@@ -495,8 +478,6 @@ def _constants(
 
 
 def _start(binding: Binding, given: Any, values: Mapping[Any, Array], name: str) -> Any:
-    from eqsolve.compile.lowering import lower
-
     made = lower([binding.apply(given)], list(values))(*values.values())[0]
     if not np.isfinite(made).all():
         raise SolverError(f"the start of `{name}` is not finite for these parameters")
