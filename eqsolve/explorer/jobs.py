@@ -23,6 +23,7 @@ from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
 from eqsolve.passes.routing import bind_routed, settable
 from eqsolve.results.result import Result
+from eqsolve.results.words import jsonable
 from eqsolve.solving import solve
 from eqsolve.sweeping.run import sweep
 
@@ -258,7 +259,4 @@ def _number(text: Any, what: str) -> float:
 
 def _plain(values: Array) -> Any:
     """Return numbers that JSON can hold: None stands for what is not finite."""
-    array = np.asarray(values, dtype=float)
-    if array.ndim == 0:
-        return float(array) if np.isfinite(array) else None
-    return [value if math.isfinite(value) else None for value in array.tolist()]
+    return jsonable(np.asarray(values, dtype=float).tolist())

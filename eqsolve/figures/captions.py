@@ -11,6 +11,11 @@ _GREEK = {
 }  # fmt: skip
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ", [*"0123456789-", r"\top"], strict=True))
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉ₖ", [*"0123456789", "k"], strict=True))
+_FORMULA = (
+    {letter: rf"\{word} " for letter, word in _GREEK.items()}
+    | {letter: f"^{{{above}}}" for letter, above in _RAISED.items()}
+    | {letter: f"_{{{below}}}" for letter, below in _LOWERED.items()}
+)
 _ESCAPED = {letter: rf"\{letter}" for letter in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 _NAME = re.compile(r"(?<![A-Za-z_])([A-Za-z]|[α-ω])_([A-Za-z0-9]+|\*)(?![A-Za-z0-9_])")
 _POWER = re.compile(r"\^\(([^()]*)\)|\^(-?[A-Za-z0-9]+)")
@@ -35,34 +40,12 @@ def _latex(text: str) -> str:
 
     text = _NAME.sub(name, text)
     text = _POWER.sub(lambda found: keep(f"^{{{_symbols((found[1] or found[2]).replace('−', '-'))}}}"), text)
-    made = []
-    for letter in text:
-        if letter in _GREEK:
-            made.append(rf"$\{_GREEK[letter]}$")
-        elif letter in _RAISED:
-            made.append(f"$^{{{_RAISED[letter]}}}$")
-        elif letter in _LOWERED:
-            made.append(f"$_{{{_LOWERED[letter]}}}$")
-        elif letter == "−":
-            made.append("$-$")
-        elif letter == "^":
-            made.append(r"\textasciicircum{}")
-        else:
-            made.append(_ESCAPED.get(letter, letter))
-    whole = re.sub(_MARK + r"(\d+)" + _MARK, lambda found: kept[int(found[1])], "".join(made))
+    alone = _ESCAPED | {"−": "$-$", "^": r"\textasciicircum{}"} | {key: f"${said.rstrip()}$" for key, said in _FORMULA.items()}
+    made = "".join(alone.get(letter, letter) for letter in text)
+    whole = re.sub(_MARK + r"(\d+)" + _MARK, lambda found: kept[int(found[1])], made)
     return whole.replace("$$", "")  # symbols side by side are one formula
 
 
 def _symbols(text: str) -> str:
     """Return the inside of a formula: Greek letters by name, powers, and nothing that LaTeX would take amiss."""
-    made = []
-    for letter in text:
-        if letter in _GREEK:
-            made.append(rf"\{_GREEK[letter]} ")
-        elif letter in _RAISED:
-            made.append(f"^{{{_RAISED[letter]}}}")
-        elif letter in _LOWERED:
-            made.append(f"_{{{_LOWERED[letter]}}}")
-        else:
-            made.append(_ESCAPED.get(letter, letter))
-    return "".join(made)
+    return "".join((_ESCAPED | _FORMULA).get(letter, letter) for letter in text)

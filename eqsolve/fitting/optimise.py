@@ -91,16 +91,11 @@ class Optimum:
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
-        made = {"model": self.model, "observable": self.observable, "goal": "maximise" if self.maximise else "minimise"}
-        numbers = {"parameters": self.parameters, "errors": self.errors, "value": self.value, "value_error": self.error}
-        return {
-            **made,
-            **numbers,
-            "at_edge": self.at_edge,
-            "message": self.edge,
-            "active": list(self.active),
-            "solves": self.solves,
-        }
+        goal = "maximise" if self.maximise else "minimise"
+        made: dict[str, Any] = {"model": self.model, "observable": self.observable, "goal": goal}
+        made |= {"parameters": self.parameters, "errors": self.errors, "value": self.value, "value_error": self.error}
+        made |= {"at_edge": self.at_edge, "message": self.edge, "active": list(self.active)}
+        return {**made, "solves": self.solves}
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the landscape: the scan along one parameter, or as a map over two, and the optimum in it."""

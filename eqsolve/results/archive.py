@@ -122,14 +122,10 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
     dataset, record = _read(path)
     _check_version(str(path), record)
     try:
-        if record["kind"] == "simulation":
+        if (kind := record["kind"]) in ("simulation", "fit"):
             if model is not None:
-                raise UsageError(f"{str(path)!r} holds a simulation, not a result of a model; leave model= out")
-            return later("read simulation")(dataset, record)
-        if record["kind"] == "fit":
-            if model is not None:
-                raise UsageError(f"{str(path)!r} holds a fit, not a result of a model; leave model= out")
-            return later("read fit")(dataset, record)
+                raise UsageError(f"{str(path)!r} holds a {kind}, not a result of a model; leave model= out")
+            return later(f"read {kind}")(dataset, record)
         if model is not None:
             _check_model(str(path), record, model)
         if "validation" in record:
