@@ -37,16 +37,6 @@ class Complex:
     p: complex
 
 
-@dataclass(frozen=True)
-class Survey:
-    """What a search found."""
-
-    # singularities off the real axis that lie as far right as the one on it, or further
-    found: tuple[Complex, ...]
-    clean: bool  # whether every cell to the right of the rightmost singularity passed
-    cells: int  # how many cells the region was cut into
-
-
 @dataclass
 class Mesh:
     columns: Array
@@ -56,8 +46,13 @@ class Mesh:
     steady: Array  # whether each step to a column stayed on the sheet
 
 
-def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real: float | None, margin: float) -> Survey:
+def survey(
+    prepared: Prepared, anchor: tuple[float, float], region: Region, real: float | None, margin: float
+) -> tuple[list[Complex], bool]:
     """Search the upper half of a region.
+
+    Returns the singularities off the real axis that lie as far right as the one on it, or further, and whether every cell to
+    the right of the rightmost one passed.
 
     Parameters
     ----------
@@ -68,13 +63,13 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
     margin
         How far left of ``real`` singularities still count as of equal real part.
     """
-    left = region.low if real is None else real - margin
-    columns = _columns(region.high, left, real, margin)
-    rows = (
-        np.concatenate([[0.0], np.geomspace(margin, region.height, 10)])
-        if real is not None
-        else np.linspace(0.0, region.height, 14)
-    )
+    if real is None:
+        left = region.low
+        columns, rows = np.linspace(region.high, left, 20), np.linspace(0.0, region.height, 14)
+    else:
+        left = real - margin
+        columns = np.append(real + np.geomspace(region.high - real, margin, 15), left)
+        rows = np.append(0.0, np.geomspace(margin, region.height, 10))
     found: list[Complex] = []
     bad = np.zeros((0, 0), dtype=bool)
     for _ in range(CONTROLS.refinements):
@@ -95,9 +90,8 @@ def survey(prepared: Prepared, anchor: tuple[float, float], region: Region, real
             break
         columns, rows = _refined(mesh, bad)
     best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)
-    kept = tuple(item for item in found if item.p.real >= best - 0.1 * CONTROLS.enough * max(abs(best), margin))
-    right = mesh.columns[1:] >= best + 0.9 * margin
-    return Survey(kept, not bad[right].any(), (len(columns) - 1) * (len(rows) - 1))
+    kept = [item for item in found if item.p.real >= best - 0.1 * CONTROLS.enough * max(abs(best), margin)]
+    return kept, not bad[mesh.columns[1:] >= best + 0.9 * margin].any()
 
 
 def _around(rows: Array, heights: list[float], margin: float) -> Array:
@@ -123,12 +117,6 @@ def _open(mesh: Mesh, found: list[Complex], margin: float) -> Array:
         rows = (mesh.rows[:-1] <= item.p.imag + slack) & (item.p.imag - slack <= mesh.rows[1:])
         made &= ~((mesh.columns[1:] <= item.p.real + 5 * margin)[:, None] & rows[None])
     return made
-
-
-def _columns(high: float, left: float, real: float | None, margin: float) -> Array:
-    if real is None:
-        return np.linspace(high, left, 20)
-    return np.append(real + np.geomspace(high - real, margin, 15), left)
 
 
 def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, rows: Array) -> Mesh:
@@ -166,20 +154,15 @@ def _reach(*ends: Any) -> Array:
 def _suspicious(mesh: Mesh, real: float | None) -> Array:
     """Return which cells (between columns j, j+1 and rows k, k+1) may hold a singularity."""
     columns, rows, R = mesh.columns, mesh.rows, mesh.R
-    F = np.array([np.broadcast_to(d.h_R, rows.shape) for d in mesh.d]).astype(complex)
-    speed = np.array([np.broadcast_to(np.abs(d.fold_slope / d.h_R), rows.shape) for d in mesh.d])
-    S = np.array([np.broadcast_to(d.slope, rows.shape) for d in mesh.d]).astype(complex)
-    reach = np.array([np.broadcast_to(_reach(d), rows.shape) for d in mesh.d])
+    parts = [(d.h_R + 0j, d.slope + 0j, np.abs(d.fold_slope / d.h_R), _reach(d)) for d in mesh.d]
+    F, S, speed, reach = (np.array([np.broadcast_to(v, rows.shape) for v in part]) for part in zip(*parts, strict=True))
     p = columns[:, None] + 1j * rows[None]
     across, upward = np.diff(p, axis=0), np.diff(p, axis=1)
 
-    def side(values: Array, axis: int) -> tuple[Array, Array]:
-        first, second = (values[:-1], values[1:]) if axis == 0 else (values[:, :-1], values[:, 1:])
-        return first, second
-
     turns, integrals, rough = [], [], []
     for axis, step in ((0, across), (1, upward)):
-        (f0, f1), (r0, r1), (s0, s1), (a0, a1), (v0, v1) = (side(v, axis) for v in (F, R, S, reach, speed))
+        ends = ((v[:-1], v[1:]) if axis == 0 else (v[:, :-1], v[:, 1:]) for v in (F, R, S, reach, speed))
+        (f0, f1), (r0, r1), (s0, s1), (a0, a1), (v0, v1) = ends
         turn = np.angle(f1 / f0)
         miss = np.abs(r1 - r0 - step * (s0 + s1) / 2)
         turns.append(turn)

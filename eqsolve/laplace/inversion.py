@@ -96,8 +96,8 @@ def implicit_function(
     prepared = prepare(h, variable, unknown, laws)
     with np.errstate(all="ignore"):
         begin = far_right(prepared, start)
-        prepared.resolve(begin.R, begin.p)
-        R0, p0 = glide(prepared, begin)
+        prepared.resolve(*begin)
+        R0, p0 = glide(prepared, *begin)
 
     def function(p: complex) -> complex:
         """Go up first, then left, so that the cuts along the negative axis are not crossed."""

@@ -21,14 +21,6 @@ from eqsolve.laplace.newton import fold_newton, follow_to_fold, newton, pole_lim
 
 
 @dataclass(frozen=True)
-class Start:
-    """A point of the physical sheet far to the right."""
-
-    R: float
-    p: float
-
-
-@dataclass(frozen=True)
 class RealTrack:
     """What was met on the real axis."""
 
@@ -45,14 +37,14 @@ class RealTrack:
     error: float = 0.0  # at an edge, how far its place still moved with the last step
 
 
-def far_right(prepared: Prepared, start: float | None = None) -> Start:
-    """Return the bounded solution at a far point of the real axis."""
+def far_right(prepared: Prepared, start: float | None = None) -> tuple[float, float]:
+    """Return the bounded solution at a far point of the real axis, (R, p) on the physical sheet."""
     for far in CONTROLS.far:
         for guess in [start] if start is not None else [0.0, 1.0, 1 / far, -1.0]:
             R, good, _ = newton(prepared, guess, far)
             again, good_again, _ = newton(prepared, R, 2 * far)
             if good and good_again and abs(R) < 0.1 * far and abs(again) <= 1.5 * abs(R) + 1e-6:
-                return Start(float(R), far)
+                return float(R), far
     raise no_bounded_solution(prepared)
 
 
@@ -65,9 +57,9 @@ def no_bounded_solution(prepared: Prepared) -> SolverError:
     )
 
 
-def first_real_singularity(prepared: Prepared, start: Start, low: float | None = None) -> RealTrack:
+def first_real_singularity(prepared: Prepared, start: tuple[float, float], low: float | None = None) -> RealTrack:
     """Walk to the left until something happens, or ``low`` is reached (by default, four times the transform's scale)."""
-    R, p = glide(prepared, start)
+    R, p = glide(prepared, *start)
     scale = p
     low = -4 * scale if low is None else low
     largest, points = abs(R), [(R, p)]
@@ -109,9 +101,8 @@ def first_real_singularity(prepared: Prepared, start: Start, low: float | None =
     return RealTrack("", R, p, scale, tuple(points))
 
 
-def glide(prepared: Prepared, start: Start) -> tuple[float, float]:
+def glide(prepared: Prepared, R: float, p: float) -> tuple[float, float]:
     """Go left in long strides while R and h_R are powers of p, as they are far to the right."""
-    R, p = start.R, start.p
     powers = _powers(prepared, R, p)
     while p > 1e-12:
         guess = 0.0 if prepared.transform.is_linear else R * CONTROLS.stride ** -powers[0]
@@ -257,10 +248,10 @@ def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float,
         if not prepared.resolved_near(track.R, track.p, 0.2):  # else the walk is repeated with the points made there
             prepared.resolve(*_before(quick, track))  # the points of the law were too few there
     begin = far_right(prepared, start)
-    prepared.resolve(begin.R, begin.p)
+    prepared.resolve(*begin)
     last = None
     for _ in range(8):
-        begin = far_right(prepared, begin.R)
+        begin = far_right(prepared, begin[0])
         track = first_real_singularity(prepared, begin, low)
         if track.kind != "branch point" or not prepared.transform.randoms:
             return track

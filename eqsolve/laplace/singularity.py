@@ -177,14 +177,14 @@ def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, fl
         seen = search_explicit(Explicit(_for_survey(prepared, track)), box, known=here)
         found += [item for item in seen.candidates if complex(item.p).imag != 0 or here is None]
         return Found(found, seen.clean, box, scale)
-    mesh = survey(_for_survey(prepared, track), anchor, box, here, margin)
-    return Found([*found, *(complex_candidate(prepared, anchor, item) for item in mesh.found)], mesh.clean, box, scale)
+    more, clean = survey(_for_survey(prepared, track), anchor, box, here, margin)
+    return Found([*found, *(complex_candidate(prepared, anchor, item) for item in more)], clean, box, scale)
 
 
 def _find_explicit(prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool) -> Found:
     """Search the plane for the singularities of a transform that is given explicitly."""
     function = Explicit(prepared)
-    high = function.reach(far_right(prepared, start).p)
+    high = function.reach(far_right(prepared, start)[1])
     low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))
     found = search_explicit(function, Region(low, max(high, low + height), height), axis_only=not certify)
     return replace(found, clean=found.clean and certify, scale=high)

@@ -262,13 +262,6 @@ def make_problem(
     return _at(plan, values, (), held, dropped)
 
 
-def with_mean(program: FixedPointProgram, problem: Problem, values: Values, what: Any, more: Mapping[str, Any]) -> Problem:
-    """Return a problem with one more expectation, in the model's own symbols and names that have numbers."""
-    held = tuple(name for name, _ in problem.held)
-    plan = program.with_mean(problem.plan, values, what, tuple(more), held, problem.dropped)
-    return _at(plan, values, tuple(float(value) for value in more.values()), problem.held, problem.dropped)
-
-
 def _at(
     plan: FixedPointPlan,
     values: Values,
@@ -343,9 +336,12 @@ def expectation(solution: FixedPointSolution, what: Any, values: Mapping[str, fl
     return float(second[-1]), float(error)
 
 
-def extended(solution: FixedPointSolution, what: Any, values: Mapping[str, Any]) -> Problem:
-    """Return the problem with one more expectation, written in the model's own symbols."""
-    return with_mean(solution.program, solution.problem, solution.at, what, values)
+def extended(solution: FixedPointSolution, what: Any, more: Mapping[str, Any]) -> Problem:
+    """Return the problem with one more expectation, in the model's own symbols and names that have numbers."""
+    problem, at = solution.problem, solution.at
+    held = tuple(name for name, _ in problem.held)
+    plan = solution.program.with_mean(problem.plan, at, what, tuple(more), held, problem.dropped)
+    return _at(plan, at, tuple(float(value) for value in more.values()), problem.held, problem.dropped)
 
 
 def _parameter(problem: Problem, name: str) -> str:
@@ -390,8 +386,14 @@ def _outputs(problem: Problem, point: Iterate, parameter: str, moved: Array) -> 
     lines = problem.lines(point.values)
     mesh = point.mesh.moved(lines.kinks(point.mesh.rows))
     means, slopes, _ = gradients(lines, mesh, along)
-    found = plan.piece("output slopes", *along)(*problem.parameters, *point.values, *means)
-    table = np.array([float(entry) for entry in found]).reshape(len(plan.outputs), len(along) + len(means))
-    partial, through = table[:, : len(along)], table[:, len(along) :]
+    partial, through = np.split(output_slopes(problem, point.values, means, along), [len(along)], axis=1)
     total = (partial + through @ slopes) @ np.append(moved, 1.0)
     return dict(zip(plan.outputs, total.tolist(), strict=True))
+
+
+def output_slopes(problem: Problem, values: Array, means: Array, along: tuple[str, ...]) -> Array:
+    """Return the derivatives of the outputs, a row each, along names and then along means."""
+    with np.errstate(all="ignore"):
+        found = problem.plan.piece("output slopes", *along)(*problem.parameters, *values, *means)
+    table = np.array([float(entry) for entry in found])
+    return table.reshape(len(problem.plan.outputs), len(along) + len(means))

@@ -29,7 +29,8 @@ from eqsolve.numerics.quadrature import PanelMesh, branches, expectations
 from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
-from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Linearisation, Problem, make_problem, polish, residuals
+from eqsolve.solvers.fixed_point import newton
+from eqsolve.solvers.fixed_point.newton import RULE, Iterate, Problem, make_problem, polish, residuals
 from eqsolve.solvers.fixed_point.search import edge_solutions, find_solutions, searched
 from eqsolve.solvers.options import Options
 
@@ -69,22 +70,16 @@ class FixedPointSolution:
 
     def expect(self, expr: Any, **values: float) -> tuple[float, float]:
         """Return the mean of an expression in the model's symbols and variables, and its error."""
-        from eqsolve.solvers.fixed_point.newton import expectation
-
-        return expectation(self, expr, values)
+        return newton.expectation(self, expr, values)
 
     def derivative(self, what: Any, parameter: str, **values: float) -> float:
         """Return the total derivative of an unknown, an observable or an expectation with respect to a parameter."""
-        from eqsolve.solvers.fixed_point.newton import derivative
-
-        return derivative(self, what, parameter, values)
+        return newton.derivative(self, what, parameter, values)
 
     def derivatives(self, parameter: str) -> dict[str, tuple[float, float]]:
         """Return the total derivatives of all values with respect to a parameter, with their errors."""
-        from eqsolve.solvers.fixed_point.newton import sensitivity, sensitivity_errors
-
-        values = sensitivity(self, parameter)
-        errors = sensitivity_errors(self, parameter, values)
+        values = newton.sensitivity(self, parameter)
+        errors = newton.sensitivity_errors(self, parameter, values)
         return {name: (value, errors[name]) for name, value in values.items()}
 
 
@@ -227,13 +222,13 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     final = point.values + step
     first = _outputs(plan, problem.parameters, point.values, coarse)
     second = _outputs(plan, problem.parameters, final, fine + linear.mean_slopes @ step)
-    slopes = _output_slopes(plan, problem.parameters, final, linear)
+    names = tuple(item.name for item in plan.unknowns)
+    slopes = newton.output_slopes(problem, final, linear.means, names)
     sizes = 2.3e-16 * np.abs(fine)
-    names = [item.name for item in plan.unknowns]
     values = {**dict(zip(names, final.tolist(), strict=True)), **second}
     errors = {name: abs(float(s)) + float(n) for name, s, n in zip(names, step, noise, strict=True)}
     for place, name in enumerate(plan.outputs):
-        along, through = slopes[place]
+        along, through = np.split(slopes[place], [len(names)])
         rounding = np.abs(along + through @ linear.mean_slopes) @ noise + np.abs(through) @ sizes
         errors[name] = abs(second[name] - first[name]) + float(rounding) + 2.3e-16 * abs(second[name])
     order = dict.fromkeys([*(item.name for item in plan.declared), *values])
@@ -255,17 +250,6 @@ def _outputs(plan: FixedPointPlan, parameters: tuple[float, ...], values: Array,
     with np.errstate(all="ignore"):
         found = plan.piece("outputs")(*parameters, *values, *means)
     return dict(zip(plan.outputs, (float(entry) for entry in found), strict=True))
-
-
-def _output_slopes(
-    plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, linear: Linearisation
-) -> list[tuple[Array, Array]]:
-    """Return derivatives of the outputs along unknowns and along means."""
-    count = len(plan.unknowns)
-    with np.errstate(all="ignore"):
-        found = plan.piece("output slopes", *(item.name for item in plan.unknowns))(*parameters, *values, *linear.means)
-    table = np.array([float(entry) for entry in found]).reshape(len(plan.outputs), count + len(linear.means))
-    return [(row[:count], row[count:]) for row in table]
 
 
 def _last_residual(solution: FixedPointSolution) -> float:
