@@ -395,24 +395,20 @@ class FixedPointProgram:
         self._plans: dict[Any, FixedPointPlan] = {}
 
     def plan(
-        self, values: Values, *, eliminate: bool = True, held: tuple[str, ...] = (), dropped: tuple[int, ...] = ()
+        self,
+        values: Values,
+        *,
+        eliminate: bool = True,
+        held: tuple[str, ...] = (),
+        dropped: tuple[int, ...] = (),
+        extra: tuple[Expr, ...] = (),
+        symbols: tuple[Parameter, ...] = (),
     ) -> FixedPointPlan:
         """Return the plan for the branches that values select.
 
         Without ``eliminate`` every unknown stays one. Unknowns that are ``held`` are parameters, given last, and as many of
-        the reduced equations are ``dropped``.
+        the reduced equations are ``dropped``. Further means are ``extra``, in ``symbols`` that are parameters too.
         """
-        return self._made(values, (), (), eliminate, held, dropped)
-
-    def _made(
-        self,
-        values: Values,
-        extra: tuple[Expr, ...],
-        symbols: tuple[Parameter, ...],
-        eliminate: bool,
-        held: tuple[str, ...],
-        dropped: tuple[int, ...],
-    ) -> FixedPointPlan:
         declared = frozenset(name for name in self._gaussian if name not in values.given)
         taken = self._branches.key(values.numbers, lambda: values.exact().values)
         key = (taken, declared, extra, symbols, eliminate, held, dropped)
@@ -441,13 +437,13 @@ class FixedPointProgram:
         if isinstance(expr, E):
             expr = expr.argument
         reduced = plan.reduced
-        extra: dict[str, Parameter] = {}
+        symbols = {name: Parameter(f"{name}_given") for name in given}
         mapping: dict[Basic, Basic] = {}
         bound = {node.variable for node in expr.atoms(InverseValue)}
         for item in expr.free_symbols - bound:
             name = item.name
-            if name in given:
-                mapping[item] = extra.setdefault(name, Parameter(f"{name}_given"))
+            if name in symbols:
+                mapping[item] = symbols[name]
             elif name in reduced.variables:
                 mapping[item] = reduced.variables[name]
             elif name in self.model.names:
@@ -457,8 +453,7 @@ class FixedPointProgram:
                 raise UsageError(f"`{expr}` uses `{name}`, which the model does not define{did_you_mean(name, names)}")
         whole = {item: value for item, value in values.exact().values.items() if item.is_integer}
         made = expr.subs(mapping, simultaneous=True).subs(dict(reduced.eliminated)).subs(whole)
-        symbols = tuple(extra[name] if name in extra else Parameter(f"{name}_given") for name in given)
-        return self._made(values, (made,), symbols, True, held, dropped)
+        return self.plan(values, held=held, dropped=dropped, extra=(made,), symbols=tuple(symbols.values()))
 
     def precise(self, values: Values, held: Sequence[tuple[str, float]], digits: int) -> tuple[list[Any], list[Any]]:
         """Return the parameters, and the unknowns held at ends of their domains, as numbers of mpmath."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, tensor_rule
 from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
 from eqsolve.numerics.quadrature import legendre, panel_nodes, precise_legendre
 
@@ -304,17 +304,12 @@ class LawSource:
         names = list(self.laws)
         smooth = [name for name in names if density_parts(self.laws[name].numeric())]
         atoms = {name: _atoms(self.laws[name], digits) for name in names}
-        tables = {name: atoms[name] for name in names}
-        if len(smooth) > 1:
-            for name in smooth:
-                tables[name] = _join(atoms[name], _resolved(self.laws[name], None, digits)[:2])
-            return _product(tables)
-        base = _product(tables)
-        if not smooth:
-            return base
-        name = smooth[0]
+        if len(smooth) != 1:
+            more = {name: _join(atoms[name], _resolved(self.laws[name], None, digits)[:2]) for name in smooth}
+            return _product({**atoms, **more})
+        (name,) = smooth
         rest = _product({key: value for key, value in atoms.items() if key != name})
-        pieces = [] if not len(atoms[name][1]) else [base]
+        pieces = [_product(atoms)] if len(atoms[name][1]) else []
         corners: dict[str, list[Array]] = {key: [] for key in names}
         for index in range(len(rest.weights)):
             fixed = {key: value[index] for key, value in rest.values.items()}
@@ -382,11 +377,8 @@ def _join(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Arra
 
 
 def _product(tables: Mapping[str, tuple[Array, Array]]) -> Rule:
-    if not tables:
-        return Rule({}, np.ones(1))
-    grids = np.meshgrid(*(points for points, _ in tables.values()), indexing="ij")
-    weights = functools.reduce(np.multiply.outer, (w for _, w in tables.values()))
-    return Rule({name: grid.ravel() for name, grid in zip(tables, grids, strict=True)}, np.asarray(weights).ravel())
+    points, weights = tensor_rule(list(tables.values()))
+    return Rule(dict(zip(tables, points, strict=True)), weights)
 
 
 def _resolved(

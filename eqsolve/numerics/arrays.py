@@ -1,7 +1,15 @@
-"""The array type of every numerical piece."""
+"""The array type of every numerical piece, and products of rules that are arrays."""
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def tensor_rule(rules: Sequence[tuple[Array, Array]]) -> tuple[list[Array], Array]:
+    """Return the points of a product of quadrature rules, a column per rule, and their weights."""
+    weights = functools.reduce(np.multiply.outer, (mass for _, mass in rules), np.ones(()))
+    return [grid.ravel() for grid in np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")], weights.ravel()

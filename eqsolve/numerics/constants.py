@@ -4,13 +4,14 @@ Constants that never meet belong to different parts, and paths combine the nodes
 different orders stand side by side, each with its own expectations, so that one run shows how well the rules agree.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, tensor_rule
 from eqsolve.numerics.laws import Component, Law
 
 _MOST_PATHS = 400_000
@@ -141,13 +142,9 @@ def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int], least: flo
     total = int(np.prod([len(mass) for mass in weights])) if weights else 1
     if total > _MOST_PATHS:
         raise UsageError(f"{total} paths are needed for the random constants, at most {_MOST_PATHS} are handled")
-    index = np.indices([len(mass) for mass in weights]).reshape(len(weights), total)
-    values: dict[str, Array] = {}
-    product = np.ones(total)
-    for places, members, table, mass in zip(index, groups.values(), tables, weights, strict=True):
-        product = product * mass[places]
-        for row, item in enumerate(members):
-            values[item] = table[row][places]
+    index, product = tensor_rule([(np.arange(len(mass)), mass) for mass in weights])
+    chosen = (table[:, places] for table, places in zip(tables, index, strict=True))
+    values = dict(zip(itertools.chain(*groups.values()), itertools.chain(*chosen), strict=True))
     kept = product >= least * product.max()
     if kept.all():
         return values, product

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, tensor_rule
 
 Gaussian = tuple[Any, Any, Any, bool]
 """Probability, mean and variance of a Gaussian part, and whether it is exact; a point has variance zero."""
@@ -349,10 +349,8 @@ class Component(Law):
 
 def expectation(function: Callable[..., Any], laws: Sequence[Law], order: int) -> float:
     """Return the mean of a function of independent constants, by the product of their rules."""
-    rules = [law.rule(order) for law in laws]
-    grids = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")
-    weights = functools.reduce(np.multiply.outer, (mass for _, mass in rules))
-    return float(np.sum(weights * function(*grids)))
+    points, weights = tensor_rule([law.rule(order) for law in laws])
+    return float(np.sum(weights * function(*points)))
 
 
 def _precise(value: Any, digits: int) -> Any:
