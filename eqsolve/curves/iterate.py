@@ -70,25 +70,15 @@ def iterate(
         rows.append({**dict(zip(names, values.tolist(), strict=True)), **dict(zip(plan.outputs, outputs, strict=True))})
         if count == steps:
             break
-        new = values.copy()
-        for with_means in (True, False):
-            given = values if with_means else _mixed(values, new, targets, averaged)
-            sides = plan.piece("sides")(*problem.parameters, *given, *means)
-            right = sides[len(plan.lefts) :]
-            for k, target in enumerate(targets):
-                if averaged[k] == with_means:
-                    new[target] = float(right[k])
+        new, given = values.copy(), values
+        for with_means in (True, False):  # the others read the new values of those given by expectations
+            right = plan.piece("sides")(*problem.parameters, *given, *means)[len(plan.lefts) :]
+            for target, side, average in zip(targets, right, averaged, strict=True):
+                if average == with_means:
+                    new[target] = float(side)
+            given = new.copy()
         values = new
     return _result(model, rows, settings(at, plan))
-
-
-def _mixed(old: Any, new: Any, targets: list[int], averaged: tuple[bool, ...]) -> Any:
-    """Return the new values of unknowns given by expectations, the old ones of the others."""
-    made = old.copy()
-    for target, with_means in zip(targets, averaged, strict=True):
-        if with_means:
-            made[target] = new[target]
-    return made
 
 
 def _result(model: FixedPoint, rows: list[dict[str, float]], params: dict[str, float | str]) -> Result:

@@ -51,7 +51,6 @@ class Controls:
     pair: float = 1e-6  # critical points that may be one double point which rounding, √1e-16 and more, has split
     # panels of densities
     order: int = 16  # of Gauss rules
-    depth: int = 60  # a panel of 2^−60 is one point
     panels: int = 400
     tolerance: float = 2e-15
 

@@ -123,7 +123,7 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
         values = integrands(a[:, None] + half * (nodes + 1))
         return np.sum(values * (half * weights), axis=-1), np.sum(np.abs(values) * (half * weights), axis=-1)
 
-    for depth in range(CONTROLS.depth):
+    for depth in itertools.count():  # panels that are one point are not halved
         middle = (left + right) / 2
         whole, size = integrate(left, right)
         first, second = integrate(left, middle)[0], integrate(middle, right)[0]
@@ -140,8 +140,6 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
             done.append(left[rough])
             break
         left, right = (np.concatenate([left[rough], middle[rough]]), np.concatenate([middle[rough], right[rough]]))
-    else:
-        done.append(left)
     return np.append(np.sort(np.concatenate(done)), high)
 
 

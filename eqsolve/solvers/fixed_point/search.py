@@ -22,12 +22,8 @@ _BESIDE = 1e-3  # solutions on rough meshes that are as near as this are the sam
 _NEARLY = 0.05  # residuals that few nodes may leave
 
 
-@dataclass(frozen=True)
-class Near:
-    """Unknowns near a solution, and a mesh that is about right there if one was made."""
-
-    values: Array
-    mesh: PanelMesh | None = None
+Near = tuple[Array, PanelMesh | None]
+"""Unknowns near a solution, and a mesh that is about right there if one was made."""
 
 
 @dataclass(frozen=True, order=True)
@@ -45,7 +41,7 @@ def find_solutions(problem: Problem) -> list[Near]:
     Wider scans follow where one finds nothing; before the last ones, and after all of them, doubtful starts are tried.
     """
     if not problem.plan.unknowns:
-        return [Near(np.zeros(0))]
+        return [(np.zeros(0), None)]
     doubts: list[_Doubt] = []
     for level in range(len(_SCANS)):
         found, doubted = _scan_level(problem, level)
@@ -57,7 +53,7 @@ def find_solutions(problem: Problem) -> list[Near]:
             start = np.array(doubt.start)
             point = newton(problem, start, None, rounds=30, stop=1e-3, box=doubt.box)
             if point.converged:
-                return [Near(point.values)]
+                return [(point.values, None)]
             if _nearly(problem, start, point) and (made := _on_many_nodes(problem, point)) is not None:
                 return [made]
     return []
@@ -94,8 +90,8 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
             point = newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_LEASH)
         if point.converged:
             tried += [here, _spread(problem, point.values)]
-            if not any(_same(problem, point.values, other.values, _BESIDE) for other in found):
-                found.append(Near(point.values, point.mesh))
+            if not any(_same(problem, point.values, other, _BESIDE) for other, _ in found):
+                found.append((point.values, point.mesh))
         elif _nearly(problem, start, point):
             unconverged.append(point)
         elif point.first > _LEASH:
@@ -121,7 +117,7 @@ def _on_many_nodes(problem: Problem, point: Iterate) -> Near | None:
     """Return the solution near a point on as many nodes as it needs."""
     around = [(x - _AROUND, x + _AROUND) for x in problem.points(list(point.values))]
     finer = polish(problem, point.values, box=around)
-    return Near(finer.values, finer.mesh) if finer.converged else None
+    return (finer.values, finer.mesh) if finer.converged else None
 
 
 def _spread(problem: Problem, values: Array) -> Array:
@@ -281,7 +277,7 @@ def edge_solutions(
             if not likely:
                 continue
             edge = make(held=held, dropped=dropped)
-            points = [polish(edge, near.values, like=near.mesh) for near in find_solutions(edge)]
+            points = [polish(edge, near, like=mesh) for near, mesh in find_solutions(edge)]
             good = [point for point in points if point.converged and _hold(problem, held, dropped, point.values)]
             found += [(edge, point) for point in good]
             if good:

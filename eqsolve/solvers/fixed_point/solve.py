@@ -126,8 +126,8 @@ def solve_problem(
         point = polish(problem, np.array([start[item.name] for item in plan.unknowns], dtype=float))
         points += [(problem, point)] if point.converged and not points else []
     if not points:
-        for near in find_solutions(problem):
-            point = polish(problem, near.values, like=near.mesh)
+        for near, mesh in find_solutions(problem):
+            point = polish(problem, near, like=mesh)
             if point.converged and not any(_close(problem, point, other) for _, other in points):
                 points.append((problem, point))
         points += edge_solutions(problem, partial(make_problem, program, at))
