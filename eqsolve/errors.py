@@ -95,3 +95,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     lowered = {candidate.lower(): candidate for candidate in reversed(candidates)}
     close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
     return f"; did you mean `{lowered[close[0]]}`?" if close else ""
+
+
+def quoted(items: Iterable[object]) -> str:
+    """Return names for a message, each in backticks."""
+    return ", ".join(f"`{item}`" for item in items)

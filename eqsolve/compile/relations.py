@@ -25,9 +25,8 @@ from eqsolve.numerics.relations import (
     SmoothKernel,
     Sum,
 )
-from eqsolve.passes.forms.operator_form import on_diagonal
 from eqsolve.passes.forms.reads import outermost, outside_means
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, separate_times
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, initial_values, separate_times
 from eqsolve.passes.forms.structure import Derivation
 
 _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c"}
@@ -231,11 +230,8 @@ def compile_operators(derivation: Derivation, parameters: Sequence[Symbol]) -> O
 
 def _start(system: System, equation: Equation) -> Expr:
     """Return the value at the start, or on the diagonal in ROW."""
-    head = equation.head
-    if isinstance(head, Function):
-        value: Expr = system.init[head]
-        return value
-    for key, value in system.init.items():
-        if isinstance(key, Value) and key.head == head:
-            return value.xreplace({key.moments[0]: ROW}) if on_diagonal(key) else value
-    raise ModelError(f"{equation.label} has no initial value")
+    start, diagonal = initial_values(system, equation)
+    given = start if diagonal is None else diagonal
+    if given is None:
+        raise ModelError(f"{equation.label} has no initial value")
+    return given

@@ -41,6 +41,12 @@ def _declare(cls: Any, names: str, latex: str | None, about: str | None = None, 
     return made[0] if len(made) == 1 else made
 
 
+def _ends(names: str, domain: Any) -> tuple[Any, Any]:
+    if not (isinstance(domain, tuple | list) and len(domain) == 2):
+        raise ModelError(f"{here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
+    return domain[0], domain[1]
+
+
 def times(names: str) -> Any:
     """Declare time variables: ``t, tp, s = times("t t' s")``."""
     return _declare(Time, names, None)
@@ -72,10 +78,7 @@ def param(
     **assumptions
         sympy assumptions such as ``positive=True``, ``nonnegative=True``, ``integer=True``.
     """
-    if domain is not None and not (isinstance(domain, tuple | list) and len(domain) == 2):
-        raise ModelError(f"{here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
-    low, high = domain if domain is not None else (None, None)
-    bounds = (low, high, default)
+    bounds = (*_ends(names, (None, None) if domain is None else domain), default)
     extra = tuple(None if value is None else as_expression(value, f"the domain of `{names}`") for value in bounds)
     given = extra if any(value is not None for value in extra) else ()
     return _declare(Parameter, names, latex, about, extra=given, **assumptions)
@@ -135,9 +138,7 @@ def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assum
     """
     if domain is None:
         return _declare(Unknown, names, latex, None, **assumptions)
-    if not (isinstance(domain, tuple | list) and len(domain) == 2):
-        raise ModelError(f"{here()}domain= of `{names}` takes (lowest, highest), got {domain!r}")
-    ends = tuple(as_expression(end, f"the domain of `{names}`") for end in domain)
+    ends = tuple(as_expression(end, f"the domain of `{names}`") for end in _ends(names, domain))
     if not all(end.is_Number and end.is_finite for end in ends) or not ends[0] < ends[1]:
         raise ModelError(f"{here()}domain= of `{names}` takes two increasing numbers, got {domain!r}")
     if ends[0] >= 0:

@@ -6,7 +6,6 @@ import inspect
 import linecache
 import re
 import sys
-import textwrap
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any
@@ -15,6 +14,7 @@ import sympy
 from sympy import Basic
 
 from eqsolve.errors import did_you_mean
+from eqsolve.language.source import node_at
 from eqsolve.language.symbols import Head
 
 _NUMERIC = ("numpy", "math", "cmath", "scipy", "mpmath", "builtins", "statistics", "torch", "jax")
@@ -56,7 +56,7 @@ def describe_exception(path: Path, error: BaseException) -> str:
 
 def _explained(place: TracebackType, error: BaseException) -> str | None:
     frame = place.tb_frame
-    node = _node(frame, place.tb_lasti)
+    node = node_at(frame, place.tb_lasti)
     if isinstance(error, NameError):
         return _unknown_name(getattr(error, "name", None), frame)
     if isinstance(error, ImportError):
@@ -74,18 +74,6 @@ def _no_number(error: BaseException) -> str | None:
     if isinstance(error, TypeError) and re.search(r"[Cc]annot (convert|create)|loop of ufunc|ufunc '", str(error)):
         return "an expression stands where a number is needed; write functions of expressions with sympy's, such as sympy.tanh"
     return None
-
-
-def _node(frame: FrameType, instruction: int) -> ast.expr | None:
-    """Return the expression that was being computed."""
-    try:
-        line, end_line, column, end_column = list(frame.f_code.co_positions())[instruction // 2]
-        raw = [text.encode() for text in linecache.getlines(frame.f_code.co_filename)[(line or 1) - 1 : end_line]]
-        raw[-1] = raw[-1][:end_column]
-        raw[0] = raw[0][column:]
-        return ast.parse(textwrap.dedent(f"({b''.join(raw).decode()})"), mode="eval").body
-    except (SyntaxError, IndexError, ValueError, UnicodeDecodeError):
-        return None
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:

@@ -7,6 +7,7 @@ meaning; the others are computed by ``eqsolve.compile.special``, by scipy where 
 from sympy import Basic, Function, Pow
 from sympy.core.function import AppliedUndef
 
+from eqsolve.errors import quoted
 from eqsolve.language.symbols import Value
 
 PLAIN = frozenset({
@@ -48,7 +49,7 @@ def not_everywhere(expr: Basic) -> str:
         and (type(node).__name__ in _ON_A_PART or (isinstance(node, Pow) and not (node.exp.is_Integer and node.exp > 0)))
     ]
     names = sorted({str(node) for node in parts}, key=lambda text: (len(text), text))[:3]
-    return f" ({', '.join(f'`{name}`' for name in names)})" if names else ""
+    return f" ({quoted(names)})" if names else ""
 
 
 def why_not_computed(node: Basic) -> str:

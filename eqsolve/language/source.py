@@ -56,31 +56,21 @@ def here() -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _call_positions(code: CodeType, instruction: int) -> tuple[int, int, int, int] | None:
-    positions = list(code.co_positions())[instruction // 2]
-    if any(entry is None for entry in positions):
-        return None
-    line, end_line, column, end_column = positions
-    return (line or 0, end_line or 0, column or 0, end_column or 0)
+def _positions(code: CodeType, instruction: int) -> tuple[int | None, ...]:
+    return list(code.co_positions())[instruction // 2]
 
 
-def _call_node(frame: FrameType) -> ast.Call | None:
-    """Return the syntax tree of the call that ``frame`` is executing, from the source on disk or in a notebook."""
-    where = _call_positions(frame.f_code, frame.f_lasti)
-    if where is None:
-        return None
-    line, end_line, column, end_column = where
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[line - 1 : end_line]
-    if not lines:
-        return None
-    raw = [text.encode() for text in lines]
-    raw[-1] = raw[-1][:end_column]
-    raw[0] = raw[0][column:]
+def node_at(frame: FrameType, instruction: int) -> ast.expr | None:
+    """Return the expression that an instruction of a frame belongs to, from the source on disk or in a notebook."""
     try:
-        tree = ast.parse(textwrap.dedent("(" + b"".join(raw).decode() + ")"), mode="eval")
-    except SyntaxError:
+        line, end_line, column, end_column = _positions(frame.f_code, instruction)
+        lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[(line or 1) - 1 : end_line]
+        raw = [text.encode() for text in lines]
+        raw[-1] = raw[-1][:end_column]
+        raw[0] = raw[0][column:]
+        return ast.parse(textwrap.dedent(f"({b''.join(raw).decode()})"), mode="eval").body
+    except (SyntaxError, IndexError, ValueError):
         return None
-    return tree.body if isinstance(tree.body, ast.Call) else None
 
 
 Order = dict[sympy.Expr, tuple[sympy.Expr, ...]]
@@ -154,8 +144,8 @@ def written_order(position: int, expected: sympy.Expr) -> Order:
         The value that argument had; if re-reading gives anything else nothing is returned.
     """
     frame = user_frame()
-    call = _call_node(frame) if frame is not None else None
-    if frame is None or call is None or position >= len(call.args):
+    call = None if frame is None else node_at(frame, frame.f_lasti)
+    if frame is None or not isinstance(call, ast.Call) or position >= len(call.args):
         return {}
     reader = _Reader(frame)
     try:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from sympy import Basic, Expr, Tuple
 
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, exact_value
 from eqsolve.language.model import Model, Table
@@ -113,7 +113,7 @@ class System(Model):
 
     def law_label(self, key: Any) -> str:
         """Return how messages name the law of a process, or of several."""
-        return f"the law of {', '.join(f'`{item}`' for item in members(key))} ({self.location})"
+        return f"the law of {quoted(members(key))} ({self.location})"
 
     @property
     def whites(self) -> tuple[Process, ...]:

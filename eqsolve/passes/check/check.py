@@ -9,7 +9,7 @@ from typing import Any
 
 from sympy import Basic, Symbol
 
-from eqsolve.errors import ModelError, did_you_mean
+from eqsolve.errors import ModelError, did_you_mean, quoted
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
@@ -209,7 +209,7 @@ def _count(model: FixedPoint) -> Iterator[str]:
         yield f"{here} has the unknown `{item}`, which appears in no equation; add one, or use param()"
     equations, unknowns = len(model.equations), len(model.unknowns) - len(idle)  # those are said already
     if equations != unknowns:
-        names = ", ".join(f"`{item}`" for item in model.unknowns if item not in idle) or "none"
+        names = quoted(item for item in model.unknowns if item not in idle) or "none"
         lines = ", ".join(str(equation.location) for equation in model.equations if equation.location)
         yield (
             f"{here} has {equations} equation{'s' if equations != 1 else ''} ({lines}) for {unknowns} "

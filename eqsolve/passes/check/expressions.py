@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sympy import Basic, Derivative, Expr, Integral, Pow, S, Symbol
 from sympy.core.function import AppliedUndef
 
-from eqsolve.errors import did_you_mean
+from eqsolve.errors import did_you_mean, quoted
 from eqsolve.graphs import make_graph, reached
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.flow import Flow
@@ -288,7 +288,7 @@ class ExpressionCheck:
             )
 
     def _choices(self, scope: Scope) -> str:
-        return ", ".join(f"`{item}`" for item in (*scope.times, self.start))
+        return quoted((*scope.times, self.start))
 
     def _known_time(self, item: Time, scope: Scope) -> None:
         if item not in scope.times and not scope.any_time:
@@ -329,7 +329,7 @@ class ExpressionCheck:
             self.report(
                 scope,
                 f"has an integral that is not causal: it ends at `{end}`, so it reads the future; "
-                f"expected as upper end {', '.join(f'`{item}`' for item in scope.times)}",
+                f"expected as upper end {quoted(scope.times)}",
             )
         else:
             self.report(
@@ -345,7 +345,7 @@ class ExpressionCheck:
         if scope.responding:
             self.report(scope, f"has a response inside a response, `{node}`; only first responses are derived")
         if noise.head not in self.noises and noise.head.name in self.defined:
-            drives = ", ".join(f"`{item.name}`" for item in self.noises) or "none has a law"
+            drives = quoted(self.noises) or "none has a law"
             self.report(
                 scope,
                 f"takes a response to `{noise.head.name}`, which has an equation and no law; "

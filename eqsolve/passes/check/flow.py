@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sympy import Basic, Expr
 
-from eqsolve.errors import ModelError, did_you_mean
+from eqsolve.errors import ModelError, did_you_mean, quoted
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, White
@@ -47,8 +47,7 @@ def flow_problems(model: Flow) -> list[str]:
     problems = [*_undeclared(model), *_unused(model), *_two_sided(model)]
     if len(times) > 1:
         problems.append(
-            f"flow `{model.name}` ({model.location}) uses {len(times)} times, "
-            f"{', '.join(f'`{item}`' for item in times)}; expected one, the running time"
+            f"flow `{model.name}` ({model.location}) uses {len(times)} times, {quoted(times)}; expected one, the running time"
         )
     if not isinstance(model.ratio, Parameter):
         problems.append(f"flow `{model.name}` ({model.location}): ratio= takes a parameter, got `{model.ratio}`")

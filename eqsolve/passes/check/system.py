@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Symbol, lambdify
 
-from eqsolve.errors import ModelError, did_you_mean
+from eqsolve.errors import ModelError, did_you_mean, quoted
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White
@@ -419,8 +419,7 @@ def _laws(check: ExpressionCheck, system: System) -> None:
             continue
         times = sorted(set().union(*(free_times(entry) for entry in entries)), key=str)
         if len(times) == 1 or len(times) > 2:
-            shown = ", ".join(f"`{item}`" for item in times)
-            check.report(scope, f"has a covariance in the times {shown}; expected two, such as `C(t, t')`")
+            check.report(scope, f"has a covariance in the times {quoted(times)}; expected two, such as `C(t, t')`")
         inner = replace(scope, times=tuple(times))
         for entry in entries:
             check.visit(entry, inner)
@@ -540,8 +539,7 @@ def _past(check: ExpressionCheck, value: Expr, scope: Scope) -> Scope:
     """Check the past of a function that is read at a delay: an expression in one time."""
     times = sorted(free_times(value), key=str)
     if len(times) > 1:
-        shown = ", ".join(f"`{item}`" for item in times)
-        check.report(scope, f"depends on the times {shown}; expected a past in one time, the one before the start")
+        check.report(scope, f"depends on the times {quoted(times)}; expected a past in one time, the one before the start")
     if value.has(Value):
         check.report(scope, f"is `{value}`; expected an expression in time and parameters")
     return replace(scope, times=tuple(times), any_time=True)
@@ -607,6 +605,5 @@ def _observables(check: ExpressionCheck, system: System) -> None:
         scope = Scope(f"observable `{name}` ({system.location})")
         times = sorted(free_times(expr), key=str)
         if len(times) > 1:
-            shown = ", ".join(f"`{item}`" for item in times)
-            check.report(scope, f"depends on the times {shown}; expected at most one, such as `C(t, t)`")
+            check.report(scope, f"depends on the times {quoted(times)}; expected at most one, such as `C(t, t)`")
         check.visit(expr, replace(scope, times=tuple(times)))

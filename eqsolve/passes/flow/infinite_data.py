@@ -7,7 +7,7 @@ system of differential equations with random constants.
 
 from sympy import Expr, Max, S, sqrt
 
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Normal
@@ -23,7 +23,7 @@ def derive_infinite_data(flow: Flow) -> System:
     if flow.laws:
         raise ModelError(
             f"flow `{flow.name}` ({flow.location}): the limit of infinitely many samples is derived for flows without noise "
-            f"so far, and this one has {', '.join(f'`{item.name}`' for item in flow.laws)}"
+            f"so far, and this one has {quoted(flow.laws)}"
         )
     parts = take_apart(flow)
     fields = flow.fields

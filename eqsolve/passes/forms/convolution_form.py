@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from sympy import Basic, Derivative, Dummy, Expr, S, expand
 
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Function, Head, Parameter, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.reads import rebuilt
+from eqsolve.passes.forms.reads import free_times, rebuilt
 
 
 # --- One-time functions at shifted times: φ(t − s) under an integral over s, and y(t − τ) at a constant delay.
@@ -164,9 +164,9 @@ class _FormBuilder:
 
     def time_of(self, expr: Expr, label: str) -> Time:
         """Return the one time that an expression depends on."""
-        times = sorted((item for item in expr.free_symbols if isinstance(item, Time)), key=str)
+        times = sorted(free_times(expr), key=str)
         if len(times) > 1:
-            raise ModelError(f"{label} depends on the times {', '.join(f'`{item}`' for item in times)}; expected one")
+            raise ModelError(f"{label} depends on the times {quoted(times)}; expected one")
         return times[0] if times else Time("t")
 
     def rewrite(self, expr: Expr, now: Time, label: str) -> Expr:

@@ -26,7 +26,7 @@ def is_composition(system: System) -> bool:
     marker = Time("i")
     for equation in system.equations:
         head = equation.head
-        if isinstance(head, Correlation) and any(on_diagonal(key) for key in system.init if _belongs(key, head)):
+        if isinstance(head, Correlation) and any(_on_diagonal(key, head) for key in system.init):
             return False  # a value on the diagonal means a cusp there
         for node in equation.rhs.atoms(Int):
             kernels = [value for value in node.integrand.atoms(Value) if value.head.arity == 2]
@@ -48,12 +48,8 @@ def is_composition(system: System) -> bool:
     return bool(system.kernels)
 
 
-def _belongs(key: Any, head: Any) -> bool:
-    return isinstance(key, Value) and key.head == head
-
-
-def on_diagonal(key: Value) -> bool:
-    return isinstance(key.moments[0], Time) and key.moments[0] == key.moments[1]
+def _on_diagonal(key: Any, head: Head) -> bool:
+    return isinstance(key, Value) and key.head == head and isinstance(key.moments[0], Time) and len({*key.moments}) == 1
 
 
 # --- Closed equations written as compositions of operators, for reading: ∫ A(t, s) B(s, t') ds is A∘B.

@@ -26,8 +26,8 @@ from eqsolve.language.noises import Resampled, Telegraph
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.passes.forms.derivatives import partial, slope
-from eqsolve.passes.forms.reads import rebuilt
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, sort_factors
+from eqsolve.passes.forms.reads import free_times, rebuilt
+from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, at_row, sort_factors
 from eqsolve.passes.forms.two_times import expanded, is_random, unseparated
 from eqsolve.passes.rewrite.starts import start_constant
 
@@ -225,29 +225,25 @@ def derive_path_form(system: System) -> PathForm:
         (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
     observables = []
     for name, expr in system.observables.items():
-        times = {item: ROW for item in expr.free_symbols if isinstance(item, Time)}
-        observables.append((name, means.collect(expr.xreplace(times), f"observable `{name}`")))
+        observables.append((name, means.collect(at_row(expr), f"observable `{name}`")))
     running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
     covariances = []
     for key, law in system.laws.items():
         if isinstance(law, GP):
-            moments = [item for item in law.covariance.free_symbols if isinstance(item, Time)]
-            moments.sort(key=lambda item: (item not in running, str(item)))
+            moments = sorted(free_times(law.covariance), key=lambda item: (item not in running, str(item)))
             places = dict(zip(moments, (ROW, COLUMN), strict=False))
             label = f"law of `{members(key)[0]}`"
             kernel = law.covariance.xreplace(places)
             for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
                 means.collect(entry, label)
-            mean_times = {item: ROW for item in law.mean.free_symbols if isinstance(item, Time)}
-            centre = law.mean.xreplace(mean_times)
+            centre = at_row(law.mean)
             for entry in centre if isinstance(centre, MatrixBase) else (centre,):
                 means.collect(entry, label)
             covariances.append((members(key), law.func(kernel, centre, *law.args[2:])))
     whites = []
     for key, law in system.laws.items():
         if isinstance(law, White):
-            clocks = {item: ROW for item in law.strength.free_symbols if isinstance(item, Time)}
-            whites.append((key, means.collect(law.strength.xreplace(clocks), f"law of `{key.name}`")))
+            whites.append((key, means.collect(at_row(law.strength), f"law of `{key.name}`")))
     ensembles = _ensembles(builder, means)
     return PathForm(
         system.name, ensembles, tuple(covariances), tuple(whites), tuple(kernels), tuple(functions), tuple(observables),

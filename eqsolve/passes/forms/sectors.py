@@ -19,6 +19,7 @@ in which a pointwise response, as in the white noise 2T R(t', t), stands for 0 o
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 
@@ -27,7 +28,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
-from eqsolve.passes.forms.reads import rebuilt
+from eqsolve.passes.forms.reads import free_times, rebuilt
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
 
 ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
@@ -36,6 +37,11 @@ ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
 def as_written(expr: Basic) -> Basic:
     """Return an expression with the times that messages know: t and t' instead of rows and columns."""
     return expr.xreplace({ROW: Time("t"), COLUMN: Time("t'"), MIDDLE: Time("s")})
+
+
+def at_row(expr: Basic) -> Any:
+    """Return an expression of one time, in ROW."""
+    return expr.xreplace(dict.fromkeys(free_times(expr), ROW))
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def _equation(system: System, equation: Equation) -> SectorEquation:
     places: dict[Basic, Basic] = dict(zip(target.moments, (ROW, COLUMN), strict=False))
     splitter = _Splitter(system, equation.label, isinstance(target.head, Function))
     body = splitter.body(equation.rhs.xreplace(places))
-    start, diagonal = _initial(system, equation)
+    start, diagonal = initial_values(system, equation)
     return SectorEquation(
         equation,
         equation.key,
@@ -135,7 +141,8 @@ def _diagonal_equation(system: System, equation: Equation, start: Expr | None) -
     return SectorEquation(equation, name, head, total, tuple(splitter.contractions), True, start, hidden=True)
 
 
-def _initial(system: System, equation: Equation) -> tuple[Expr | None, Expr | None]:
+def initial_values(system: System, equation: Equation) -> tuple[Expr | None, Expr | None]:
+    """Return what is given of an unknown at the start, and on the diagonal in ROW."""
     head = equation.head
     if isinstance(head, Function):
         return system.init.get(head), None
@@ -153,9 +160,8 @@ def _initial(system: System, equation: Equation) -> tuple[Expr | None, Expr | No
 
 
 def _observable(system: System, name: str, expr: Expr) -> SectorEquation:
-    moments = sorted((item for item in expr.free_symbols if isinstance(item, Time)), key=str)
     splitter = _Splitter(system, f"observable `{name}`", True)
-    body = splitter.body(expr.xreplace(dict.fromkeys(moments, ROW)))
+    body = splitter.body(at_row(expr))
     return SectorEquation(None, name, None, body, tuple(splitter.contractions), False)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from sympy import Add, Dummy, Expr, ImmutableMatrix, S, expand, powsimp
 
-from eqsolve.errors import ModelError, ParameterError, UsageError
+from eqsolve.errors import ModelError, ParameterError, UsageError, quoted
 from eqsolve.language.binding import Binding
 from eqsolve.language.equations import Equation
 from eqsolve.language.model import Table
@@ -76,9 +76,8 @@ def reduce_constraints(system: System) -> Reduction:
     slopes = bare.jacobian(list(back))
     determinant = slopes.det(method="berkowitz")
     if determinant == 0:
-        names = ", ".join(f"`{head.name}`" for head in heads)
         raise ModelError(
-            f"{constraint_label(heads[0], system.constraints[heads[0]])}: the constraints do not determine {names}; "
+            f"{constraint_label(heads[0], system.constraints[heads[0]])}: the constraints do not determine {quoted(heads)}; "
             "each needs a constraint that it acts upon"
         )
     implicit = slopes.has(*back)
@@ -123,7 +122,7 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
         residual = constraint.lhs - constraint.rhs
         times = free_times(residual)
         if len(times) != 1:
-            shown = ", ".join(f"`{item}`" for item in sorted(times, key=str)) or "none"
+            shown = quoted(sorted(times, key=str)) or "none"
             raise ModelError(f"{label} depends on the times {shown}; expected one, as in Eq(C(t, t), 1)")
         own = next(iter(times))
         running = running or own
@@ -136,7 +135,7 @@ def _differentiate(system: System, flow: _Flow) -> tuple[Time, list[Expr], list[
         else:
             raise ModelError(
                 f"{label}: none of its first {_MOST_DERIVATIVES} derivatives contains a multiplier "
-                f"({', '.join(f'`{item.name}`' for item in heads)}); let it act on what is constrained"
+                f"({quoted(heads)}); let it act on what is constrained"
             )
         residuals.append(residual)
     assert running is not None
@@ -197,21 +196,20 @@ def _at_start(system: System, expr: Expr, now: Time, depth: int = 0) -> Expr | N
     begin = expr.xreplace({now: system.start})
     begin = begin.xreplace({node: S.Zero for node in begin.atoms(Int)})
     equations = {equation.head: equation for equation in system.equations}
+    given = {
+        key.head if isinstance(key, Value) else key: entry.xreplace({m: system.start for m in getattr(key, "moments", ())})
+        for key, entry in system.init.items()
+        if isinstance(entry, Expr)
+    }
     found: dict[Value, Expr] = {}
     for value in begin.atoms(Value):
-        head = value.head
-        given = {
-            key.head if isinstance(key, Value) else key: entry.xreplace({m: system.start for m in getattr(key, "moments", ())})
-            for key, entry in system.init.items()
-            if isinstance(entry, Expr)
-        }
-        equation = equations.get(head)
+        equation = equations.get(value.head)
         if equation is not None and not equation.is_differential and depth < 10:
             assert equation.target is not None
             right = equation.rhs.xreplace(dict.fromkeys(equation.target.moments, now))
             inner = _at_start(system, right, now, depth + 1)
         else:
-            inner = given.get(head)
+            inner = given.get(value.head)
         if inner is None:
             return None
         found[value] = inner

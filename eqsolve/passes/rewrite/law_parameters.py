@@ -10,7 +10,7 @@ from typing import Any
 
 from sympy import Expr
 
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, did_you_mean, quoted
 from eqsolve.language.binding import bind_some
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Model
@@ -70,7 +70,7 @@ def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[st
             raise UsageError(f"`{item.name}.{argument}`: the law {law} has no such number (it has: {has})")
         value = parts[plain[argument]]
         if not value.is_number:
-            inside = ", ".join(f"`{symbol}`" for symbol in sorted(value.free_symbols, key=str))
+            inside = quoted(sorted(value.free_symbols, key=str))
             raise UsageError(f"`{item.name}.{argument}` is `{value}` in the law {law}: differentiate along {inside}")
         name = called[f"{item.name}.{argument}"]
         parts[plain[argument]] = Parameter(name, None, (), real=True)

@@ -38,7 +38,7 @@ from sympy import (
 )
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
-from eqsolve.errors import ModelError
+from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Table
@@ -203,8 +203,7 @@ def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str
     if old in heads:
         raise ModelError(f"{label} contains `{old.name}` itself; expected an expression in a new process")
     if len(heads) > 1:
-        names = ", ".join(f"`{head.name}`" for head in heads)
-        raise ModelError(f"{label} contains {len(heads)} functions, {names}; expected one new process at time `{now}`")
+        raise ModelError(f"{label} contains {len(heads)} functions, {quoted(heads)}; expected one new process at time `{now}`")
     new = heads[0]
     if not isinstance(new, Process):
         raise ModelError(f"{label} is written in the {new.kind_name} `{new.name}`; expected a new process")
