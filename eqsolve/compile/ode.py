@@ -19,6 +19,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import analyse_causality
+from eqsolve.passes.rewrite.starts import start_constant
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
         raise UsageError(f"model `{system.name}` has no differential equation to solve in time")
     time = states[0].time
     assert isinstance(time, Time)
-    drawn = {Random(_start_name(eq), None, (law,)): law for eq in states if isinstance(law := system.init[eq.head], Law)}
-    by_name = {item.name: item for item in drawn}
-    starts = [by_name.get(_start_name(equation), system.init[equation.head]) for equation in states]
+    given = [system.init[equation.head] for equation in states]
+    starts = [start_constant(_head(equation), value) for equation, value in zip(states, given, strict=True)]
+    drawn = {item: law for item, law in zip(starts, given, strict=True) if isinstance(law, Law)}
     randoms = sorted({*system.randoms, *drawn}, key=lambda item: item.name)
     builder = _OdeBuilder(parameters, time, [time, *randoms, *(_head(equation)(time) for equation in states)])
     for equation in definitions:
@@ -120,10 +121,6 @@ def compile_ode(system: System, parameters: Sequence[Parameter]) -> OdeProgram:
 def _head(equation: Equation) -> Head:
     assert equation.head is not None
     return equation.head
-
-
-def _start_name(equation: Equation) -> str:
-    return f"{equation.key}_start"
 
 
 class _OdeBuilder:
@@ -195,7 +192,7 @@ def _meetings(system: System) -> tuple[tuple[str, ...], ...]:
     for equation in system.equations:
         if isinstance(equation.head, Process):
             started = system.init.get(equation.head)
-            begin = (_start_name(equation),) if isinstance(started, Law) else _members(started)
+            begin = _members(None if started is None else start_constant(equation.head, started))
             outside = equation.rhs.xreplace({node: Dummy() for node in equation.rhs.atoms(E)})
             found.append((equation.head.name, *_members(outside), *begin))
     expressions = [*(equation.rhs for equation in system.equations), *system.observables.values()]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sympy import KroneckerDelta
 
 from eqsolve.compile.forms import GAUSSIAN, Form
-from eqsolve.language.equations import Equation
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import GP, Int
 from eqsolve.language.noises import IN_STEPS
@@ -188,8 +187,5 @@ def make_plan(declared: Model, put: Mapping[Parameter, Any]) -> Plan:
         return Plan(model, arguments, find_facts(model), declared)
     from eqsolve.passes.forms.structure import distribute_parameters
 
-    def change(item: Any) -> Any:
-        return item.with_rhs(distribute_parameters(item.rhs)) if isinstance(item, Equation) else distribute_parameters(item)
-
-    model = model._mapped(change, "equations", "observables")
+    model = model._mapped(distribute_parameters, "equations", "observables")
     return Plan(model, arguments, find_facts(model), declared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy
@@ -81,16 +81,14 @@ class Equation:
         where = f" ({self.location})" if self.location else ""
         return f"equation for `{self.key}`{where}"
 
-    def with_rhs(self, rhs: Expr) -> Equation:
-        """Return the equation with another right-hand side."""
-        return Equation(self.lhs, rhs, self.location, self.order)
+    def changed(self, change: Callable[[Any], Any]) -> Equation:
+        """Return the equation with everything in it changed, keeping its place and the written order of its terms."""
+        order = {change(whole): tuple(map(change, parts)) for whole, parts in self.order.items()}
+        return Equation(change(self.lhs), change(self.rhs), self.location, order)
 
     def map(self, mapping: Mapping[Basic, Basic]) -> Equation:
-        """Return the equation with symbols exchanged, keeping its place and the written order of its terms."""
-        if not mapping:
-            return self
-        order = {key.xreplace(mapping): tuple(part.xreplace(mapping) for part in parts) for key, parts in self.order.items()}
-        return Equation(self.lhs.xreplace(mapping), self.rhs.xreplace(mapping), self.location, order)
+        """Return the equation with symbols exchanged."""
+        return self.changed(lambda item: item.xreplace(mapping)) if mapping else self
 
 
 def _unquoted(side: Any) -> str:

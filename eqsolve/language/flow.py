@@ -100,6 +100,11 @@ class Flow(Model):
         return tuple(sorted(found, key=str))
 
     @property
+    def running_time(self) -> Time:
+        """The time that expressions are at, t where none is written."""
+        return next(iter(self.time_symbols), Time("t"))
+
+    @property
     def stepped(self) -> tuple[Process, ...]:
         """Noises that are followed in discrete time only, in the order declared."""
         return tuple(key for key, law in self.laws.items() if isinstance(law, IN_STEPS))

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import methodcaller
 from typing import Any, ClassVar, Self
 
 from sympy import Basic, Expr, S, Symbol, SympifyError, sympify
@@ -50,14 +51,14 @@ class Table(Mapping[Any, Any]):
 
 
 def transform(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply ``change`` to every sympy object and equation inside nested tuples and tables."""
+    """Apply ``change`` to every sympy object inside nested tuples, tables and equations."""
     if isinstance(value, Table):
         return Table((transform(key, change), transform(entry, change)) for key, entry in value.items())
     if isinstance(value, tuple):
         return tuple(transform(entry, change) for entry in value)
-    if isinstance(value, Basic | Equation):
-        return change(value)
-    return value
+    if isinstance(value, Equation):
+        return value.changed(change)
+    return change(value) if isinstance(value, Basic) else value
 
 
 def leaves(value: Any) -> Iterator[Basic]:
@@ -347,14 +348,7 @@ class Model(Mapping[str, Equation]):
         mapping.update({self.symbols(key): exact_value(value) for key, value in by_name.items()})
         mapping = through_laws(mapping, self.randoms)
 
-        def change(item: Any) -> Any:
-            if isinstance(item, Equation):
-                order = {
-                    whole.subs(mapping): tuple(part.subs(mapping) for part in parts) for whole, parts in item.order.items()
-                }
-                return Equation(item.lhs.subs(mapping), item.rhs.subs(mapping), item.location, order)
-            return item.subs(mapping)
-
+        change = methodcaller("subs", mapping)
         content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}
         content["defaults"] = Table((k, v) for k, v in self.defaults.items() if k not in mapping)
         content["clock"] = None if self.clock is None else self.clock.subs(mapping)
@@ -400,11 +394,7 @@ def _shaped(field: str, value: Any, location: Location | None) -> None:
 
 def mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:
     """Return the change that exchanges symbols, for ``transform``."""
-
-    def change(item: Any) -> Any:
-        return item.map(mapping) if isinstance(item, Equation) else item.xreplace(dict(mapping))
-
-    return change
+    return methodcaller("xreplace", dict(mapping))
 
 
 def _restore(cls: type[Model], state: dict[str, Any]) -> Model:

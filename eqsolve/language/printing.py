@@ -241,7 +241,7 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     if infinite := model.infinite:
         model = model.subs(infinite)
     shorten = _shortener(model)
-    equations = [_shortened(equation, shorten) for equation in model.equations]
+    equations = [equation.changed(shorten) for equation in model.equations]
     variables = getattr(model, "variables", {})
     said = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
     where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in said.items()]
@@ -292,11 +292,6 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     sections.append(("conditions", [(item.lhs, item.rel_op, item.rhs) for item in model.conditions]))
     sections.append(("defaults", [(key, "=", value) for key, value in defaults.items()]))
     return equations, [(title, lines) for title, lines in sections if lines]
-
-
-def _shortened(equation: Equation, shorten: Callable[..., Any]) -> Equation:
-    order = {shorten(whole): tuple(shorten(part) for part in parts) for whole, parts in equation.order.items()}
-    return Equation(shorten(equation.lhs), shorten(equation.rhs), equation.location, order)
 
 
 def _closed(model: System | FixedPoint) -> Iterator[Line]:

@@ -16,6 +16,7 @@ them) are taken alike, each for itself: their weights must be uncorrelated.
 """
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from sympy import Expr, S, sqrt
@@ -27,19 +28,7 @@ from eqsolve.language.laws import Bernoulli, Normal, Point, exact_value
 from eqsolve.language.model import Table, mapper
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.noises import Resampled
-from eqsolve.language.symbols import (
-    Correlation,
-    Function,
-    Process,
-    Random,
-    Response,
-    State,
-    Time,
-    Value,
-    as_expression,
-    as_scalar,
-    fresh_name,
-)
+from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, State, Value, as_scalar, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.flow.linear import eliminate_fields, why_not
 from eqsolve.passes.flow.parts import FlowParts, is_sloped, mean_of, slope, take_apart
@@ -63,20 +52,17 @@ def add_momentum(flow: Flow, friction: Any) -> Flow:
 # --- Training with noise: batches, temperature and label noise as flows of their own, which combine in any order.
 def add_batches(flow: Flow, batch: Any) -> Flow:
     """Return ℓ → s ℓ/b, with s = 1 for the samples in the batch, drawn afresh at every step with probability b."""
-    share = as_scalar(_exact(batch), "batch")
-    if share.is_number and not 0 < share <= 1:
-        raise ModelError(f"flow `{flow.name}`: sgd takes the share of the samples in a batch, 0 < batch <= 1; got {batch}")
-    t, noise = _running(flow), _noise(flow, "s")
+    takes = "the share of the samples in a batch, 0 < batch <= 1;"
+    share = _amount(flow, batch, "sgd", takes, lambda share: 0 < share <= 1)
+    t, noise = flow.running_time, _noise(flow, "s")
     losses = tuple(loss if loss == 0 else noise(t) / share * loss for loss in flow.loss_gradient)
     return _named(flow, "sgd", {noise: Resampled(Bernoulli(share))}, loss_gradient=losses)
 
 
 def add_temperature(flow: Flow, temperature: Any) -> Flow:
     """Return θ' = p + ξ with ⟨ξ ξ'⟩ = 2T δ(t − t'), of its own for every state in whose drift a gradient acts."""
-    heat = as_scalar(_exact(temperature), "langevin")
-    if heat.is_number and not heat >= 0:
-        raise ModelError(f"flow `{flow.name}`: langevin takes a temperature that is not negative, got {temperature}")
-    t = _running(flow)
+    heat = _amount(flow, temperature, "langevin", "a temperature that is not negative,", lambda heat: heat >= 0)
+    t = flow.running_time
     moved: list[State] = [item for item in flow.state if flow.drift[item].free_symbols & set(flow.gradients)]
     drift, laws = dict(flow.drift), {}
     for item in moved:
@@ -88,9 +74,7 @@ def add_temperature(flow: Flow, temperature: Any) -> Flow:
 
 def add_label_noise(flow: Flow, variance: Any) -> Flow:
     """Return ℓ(f, f*) → ℓ(f, f* + ζ), with ζ normal of the given variance, drawn afresh at every step."""
-    power = as_scalar(_exact(variance), "label_noise")
-    if power.is_number and not power >= 0:
-        raise ModelError(f"flow `{flow.name}`: label_noise takes a variance that is not negative, got {variance}")
+    power = _amount(flow, variance, "label_noise", "a variance that is not negative,", lambda power: power >= 0)
     pairs = zip(flow.fields, flow.weights, strict=True)
     teachers = [field for field, weight in pairs if not weight.free_symbols & set(flow.state)]
     if not teachers:
@@ -98,7 +82,7 @@ def add_label_noise(flow: Flow, variance: Any) -> Flow:
             f"flow `{flow.name}` ({flow.location}): label_noise adds to the fields of weights that do not move, teachers', "
             "and all weights of this flow move"
         )
-    t = _running(flow)
+    t = flow.running_time
     noises = {item: _noise(flow, "zeta" if len(teachers) == 1 else f"zeta_{item.name}") for item in teachers}
     put = {item: item + noise(t) for item, noise in noises.items()}
     laws = {noise: Resampled(Normal(0, power)) for noise in noises.values()}
@@ -107,7 +91,7 @@ def add_label_noise(flow: Flow, variance: Any) -> Flow:
 
 def settle_noises(flow: Flow) -> Flow:
     """Return a flow without the noises that are certain: batches of all samples, a variance or temperature of zero."""
-    t = _running(flow)
+    t = flow.running_time
     certain: dict[Process, Expr] = {}
     for noise, law in flow.laws.items():
         match law:
@@ -126,13 +110,12 @@ def settle_noises(flow: Flow) -> Flow:
     return flow._mapped(mapper(put), "loss_gradient", "drift")._with(laws=laws)
 
 
-def _exact(value: Any) -> Any:
-    return exact_value(value) if isinstance(value, float) else value
-
-
-def _running(flow: Flow) -> Time:
-    times = flow.time_symbols
-    return times[0] if times else Time("t")
+def _amount(flow: Flow, value: Any, how: str, takes: str, fits: Callable[[Expr], Any]) -> Expr:
+    """Return the strength of a change to a flow, a number or an expression in parameters."""
+    amount = as_scalar(exact_value(value) if isinstance(value, float) else value, how)
+    if amount.is_number and not fits(amount):
+        raise ModelError(f"flow `{flow.name}`: {how} takes {takes} got {value}")
+    return amount
 
 
 def _noise(flow: Flow, wanted: str) -> Process:
@@ -158,9 +141,7 @@ def derive_dmft(flow: Flow, eliminate: bool | None = None) -> System:
 
 def derive_descent(flow: Flow, eta: Any) -> System:
     """Return the mean-field system of gradient descent: the same equations in discrete time, noises included."""
-    step = as_expression(exact_value(eta) if isinstance(eta, float) else eta, "gradient_descent")
-    if step.is_number and not step.is_positive:
-        raise ModelError(f"flow `{flow.name}`: gradient_descent takes a positive step, got {eta}")
+    step = _amount(flow, eta, "gradient_descent", "a positive step,", lambda step: step.is_positive)
     plain = flow._with(substitute=Table())  # a change of variables would change what a step does
     system = put_in_steps(derive_dmft(plain))
     if system.knows(STEP.name):
@@ -225,13 +206,8 @@ class _General:
             if i in read
         }
         random = {*fields, *parts.sample_randoms}
-        of = {
-            (a, i): fields[i].name if single else f"{gradients[a].name}_{fields[i].name}"
-            for a in parts.active
-            for i in parts.needed
-        }
         self.gamma = {
-            (a, i): parts.head(Function, f"Gamma_{of[a, i]}")
+            (a, i): parts.gamma(a, i)
             for a in parts.active
             for i in parts.needed
             if i in teachers or self.slopes[a, i].free_symbols & random or self.slopes[a, i].atoms(Value)

@@ -45,10 +45,10 @@ def derive_infinite_data(flow: Flow) -> System:
         eqs += _fields(parts, named)
     for (a, i), value in slopes.items():
         if value.free_symbols & gaussian:
-            eqs.append(parts.equation(_gamma(parts, a, i)(parts.t), E(parts.process(value))))
+            eqs.append(parts.equation(parts.gamma(a, i)(parts.t), E(parts.process(value))))
     for a in parts.active:
         terms = [
-            (_gamma(parts, a, i)(parts.t) if slopes[a, i].free_symbols & gaussian else slopes[a, i]) * parts.weights[i]
+            (parts.gamma(a, i)(parts.t) if slopes[a, i].free_symbols & gaussian else slopes[a, i]) * parts.weights[i]
             for i in parts.needed
         ]
         eqs.append(parts.equation(parts.process(flow.gradients[a]), sum(terms, S.Zero)))
@@ -63,13 +63,6 @@ def derive_infinite_data(flow: Flow) -> System:
         f"{flow.name}_infinite_data", eqs, init=dict(parts.starts()), defaults=defaults, observables=observables,
         conditions=[item for item in flow.conditions if flow.ratio not in item.free_symbols], cite=flow.cite,
     )  # fmt: skip
-
-
-def _gamma(parts: FlowParts, a: int, i: int) -> Function:
-    single = len(parts.active) == 1
-    name = parts.flow.fields[i].name if single else f"{parts.flow.gradients[a].name}_{parts.flow.fields[i].name}"
-    made: Function = parts.head(Function, f"Gamma_{name}")
-    return made
 
 
 def _overlaps(parts: FlowParts) -> tuple[list[Equation], dict[tuple[int, int], Expr]]:

@@ -13,7 +13,7 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Bernoulli, GaussBernoulli, Laplace, Law, Normal, Point, Rademacher, Uniform
 from eqsolve.language.model import Model, Table
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Field, Process, Random, Time, fresh_name
+from eqsolve.language.symbols import Field, Function, Process, Random, Time, fresh_name
 from eqsolve.passes.flow.substitution import new_states
 from eqsolve.passes.forms.derivatives import slope as regional
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
@@ -106,6 +106,12 @@ class FlowParts:
     def head(self, kind: type[Any], wanted: str) -> Any:
         return kind(self.name(wanted))
 
+    def gamma(self, a: int, i: int) -> Function:
+        """Return the function Γ_ai, the mean slope of a loss gradient in a field."""
+        field, gradient = self.flow.fields[i].name, self.flow.gradients[a].name
+        made: Function = self.head(Function, f"Gamma_{field}" if len(self.active) == 1 else f"Gamma_{gradient}_{field}")
+        return made
+
     def on_samples(self, node: E) -> bool:
         """Whether an expectation is over the samples, not the coordinates."""
         return any(isinstance(item, Field) or item in self.sample_randoms for item in node.argument.free_symbols)
@@ -133,9 +139,8 @@ def take_apart(flow: Flow) -> FlowParts:
     from eqsolve.passes.check.check import check
 
     check(flow)
-    times = flow.time_symbols
-    t = times[0] if times else Time("t")
-    names = {*(item.name for item in times), *flow.names}
+    t = flow.running_time
+    names = {*(item.name for item in flow.time_symbols), *flow.names}
     other, past = (Time(next(word for word in words if word not in names)) for words in (("t'", "t1"), ("s", "s1")))
     processes: dict[Basic, Basic] = {}
     for item in (*flow.state, *new_states(flow), *flow.fields, *flow.gradients):

@@ -12,7 +12,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
 from eqsolve.language.model import Table, mapper
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Process, State, Time
+from eqsolve.language.symbols import Process, State
 from eqsolve.language.system import System
 from eqsolve.passes.rewrite.substitution import derive_substitutions
 
@@ -27,8 +27,7 @@ def change_states(flow: Flow) -> Flow:
     """Return the flow in its new variables; the old ones become named variables."""
     if not flow.substitute:
         return flow
-    times = flow.time_symbols
-    t = times[0] if times else Time("t")
+    t = flow.running_time
     items = (*flow.state, *new_states(flow), *flow.gradients)
     ahead: dict[Basic, Any] = {item: Process(item.name, item.latex_name)(t) for item in items}
     back = {value: item for item, value in ahead.items()}

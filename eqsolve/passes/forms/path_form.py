@@ -27,8 +27,17 @@ from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.passes.forms.derivatives import partial, slope
 from eqsolve.passes.forms.reads import free_times, rebuilt
-from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, as_written, at_row, sort_factors
-from eqsolve.passes.forms.two_times import expanded, is_random, unseparated
+from eqsolve.passes.forms.sectors import (
+    COLUMN,
+    MIDDLE,
+    ROW,
+    as_written,
+    at_row,
+    expanded,
+    is_random,
+    sort_factors,
+    unseparated,
+)
 from eqsolve.passes.rewrite.starts import start_constant
 
 __all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]

@@ -26,7 +26,7 @@ from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
-from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
+from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.forms.reads import free_times, rebuilt
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
@@ -285,3 +285,30 @@ def _is_sum(factor: Expr) -> bool:
     """Whether a factor is a sum of unknowns, or a whole power of one."""
     base = factor.base if isinstance(factor, Pow) and factor.exp.is_Integer and factor.exp > 0 else factor
     return isinstance(base, Add) and base.has(Value)
+
+
+# --- Expectations of two times as sums of products of one time each.
+def expanded(argument: Expr, one: set[Time], other: set[Time]) -> tuple[Expr, ...]:
+    """Return an expression as terms that are products of factors of one time each, as far as known identities do that."""
+    made = expand(argument)
+    if any(mixes(term, one, other) for term in Add.make_args(made)):
+        made = expand(made, trig=True)
+    return Add.make_args(made)
+
+
+def mixes(term: Expr, one: set[Time], other: set[Time]) -> bool:
+    """Whether a random factor of a product holds both times."""
+    return any(is_random(item) and item.free_symbols & one and item.free_symbols & other for item in Mul.make_args(term))
+
+
+def unseparated(label: str, node: E) -> str:
+    """Return what is wrong with an expectation whose two times do not come apart, and what to do."""
+    return (
+        f"{label}: `{as_written(node)}` does not separate into factors of one time each; write what is averaged as a sum of "
+        "products f(t)*g(t') (a polynomial, or a series, where there is no identity)"
+    )
+
+
+def is_random(expr: Expr) -> bool:
+    """Whether an expression differs between paths."""
+    return bool(expr.atoms(Random)) or any(isinstance(value.head, Process) for value in expr.atoms(Value))

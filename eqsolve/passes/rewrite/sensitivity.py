@@ -42,13 +42,13 @@ from sympy.core.relational import Relational
 from sympy.matrices.matrixbase import MatrixBase
 
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.graphs import make_graph, reached
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import (
     Bernoulli,
     Discrete,
     GaussBernoulli,
     Laplace,
-    Law,
     Normal,
     Point,
     Rademacher,
@@ -61,6 +61,8 @@ from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fr
 from eqsolve.language.system import System, members
 from eqsolve.passes.forms.derivatives import chain, shielded
 from eqsolve.passes.forms.kinks import KINKS, switches
+from eqsolve.passes.forms.reads import outermost
+from eqsolve.passes.rewrite.starts import start_constant
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
 
@@ -173,7 +175,7 @@ def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = T
     ``change`` makes the declared changes of variable first: companions are then those of the new variables.
     """
     parameters = tuple(_parameter(system, name) for name in names)
-    system = _start_laws(system)
+    system = system._with(init=Table((key, start_constant(key, value)) for key, value in system.init.items()))
     if change and system.substitute:
         system = apply_substitutions(system, derive_substitutions(system))
     system = _scale_whites(system, parameters)
@@ -219,18 +221,6 @@ def _parameter(system: System, name: str) -> Parameter:
         if value is not None and found[name] in value.free_symbols:
             raise UsageError(f"the {what} of model `{system.name}` is {value}: there is no derivative along `{name}`")
     return found[name]
-
-
-def _start_laws(system: System) -> System:
-    """Return the system with every start that is drawn from a law written as a random constant."""
-    drawn = {key: law for key, law in system.init.items() if isinstance(law, Law)}
-    if not drawn:
-        return system
-    taken = {*system.names}
-    init = {**system.init}
-    for key, law in drawn.items():
-        init[key] = Random(fresh_name(f"{key.name}_start", taken), None, (law,))
-    return system._with(init=Table(init))
 
 
 def _scale_whites(system: System, parameters: tuple[Parameter, ...]) -> System:
@@ -294,6 +284,9 @@ class _Derivative:
             latex = rf"\partial_{{{parameter.latex_name}}} {head.latex_name}"
             self.heads[head] = type(head)(name, latex)
             taken.add(name)
+        pieces = [(eq.head, eq.rhs) for eq in system.equations if isinstance(eq.head, Process)] + [*system.init.items()]
+        edges = [(head, node) for head, piece in pieces for node in outermost(piece, Value, Random, but=E)]
+        self.behind = make_graph((), ((head, node.head if isinstance(node, Value) else node) for head, node in edges))
         self.scores = {item: score_of(system, item, parameter) for item in system.randoms}
 
     def key(self, key: Any) -> Any:
@@ -346,21 +339,9 @@ class _Derivative:
 
     def _constants(self, inner: Expr) -> list[Random]:
         """Return the random constants that an expectation is over: those written in it, and those behind its processes."""
-        found: set[Random] = set(inner.atoms(Random))
-        pending = [value.head for value in inner.atoms(Value) if isinstance(value.head, Process)]
-        seen: set[Head] = set()
-        while pending:
-            head = pending.pop()
-            if head in seen:
-                continue
-            seen.add(head)
-            pieces = [eq.rhs for eq in self.system.equations if eq.head == head]
-            pieces += [self.system.init[head]] if head in self.system.init else []
-            for piece in pieces:
-                outside = piece.xreplace({node: S.Zero for node in piece.atoms(E)})
-                found |= outside.atoms(Random)
-                pending += [value.head for value in outside.atoms(Value) if isinstance(value.head, Process)]
-        return sorted(found, key=lambda item: item.name)
+        own = [*inner.atoms(Random), *(value.head for value in inner.atoms(Value))]
+        found = {*own, *reached(self.behind, own)}
+        return sorted((item for item in found if isinstance(item, Random)), key=lambda item: item.name)
 
     def _integral(self, expr: Int, label: str) -> Expr:
         variable, low, high = expr.variable, expr.low, expr.high

@@ -8,9 +8,8 @@ from typing import Any
 
 from sympy import Basic, Expr, KroneckerDelta, S
 
-from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, Normal
-from eqsolve.language.model import Table
+from eqsolve.language.model import Table, mapper
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
@@ -48,7 +47,7 @@ def put_in_steps(system: System) -> System:
 
 
 # --- Processes at the start of time, ``x(0)`` under an expectation, replaced by what they start from.
-def start_constant(head: Process, value: Any) -> Expr:
+def start_constant(head: Any, value: Any) -> Expr:
     """Return what a state starts from; what is drawn from a law is a random constant."""
     return Random(f"{head.name}_start", None, (value,)) if isinstance(value, Law) else value
 
@@ -75,11 +74,7 @@ def put_starts(system: System) -> System:
         return system
     found = {value: start_of(system, value.head) for value in read}
     known = {value: item for value, item in found.items() if item is not None}
-
-    def change(item: Any) -> Any:
-        return item.with_rhs(item.rhs.xreplace(known)) if isinstance(item, Equation) else item.xreplace(known)
-
-    return system._mapped(change, "equations", "observables")
+    return system._mapped(mapper(known), "equations", "observables")
 
 
 def _is_start(system: System, value: Value) -> bool:
