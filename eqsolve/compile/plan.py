@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sympy import KroneckerDelta
 
 from eqsolve.compile.forms import GAUSSIAN, Form
+from eqsolve.language.equations import Equation
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import GP, Int
 from eqsolve.language.noises import IN_STEPS
@@ -187,5 +188,6 @@ def make_plan(declared: Model, put: Mapping[Parameter, Any]) -> Plan:
         return Plan(model, arguments, find_facts(model), declared)
     from eqsolve.passes.forms.structure import distribute_parameters
 
-    model = model._mapped(distribute_parameters, "equations", "observables")
+    equations = tuple(Equation(eq.lhs, distribute_parameters(eq.rhs), eq.location, eq.order) for eq in model.equations)
+    model = model._mapped(distribute_parameters, "observables")._with(equations=equations)
     return Plan(model, arguments, find_facts(model), declared)

@@ -64,7 +64,7 @@ def _explained(place: TracebackType, error: BaseException) -> str | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
         return f"`^` is no power in Python; write `{ast.unparse(ast.BinOp(node.left, ast.Pow(), node.right))}`"
     if isinstance(node, ast.Subscript) and isinstance(head := _value(node.value, frame), Head):
-        return _without_times(head)
+        return head.uncalled
     if isinstance(node, ast.Call):
         return _bad_call(node, frame, error)
     return _no_truth(error, frame) or _no_number(error)
@@ -107,7 +107,7 @@ def _bad_call(node: ast.Call, frame: FrameType, error: BaseException) -> str | N
     function, written = _value(node.func, frame), ast.unparse(node.func)
     for argument in node.args:
         if isinstance(head := _value(argument, frame), Head):
-            return _without_times(head)
+            return head.uncalled
     home = _home(function) if function is not None else ""
     if home == "eqsolve" and isinstance(error, TypeError):
         return _bad_signature(function, written, str(error))
@@ -152,11 +152,6 @@ def _no_truth(error: BaseException, frame: FrameType) -> str | None:
         f"`{condition}` is an expression, neither true nor false while a model is written; in place of if, and, or, max "
         f"write `{alias}.Piecewise((a, {condition}), (b, True))` or `{alias}.Max(a, b)`"
     )
-
-
-def _without_times(head: Head) -> str:
-    shape = ", ".join(("t", "t'")[: head.arity])
-    return f"the {head.kind_name} `{head.name}` stands without its times; write `{head.name}({shape})`"
 
 
 def _bad_signature(function: Any, written: str, message: str) -> str | None:

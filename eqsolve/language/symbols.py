@@ -226,16 +226,24 @@ class Head(Atom):
 
     def __call__(self, *moments: Any) -> Value:
         if len(moments) != self.arity:
-            shape = ", ".join(("t", "t'")[: self.arity])
             raise ModelError(
                 f"{here()}`{self.name}` is a {self.kind_name} and takes {self.arity} "
-                f"time{'s' if self.arity > 1 else ''}, got {len(moments)}; write `{self.name}({shape})`"
+                f"time{'s' if self.arity > 1 else ''}, got {len(moments)}; write `{self.usage}`"
             )
         return Value(self, *(as_expression(moment, f"`{self.name}`") for moment in moments))
 
+    @property
+    def usage(self) -> str:
+        """How it is written at its times, such as ``C(t, t')``."""
+        return f"{self.name}(t)" if self.arity == 1 else f"{self.name}(t, t')"
+
+    @property
+    def uncalled(self) -> str:
+        """What is wrong where it stands by itself, and what to do."""
+        return f"the {self.kind_name} `{self.name}` stands without its times; write `{self.usage}`"
+
     def _uncalled(self, *_: Any) -> Any:
-        shape = ", ".join(("t", "t'")[: self.arity])
-        raise ModelError(f"{here()}the {self.kind_name} `{self.name}` stands without its times; write `{self.name}({shape})`")
+        raise ModelError(f"{here()}{self.uncalled}")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _uncalled
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = diff = _uncalled

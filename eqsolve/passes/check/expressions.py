@@ -140,8 +140,7 @@ class ExpressionCheck:
             case Integral():
                 self.report(scope, f"has sympy's own integral `{expr}`; write Int(integrand, (s, {self.start}, t))")
             case Head():
-                shape = ", ".join(("t", "t'")[: expr.arity])
-                self.report(scope, f"uses `{expr.name}` without its times; write `{expr.name}({shape})`")
+                self.report(scope, f"uses `{expr.name}` without its times; write `{expr.usage}`")
             case Symbol():
                 self._symbol(expr, scope)
             case S.ImaginaryUnit if not isinstance(self.model, Singularity):
@@ -243,8 +242,7 @@ class ExpressionCheck:
             return
         same = [name for name, other in self.defined.items() if other.arity == head.arity]
         near = did_you_mean(head.name, same) or did_you_mean(head.name, self.defined)
-        shape = ", ".join(("t", "t'")[: head.arity])
-        fix = f"add an equation for it, Eq({head.name}({shape}), ...)"
+        fix = f"add an equation for it, Eq({head.usage}, ...)"
         if isinstance(head, Process):
             fix += f", or a law if it drives the system, laws={{{head.name}: GP(...)}}"
         text = f"uses `{value}`, which nothing defines{near or '; ' + fix}"

@@ -223,16 +223,15 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
             )
         return
     odd = [moment for moment in target.moments if not isinstance(moment, Time)]
-    shape = ", ".join(("t", "t'")[: len(target.moments)])
     if odd:
         yield (
             f"{equation.label} has `{target}` on its left; expected time variables there, "
-            f"`{target.head.name}({shape})`; a value at the start belongs into init="
+            f"`{target.head.usage}`; a value at the start belongs into init="
         )
     elif len(set(target.moments)) < len(target.moments):
         yield (
             f"{equation.label} has the same time twice on its left, `{target}`; expected two times, "
-            f"`{target.head.name}({shape})`; a value on the diagonal belongs into init="
+            f"`{target.head.usage}`; a value on the diagonal belongs into init="
         )
     elif isinstance(lhs, Derivative) and lhs.variables[0] != target.moments[0]:
         yield (

@@ -21,19 +21,17 @@ from eqsolve.passes.forms.reads import free_times, rebuilt
 # --- One-time functions at shifted times: φ(t − s) under an integral over s, and y(t − τ) at a constant delay.
 def has_shifts(system: System) -> bool:
     """Whether a function stands at a shifted time, or its derivative on a right-hand side: only convolutions know these."""
-    sides = [equation.rhs for equation in system.equations]
-    sides += [side for item in system.constraints.values() for side in (item.lhs, item.rhs)]
-    return any(_shifted(side) for side in (*sides, *system.observables.values()))
+    return any(side.has(Derivative) for side in _sides(system)) or bool(shifted_values(system))
 
 
-def _shifted(expr: Expr) -> bool:
-    return expr.has(Derivative) or any(not moment.is_Atom for value in expr.atoms(Value) for moment in value.moments)
+def _sides(system: System) -> list[Expr]:
+    constraints = [side for item in system.constraints.values() for side in (item.lhs, item.rhs)]
+    return [*(equation.rhs for equation in system.equations), *constraints, *system.observables.values()]
 
 
 def shifted_values(system: System) -> tuple[Value, ...]:
     """Return the values at shifted times, in order."""
-    found = {value for equation in system.equations for value in equation.rhs.atoms(Value)}
-    found |= {value for expr in system.observables.values() for value in expr.atoms(Value)}
+    found = {value for side in _sides(system) for value in side.atoms(Value)}
     return tuple(sorted((v for v in found if any(not moment.is_Atom for moment in v.moments)), key=str))
 
 
