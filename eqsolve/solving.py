@@ -112,7 +112,7 @@ def solve_as_asked(
     from eqsolve.compile.tasks import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import RESERVED, check
-    from eqsolve.passes.check.system import singular_terms
+    from eqsolve.passes.check.singular import singular_terms
     from eqsolve.passes.routing import models_behind
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe

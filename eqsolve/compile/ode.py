@@ -17,9 +17,8 @@ from eqsolve.language.functions import not_everywhere
 from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.system import System, start_constant
 from eqsolve.passes.forms.causality import analyse_causality
-from eqsolve.passes.rewrite.starts import start_constant
 
 
 @dataclass(frozen=True)

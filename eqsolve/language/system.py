@@ -23,6 +23,11 @@ def members(key: Any) -> tuple[Any, ...]:
     return tuple(key) if isinstance(key, Tuple) else (key,)
 
 
+def start_constant(head: Any, value: Any) -> Expr:
+    """Return what an unknown starts from; what is drawn from a law is a random constant."""
+    return Random(f"{head.name}_start", None, (value,)) if isinstance(value, Law) else value
+
+
 class System(Model):
     """A causal system: processes, one-time functions, two-time functions, and what relates them.
 

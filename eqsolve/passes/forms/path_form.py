@@ -24,7 +24,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.nodes import GP, E, Int, Resp, White
 from eqsolve.language.noises import Resampled, Telegraph
 from eqsolve.language.symbols import Process, Random, Time, Value
-from eqsolve.language.system import System, members
+from eqsolve.language.system import System, members, start_constant
 from eqsolve.passes.forms.derivatives import partial, slope
 from eqsolve.passes.forms.reads import free_times, rebuilt
 from eqsolve.passes.forms.sectors import (
@@ -38,7 +38,6 @@ from eqsolve.passes.forms.sectors import (
     sort_factors,
     unseparated,
 )
-from eqsolve.passes.rewrite.starts import start_constant
 
 __all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
 

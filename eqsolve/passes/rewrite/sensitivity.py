@@ -58,11 +58,10 @@ from eqsolve.language.laws import (
 from eqsolve.language.model import Model, Table, mapper
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
-from eqsolve.language.system import System, members
+from eqsolve.language.system import System, members, start_constant
 from eqsolve.passes.forms.derivatives import chain, shielded
 from eqsolve.passes.forms.kinks import KINKS, switches
 from eqsolve.passes.forms.reads import outermost
-from eqsolve.passes.rewrite.starts import start_constant
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from sympy import Basic, Expr, KroneckerDelta, S
 
-from eqsolve.language.laws import Law, Normal
+from eqsolve.language.laws import Normal
 from eqsolve.language.model import Table, mapper
 from eqsolve.language.nodes import GP, Int, White
 from eqsolve.language.noises import Resampled
-from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
-from eqsolve.language.system import System
+from eqsolve.language.symbols import Parameter, Process, Time, Value
+from eqsolve.language.system import System, start_constant
 
 # --- A system in discrete time: noises without memory become Gaussian processes that are uncorrelated from step to step.
 #
@@ -47,11 +47,6 @@ def put_in_steps(system: System) -> System:
 
 
 # --- Processes at the start of time, ``x(0)`` under an expectation, replaced by what they start from.
-def start_constant(head: Any, value: Any) -> Expr:
-    """Return what a state starts from; what is drawn from a law is a random constant."""
-    return Random(f"{head.name}_start", None, (value,)) if isinstance(value, Law) else value
-
-
 def start_of(system: System, head: Process) -> Expr | None:
     """Return what a process starts from; None where that is a noise's own value, or not known."""
     if head in system.init:
