@@ -240,26 +240,15 @@ LEVELS = (
 )
 
 
-@dataclass(frozen=True)
-class Growth:
-    """How panels are laid out."""
-
-    # of the lengths of neighbouring panels that are fixed in the lag, in t', or under an integral
-    ratio: float = 2.0
-    share: float = 1 / 3  # of the time, up to which they are fixed
-    # if the last of them would be less than this times as far as the one before, they are one
-    least: float = 1.3
-    middle: int = 3  # how many panels stretch between them
-    orders: int = 3  # of the extrapolation from which Newton's method starts, at most
-    # lags well below this many finest panels stay as they are in it; longer ones keep their ratio
-    # to t
-    reach: float = 30.0
-    tolerance: float = 1e-9  # of Newton's method
-    # ln of the ratio of a row panel's ends below which the march is given up
-    shortest: float = 0.02
-
-
-USUAL = Growth()
+# --- How panels are laid out.
+_RATIO = 2.0  # of the lengths of neighbouring panels that are fixed in the lag, in t', or under an integral
+_SHARE = 1 / 3  # of the time, up to which they are fixed
+_LEAST = 1.3  # if the last of them would be less than this times as far as the one before, they are one
+_MIDDLE = 3  # how many panels stretch between them
+_ORDERS = 3  # of the extrapolation from which Newton's method starts, at most
+_REACH = 30.0  # finest panels: lags well below stay as they are in it, longer ones keep their ratio to t
+_TOLERANCE = 1e-9  # of Newton's method
+_SHORTEST = 0.02  # ln of the ratio of a row panel's ends below which the march is given up
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +295,6 @@ def go_on(
     plan: CompiledPlan, begun: March, level: Level, options: Options, share: tuple[float, float]
 ) -> tuple[Long, Stop | None]:
     """Go on from a march's end to the last time with growing panels; report progress between two shares of the work."""
-    rule = USUAL
     guide, steps = begun.as_guide(), np.diff(begun.history.row_edges)
     assert guide.rows is not None
     start = float(begun.history.row_edges[0])
@@ -320,13 +308,13 @@ def go_on(
     while (left := math.log(end / past.end)) > 1e-12:
         pieces = math.ceil(left / length - 1e-9)
         until = end if pieces == 1 else past.end * math.exp(left / pieces)
-        unknowns = _guess(past, _layout(past.end, until, level, finest, earliest, rule), finest, rule)
-        panel = Panel(plan, past, unknowns, finest, rule.ratio)
+        unknowns = _guess(past, _layout(past.end, until, level, finest, earliest), finest)
+        panel = Panel(plan, past, unknowns, finest, _RATIO)
         try:
-            taken, values = _solve(panel, plan, rule, options)
+            taken, values = _solve(panel, plan, options)
         except NoConvergenceError:
             length /= 2
-            if length < rule.shortest:
+            if length < _SHORTEST:
                 stalled = Stop(start + past.end, "Newton's method does not converge on panels however short")
                 break
             continue
@@ -340,13 +328,13 @@ def go_on(
     return Long(level, past, begun.curves() | guide.functions, tuple(observed), count), stalled
 
 
-def _solve(panel: Panel, plan: CompiledPlan, rule: Growth, options: Options) -> tuple[int, dict[str, Array]]:
+def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dict[str, Array]]:
     """Solve a panel, or take its solution from the checkpoint."""
     found = panel.unknowns
 
     def compute() -> tuple[int, dict[str, Array], dict[str, Array]]:
         try:
-            steps = panel.solve(rule.tolerance)
+            steps = panel.solve(_TOLERANCE)
         except NoConvergenceError:
             steps = 0
         return steps, found.kernels, found.functions
@@ -367,37 +355,37 @@ def _solve(panel: Panel, plan: CompiledPlan, rule: Growth, options: Options) -> 
     return steps, observed
 
 
-def _layout(begin: float, end: float, level: Level, finest: float, earliest: float, rule: Growth) -> Layout:
-    edges = functools.partial(_edges, begin * rule.share, rule=rule)
-    return Layout(begin, end, level.rows, level.nodes, edges(finest), edges(earliest), rule.middle)
+def _layout(begin: float, end: float, level: Level, finest: float, earliest: float) -> Layout:
+    edges = functools.partial(_edges, begin * _SHARE)
+    return Layout(begin, end, level.rows, level.nodes, edges(finest), edges(earliest), _MIDDLE)
 
 
-def _edges(top: float, first: float, *, rule: Growth) -> Array:
+def _edges(top: float, first: float) -> Array:
     """Return edges that grow by a ratio from ``first``; the last is ``top``."""
     made, edge = [0.0], min(first, top)
     while edge < top:
         made.append(edge)
-        edge *= rule.ratio
-    if top > rule.least * made[-1]:
+        edge *= _RATIO
+    if top > _LEAST * made[-1]:
         made.append(top)
     else:
         made[-1] = top
     return np.array(made)
 
 
-def _guess(past: Past, layout: Layout, finest: float, rule: Growth) -> Unknowns:
+def _guess(past: Past, layout: Layout, finest: float) -> Unknowns:
     """Return the row at the left end, and rows extrapolated in ln t: at fixed lag and column where these are short, at a fixed
     ratio to t where they are not. A power of t is continued exactly, as long as there is no change of sign."""
     width, times = layout.width, layout.times[1:]
     lag, column = (np.concatenate(item) for item in list(zip(*map(layout.places, times), strict=True))[:2])
     moments, back = np.repeat(times, width), layout.begin / layout.end
     first = layout.places(layout.begin)
-    near, signs = lag < column, [(-1) ** (k + 1) * math.comb(rule.orders, k) for k in range(1, rule.orders + 1)]
+    near, signs = lag < column, [(-1) ** (k + 1) * math.comb(_ORDERS, k) for k in range(1, _ORDERS + 1)]
     earlier = []
-    for k in range(1, rule.orders + 1):
+    for k in range(1, _ORDERS + 1):
         then = np.minimum(moments * back**k, layout.begin)
         short = np.where(near, lag, column)
-        short = short * back ** (k * short / (short + rule.reach * finest))
+        short = short * back ** (k * short / (short + _REACH * finest))
         earlier.append((then, np.where(near, then - short, short), np.where(near, short, then - short)))
     kernels, functions = {}, {}
     for name in past.kernels:
@@ -405,7 +393,7 @@ def _guess(past: Past, layout: Layout, finest: float, rule: Growth) -> Unknowns:
         row = past.rows.pairs(name, np.full(width, layout.begin), first[1], first[0])
         kernels[name] = np.vstack([row, _extrapolate(values, signs).reshape(layout.rows, width)])
     for name in past.functions:
-        values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in range(1, rule.orders + 1)])
+        values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in range(1, _ORDERS + 1)])
         functions[name] = np.append(past.function(name, np.array([layout.begin])), _extrapolate(values, signs))
     return Unknowns(layout, kernels, functions)
 

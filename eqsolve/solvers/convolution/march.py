@@ -219,30 +219,17 @@ def _filled(value: Any, count: int) -> Array:
 
 
 # --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
-@dataclass(frozen=True)
-class Widths:
-    """How wide panels are chosen."""
-
-    # the most by which a panel is wider than the one before. Tails then show in time what comes.
-    growth: float = 3.0
-    caution: float = 0.85  # the part of the width that the tail would allow
-    # the smallest width, in units of the rounding of the time
-    least: float = 64 * np.finfo(float).eps
-    failed: float = 0.3  # the factor after a panel on which Newton's method fails
-    # of the time in which the fastest unknown changes by its own size: the first width tried
-    first: float = 0.3
-    # the width of panels in units of those of a guide: break points and tails alone might give the
-    # same ones again, and the same error
-    finer: float = 0.7
-    # a tail below ``noise`` that falls by less than ``falls`` when the panel is narrower is
-    # rounding, amplified by Newton's matrix: 1e-16 times its condition, which is 1e4 at a distance
-    # of 1e-4 from the transition of a glass. Narrower panels do not mend it, so it is accepted; a
-    # resolved tail would fall like width^m.
-    noise: float = 1e-11
-    falls: float = 0.3
-
-
-USUAL = Widths()
+_GROWTH = 3.0  # the most by which a panel is wider than the one before: tails then show in time what comes
+_CAUTION = 0.85  # the part of the width that the tail would allow
+_LEAST = 64 * np.finfo(float).eps  # the smallest width, relative to the time
+_FAILED = 0.3  # the factor after a panel on which Newton's method fails
+_FIRST = 0.3  # of the time in which the fastest unknown changes by its own size: the first width tried
+FINER = 0.7
+"""The width of panels in units of those of a guide: break points and tails alone might give the same ones again."""
+# A tail below the noise that falls by less than this when the panel is narrower is rounding, amplified by Newton's
+# matrix: 1e-16 times its condition, which is 1e4 at a distance of 1e-4 from the transition of a glass. Narrower panels
+# do not mend it, so it is accepted; a resolved tail would fall like width^m.
+_NOISE, _FALLS = 1e-11, 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,13 +292,13 @@ class MemoryMarch:
 
 def march(
     program: ConvolutionProgram, m: int, delays: Sequence[float], end: float, resolution: float, options: Options,
-    widths: Widths = USUAL, guide: MemoryMarch | None = None,
+    guide: MemoryMarch | None = None,
 ) -> tuple[MemoryMarch, Stop | None]:  # fmt: skip
     """March to ``end`` with tails of at most ``resolution`` times the size of each unknown.
 
-    Panels are nowhere wider than ``widths.finer`` times those of a ``guide``.
+    Panels are nowhere wider than ``FINER`` times those of a ``guide``.
     """
-    state = _State(program, m, delays, end, resolution, widths, options, guide)
+    state = _State(program, m, delays, end, resolution, options, guide)
     stop = state.run()
     outputs = np.array(state.outputs).reshape(len(state.outputs), len(program.observables), m + 1)
     return MemoryMarch(state.past, outputs, program, m, state.steps, state.tries, stop is None), stop
@@ -321,11 +308,11 @@ class _State:
     """The march while it runs."""
 
     def __init__(
-        self, program: ConvolutionProgram, m: int, delays: Sequence[float], end: float, resolution: float, widths: Widths,
-        options: Options, guide: MemoryMarch | None,
+        self, program: ConvolutionProgram, m: int, delays: Sequence[float], end: float, resolution: float, options: Options,
+        guide: MemoryMarch | None,
     ) -> None:  # fmt: skip
         self.program, self.m, self.delays, self.end = program, m, delays, end
-        self.resolution, self.widths, self.options, self.guide = resolution, widths, options, guide
+        self.resolution, self.options, self.guide = resolution, options, guide
         self.past = PanelFunctions(len(program.equations), m)
         self.outputs: list[Array] = []
         self.breaks = np.append(break_points(delays, end, m + 1), end)
@@ -345,19 +332,19 @@ class _State:
             width = min(width, self._guided(now))
             width = left if width >= 0.999 * left else left / 2 if 1.6 * width > left else width
             self.tries += 1
-            if width < self.widths.least * max(now, 1e-280) or (little := pace.stalled(now, self.tries)):
+            if width < _LEAST * max(now, 1e-280) or (little := pace.stalled(now, self.tries)):
                 found = reason or f"the last {pace.patience} panels tried {little}"
                 return Stop(now, self._blow_up(now, found))
             try:
                 table, tail = self._try(width)
             except NotFiniteError as failure:
-                reason, width = str(failure), self.widths.failed * width
+                reason, width = str(failure), _FAILED * width
                 continue
             except NoConvergenceError:
-                reason, width = reason or "Newton's method on a panel does not converge", self.widths.failed * width
+                reason, width = reason or "Newton's method on a panel does not converge", _FAILED * width
                 continue
-            factor = self.widths.caution * max(tail, 1e-30) ** (-1 / self.m)
-            noisy = tail * self.resolution < self.widths.noise and tail > self.widths.falls * before
+            factor = _CAUTION * max(tail, 1e-30) ** (-1 / self.m)
+            noisy = tail * self.resolution < _NOISE and tail > _FALLS * before
             if not tail <= 1.0 and not noisy:
                 before = tail
                 reason = reason or "the solution varies faster and faster"
@@ -365,7 +352,7 @@ class _State:
                 continue
             self._accept(target if width == left else now + width, width, table)
             reason, before = "", math.inf
-            width *= min(self.widths.growth, factor)
+            width *= min(_GROWTH, factor)
         return None
 
     def _guided(self, now: float) -> float:
@@ -374,10 +361,10 @@ class _State:
             return math.inf
         edges = self.guide.functions.edges
         place = min(int(np.searchsorted(edges, now * (1 + 1e-12), side="right")), len(edges) - 1)
-        width = self.widths.finer * float(edges[place] - edges[place - 1])
+        width = FINER * float(edges[place] - edges[place - 1])
         rest = float(edges[place]) - now
         if width > rest > 0 and place + 1 < len(edges):
-            width = min(width, rest + self.widths.finer * float(edges[place + 1] - edges[place]))
+            width = min(width, rest + FINER * float(edges[place + 1] - edges[place]))
         return width
 
     def _first_width(self) -> float:
@@ -398,7 +385,7 @@ class _State:
             for value, rate, item in zip(guess, bodies, equations, strict=True)
             if item.kind == "differential" and math.isfinite(rate) and rate != 0.0
         ]
-        width = min([self.widths.first * time for time in times] + [0.1 * self.end])
+        width = min([_FIRST * time for time in times] + [0.1 * self.end])
         self._weigh_gauges(panel, width)
         wide = MemoryPanel(self.program, self.past, width, self.delays)
         for number, body in enumerate(wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))):

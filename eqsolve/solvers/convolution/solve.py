@@ -31,31 +31,21 @@ from eqsolve.numerics.richardson import error_share
 from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_closed
-from eqsolve.solvers.convolution.march import USUAL as WIDTHS
-from eqsolve.solvers.convolution.march import MemoryMarch, march
+from eqsolve.solvers.convolution.march import FINER, MemoryMarch, march
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, Stop, Worst, find_worst, nodes_per_panel, with_numbers
 
 logger = logging.getLogger("eqsolve")
 
 
-@dataclass(frozen=True)
-class Refining:
-    """How the tolerance is met."""
-
-    first: float = 0.1  # tail allowed in the first solution, in units of the tolerance
-    ratio: float = 30.0  # between the tails of two solutions that are compared
-    # least part of their difference that is taken for the error of the finer one. With panels
-    # narrower by q the error is about 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where
-    # the solution is a power p of the time at its start, 1/(q^p − 1), 2.3 for p = 1.
-    share: float = 1.0
-    # the smallest tail asked for. Rounding leaves tails of 1e-14 to 3e-14 near a transition; errors
-    # lie below tails.
-    finest: float = 3e-13
-    rounding: float = 5e-14  # error that two solutions may share, of the largest value
-
-
-USUAL = Refining()
+_FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
+_RATIO = 30.0  # between the tails of two solutions that are compared
+# Least part of their difference that is taken for the error of the finer one. With panels narrower by q the error is about
+# 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time at its start, 1/(q^p − 1),
+# 2.3 for p = 1.
+_SHARE = 1.0
+_FINEST = 3e-13  # the smallest tail asked for: rounding leaves 1e-14 to 3e-14 near a transition, errors lie below tails
+_ROUNDING = 5e-14  # error that two solutions may share, of the largest value
 
 
 class ConvolutionSolver(Solver):
@@ -101,45 +91,43 @@ class MemorySolution:
 
 
 def _solve(
-    program: ConvolutionProgram, m: int, delays: list[float], begin: float, options: Options, rule: Refining = USUAL
+    program: ConvolutionProgram, m: int, delays: list[float], begin: float, options: Options
 ) -> tuple[MemorySolution, Stop | None]:
     """Solve with smaller and smaller tails until two solutions agree."""
     end = options.t_max - begin
-    resolution = max(rule.first * options.rtol, rule.finest * rule.ratio)
+    resolution = max(_FIRST * options.rtol, _FINEST * _RATIO)
     coarse, stop = march(program, m, delays, end, resolution, options)
     best: MemorySolution | None = None
     for rounds in itertools.count(2):
-        resolution = max(resolution / rule.ratio, rule.finest)
+        resolution = max(resolution / _RATIO, _FINEST)
         fine, later = march(program, m, delays, coarse.end if stop else end, resolution, options, guide=coarse)
         stop = later or stop
-        solution = _compare(fine, coarse, begin, options, rule, rounds)
+        solution = _compare(fine, coarse, begin, options, rounds)
         logger.info("time grid: %d panels, tails below %.1g cut; against a rougher one the error is %.2g times the tolerance",
                     fine.panels, resolution, solution.worst.excess)  # fmt: skip
         if best is None or solution.worst < best.worst:
             best = solution
-        if best.worst.excess <= 1.0 or resolution <= rule.finest or later is not None or options.is_short_of_time():
+        if best.worst.excess <= 1.0 or resolution <= _FINEST or later is not None or options.is_short_of_time():
             break
         coarse = fine
-        resolution /= min(max(solution.worst.excess / rule.ratio, 1.0), 1e3)
+        resolution /= min(max(solution.worst.excess / _RATIO, 1.0), 1e3)
     assert best is not None
     return best, stop
 
 
-def _compare(
-    fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Options, rule: Refining, rounds: int
-) -> MemorySolution:
+def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Options, rounds: int) -> MemorySolution:
     """Return the finer of two solutions with its error estimates."""
     grid, other = fine.grid(begin), coarse.grid(begin)
     inside = np.minimum(grid.nodes, other.edges[-1])
     curves, rough = fine.curves(), coarse.at(inside, other)
     errors = {}
-    share = max(rule.share, error_share(1 / WIDTHS.finer, fine.m + 1))
+    share = max(_SHARE, error_share(1 / FINER, fine.m + 1))
     for name, values in curves.items():
         change = np.abs(values - rough[name])
         change[1:].reshape(-1, fine.m)[fine.bridges] = 0.0  # the jump stands at the same place in both
         change = over_panels(change, fine.m, beside=True)
         largest = np.abs(values).max()
-        errors[name] = share * change + rule.rounding * largest
+        errors[name] = share * change + _ROUNDING * largest
     controlled = fine.program.observables or tuple(curves)
     worst = find_worst(controlled, curves, errors, grid.nodes, options, 1.0)
     return MemorySolution(fine, curves, errors, worst, rounds)
