@@ -23,6 +23,7 @@ _HOMES = {
     "shift_time": "eqsolve.passes.rewrite.rescaling:shift_time",
     "rescale_unknown": "eqsolve.passes.rewrite.rescaling:rescale_unknown",
     "leading_order": "eqsolve.passes.rewrite.rescaling:leading_order",
+    "long_time": "eqsolve.passes.rewrite.long_time:derive_long_time",
     "simulate": "eqsolve.microscopic.simulate:simulate",
     "save": "eqsolve.results.archive:save",
     "write_dataset": "eqsolve.results.archive:write_dataset",

@@ -44,7 +44,7 @@ def run_solve(options: Namespace) -> int:
     except SolverError as error:
         progress.close()
         if error.partial is not None:
-            _report(options, model, error.partial, asked, data, picture)
+            report(options, model, error.partial, asked, data, picture)
         elif options.json:
             write_json({"model": model.name, "status": "failed", "message": str(error)})
         _settle(checkpoint, finished=True)
@@ -54,7 +54,7 @@ def run_solve(options: Namespace) -> int:
         raise
     finally:
         progress.close()
-    _report(options, model, result, asked, data, picture)
+    report(options, model, result, asked, data, picture)
     _settle(checkpoint, result.is_finished)
     if result.status == "ok":
         return 0
@@ -110,9 +110,10 @@ def _check_times(model: Model, at: list[float] | None, at2: list[tuple[float, fl
         raise UsageError(f"--t-max: time starts at 0, so the last time must be positive, got {t_max:g}")
 
 
-def _report(
+def report(
     options: Namespace, model: Model, result: Result, asked: dict[str, Any], data: Path | None, picture: Path | None
 ) -> None:
+    """Give the numbers and write the files that were asked for."""
     at = {"at": asked.get("at")}
     pairs = {**at, "at2": asked.get("at2")}
     deliver(options, result, lambda: _text(model, result, asked), data, picture, save=at, json_object=pairs)

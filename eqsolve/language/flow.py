@@ -131,6 +131,10 @@ class Flow(Model):
         """Return the limit δ → ∞ of the mean-field equations: differential equations without memory or noise."""
         return later("infinite_data")(self)
 
+    def long_time(self, name: str | None = None) -> Any:
+        """Return the `FixedPoint` that the mean-field equations tend to if they come to rest."""
+        return later("long_time")(self, name)
+
     def gradient_descent(self, eta: Any) -> System:
         """Return the mean-field equations of gradient descent with step ``eta``, exact at this step."""
         return later("gradient_descent")(self, eta)

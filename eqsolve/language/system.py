@@ -161,6 +161,10 @@ class System(Model):
         """Return the equations in the limit ``parameter`` → ``to``, all unknowns of order one."""
         return later("leading_order")(self, parameter, to, name)
 
+    def long_time(self, name: str | None = None) -> Any:
+        """Return the `FixedPoint` that the system tends to if it comes to rest, with the observable ``stability``."""
+        return later("long_time")(self, name)
+
 
 def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
     table: dict[Basic, Basic] = {}

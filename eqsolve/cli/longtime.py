@@ -1,0 +1,60 @@
+"""The command that derives and solves the limit of long times of a model."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.output import complain, say, write
+from eqsolve.cli.solve import report
+from eqsolve.cli.verb import Verb
+from eqsolve.errors import UsageError
+from eqsolve.progress import Bar
+
+_OPTIONS = dict.fromkeys(("rtol", "atol", "observables", "derivatives", "budget"), "")
+
+
+def run_longtime(options: Namespace) -> int:
+    """Derive a fixed point and solve it; exit code 1 says that the tolerance was not met."""
+    data, picture = destinations(options)
+    settings, given = read_settings(options.settings), read_options(options, _OPTIONS)
+    from eqsolve.language.flow import Flow
+    from eqsolve.language.loading import load
+    from eqsolve.language.system import System
+
+    model = load(options.model)
+    if not isinstance(model, System | Flow):
+        raise UsageError(f"model `{model.name}` is a {model.kind} and has no time; `eqsolve solve {model.name}` solves it")
+    limit = model.long_time()
+    if options.show:
+        write(limit.show().text())
+        return 0
+    from eqsolve.solving import solve
+
+    with Bar(options.quiet) as progress:
+        result = solve(limit, params=settings, progress=progress, **given)
+    report(options, limit, result, {}, data, picture)
+    if "stability" in result.names and float(result.variables["stability"].values) < 0:
+        say("the stability is negative: the system does not come to rest in this state")
+    if result.status != "ok":
+        complain(result.message or result.status)
+        return 1
+    return 0
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    add_shared(parser, _OPTIONS, settings="values of parameters", out="write the result", plot="draw the numbers")
+    parser.add_argument("--show", action="store_true", help="show the equations that were derived, and solve nothing")
+
+
+LONGTIME = Verb(
+    summary="derive the fixed point that a system comes to rest in, and solve it",
+    description=(
+        "Derive the limit of long times of a system, or of the mean field of a flow, that comes to rest: a fixed point.\n"
+        "Its observable `stability` is positive where the state is stable, and zero where that is lost."
+    ),
+    example="longtime lotka_volterra --set sigma=0.8",
+    add_arguments=_arguments,
+    run=run_longtime,
+    more=("longtime lotka_volterra --show  # the equations", "longtime dln --set lam=0.1 --json"),
+)

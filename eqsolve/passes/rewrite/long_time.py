@@ -1,0 +1,436 @@
+"""The limit of long times of a system that comes to rest: a fixed point, derived.
+
+Processes tend to constants, correlations C(t, t') to numbers, a Gaussian noise to one Gaussian variable of each path, and the
+integral of a response over the past to a static susceptibility χ, so that ∫ R(t, s) x(s) ds tends to χ x. A path's state x is
+the stable root of its force. Where the force has a factor that vanishes at x = 0, the root is that of the rest on the side on
+which the path leaves zero, and zero where it leaves on neither: x = 0 or x > 0 of a population, a soft threshold.
+
+Beside it stands ``stability``: small disturbances δz of the noises, of their own for each path, move correlations by
+E[x_z²] δz² and these the variance of the noises: 1 less what comes back of δz², the determinant where there are several. It is
+positive where the state is stable.
+"""
+
+import itertools
+from typing import Any, cast
+
+from sympy import Abs, Add, Basic, Dummy, Expr, MatrixBase, Max, Min, Mul, Piecewise, S, cancel, exp, expand, eye
+from sympy import zeros as zero_matrix
+
+from eqsolve.errors import ModelError
+from eqsolve.language.equations import Equation
+from eqsolve.language.fixed_point import FixedPoint
+from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Normal
+from eqsolve.language.nodes import GP, E, Int, Inverse, Resp
+from eqsolve.language.symbols import Correlation, Function, Plain, Process, Random, Response, Time, Unknown, Value, fresh_name
+from eqsolve.language.system import System, members
+from eqsolve.verbs import later
+
+
+def derive_long_time(model: System | Flow, name: str | None = None) -> FixedPoint:
+    """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
+    system = later("dmft")(model, None) if isinstance(model, Flow) else model
+    return _Limit(system, name or f"{model.name}_long_time").fixed_point()
+
+
+def _refuse(system: System, why: str) -> ModelError:
+    return ModelError(f"model `{system.name}` ({system.location}): its limit of long times is not derived, since {why}")
+
+
+class _Limit:
+    """The symbols of the limit of one system."""
+
+    def __init__(self, system: System, name: str) -> None:
+        self.system, self.name, self.conditions = system, name, list(system.conditions)
+        self.equations = {eq.head: eq for eq in system.equations}
+        if system.constraints or system.step is not None or system.whites or system.stepped:
+            raise _refuse(system, "constraints, steps and noise without memory have none that stands still")
+        given = [key.head for key in system.init if isinstance(key, Value) and isinstance(key.head, Correlation)
+                 and key.moments[0] == key.moments[1] and isinstance(key.moments[0], Time)]  # fmt: skip
+        if given:
+            raise _refuse(system, f"`{given[0].name}` is given at equal times, so that paths may go on fluctuating")
+        self.taken = set(system.names) | set(system.observables)
+        self.numbers: dict[Any, Any] = {}
+        for head in system.unknowns:
+            if isinstance(head, Response):
+                word = f"chi_{head.name.removeprefix('R_')}" if head.name != "R" else "chi"
+                side = self._side(head)
+                known: Any = {"positive": True} if side else {}
+                self.numbers[head] = (side or 1) * Unknown(fresh_name(word, self.taken), None, **known)
+            elif isinstance(head, Correlation):
+                self.numbers[head] = Unknown(head.name, None, positive=True)
+            elif isinstance(head, Function):
+                known = {"positive": True} if self._is_mean_of_positive(head) else {}
+                self.numbers[head] = Unknown(head.name, None, **known)
+        self.noises: dict[Process, Expr] = {}  # by the static Gaussian variables
+        self.sources: dict[Process, tuple[Random, Expr]] = {}  # their own variable, and its variance
+        self.roots: dict[Process, Expr] = {}
+        self.sizes: dict[Process, Expr] = {}  # of roots that may vanish
+        self.slopes: dict[tuple[Process, Process], Expr] = {}  # of roots, by noise
+        self.instant: dict[tuple[Process, Process], Expr] = {}  # the part of these without memory
+        self.means: dict[E, Unknown] = {}  # numbers that only covariances need
+        self.marks: dict[Any, Dummy]
+        self._early: dict[Any, Dummy]
+        self._late: dict[Any, Dummy]
+        self.marks, self._early, self._late = (
+            {head: Dummy(head.name, real=True) for head in system.processes} for _ in range(3)
+        )
+        self.closed: dict[Any, Expr] = {}  # susceptibilities that others give
+        for eq in system.equations:
+            if isinstance(eq.head, Response) and not eq.is_differential and not eq.rhs.atoms(E):
+                self._close(eq.head, self.still(eq.rhs))
+        self._draw()
+        self._settle()
+
+    def _close(self, head: Response, right: Expr) -> None:
+        """Put what a closed relation says of a susceptibility in its place, where it is linear in itself."""
+        number = self.numbers[head]
+        own = expand(right).coeff(number)
+        rest = expand(right - own * number)
+        if not own.has(number) and not rest.has(number):
+            self.closed[head] = self.numbers[head] = cancel(rest / (1 - own))
+
+    def _side(self, head: Response) -> int:
+        """Return the sign of a susceptibility, 0 where it is not known: that with which the noise enters a stable force."""
+        right = self.equations[head].rhs
+        found = right.atoms(Resp)
+        if len(found) != 1 or not right.has(E):
+            return 0
+        (inner,) = found
+        if not isinstance(inner.output, Value) or not self._is_state(inner.output.head):
+            return 0
+        held = Dummy("response", positive=True)
+        weight = right.xreplace({node: held for node in right.atoms(E)}).diff(held)
+        force = self.equations[inner.output.head].rhs
+        for _ in range(3):
+            force = force.xreplace({
+                value: self.equations[value.head].rhs for value in force.atoms(Value)
+                if value.head in self.equations and isinstance(value.head, Process) and not self._is_state(value.head)
+            })  # fmt: skip
+        noise = next((value for value in force.atoms(Value) if value.head == inner.noise.head), None)
+        if noise is None:
+            return 0
+        slope = weight * force.xreplace({noise: (mark := Dummy("z"))}).diff(mark)
+        slope = slope.xreplace({value: Dummy("size", positive=True) for value in slope.atoms(Value)})
+        return 1 if slope.is_positive else -1 if slope.is_negative else 0
+
+    def _is_mean_of_positive(self, head: Function) -> bool:
+        right = self.equations[head].rhs
+        states = {value: Dummy("size", positive=True) for value in right.atoms(Value) if self._only_positive(value.head)}
+        return isinstance(right, E) and bool(right.argument.xreplace(states).is_positive)
+
+    def _only_positive(self, head: Any) -> bool:
+        change = self.system.substitute.get(head)
+        return change is not None and change.func is exp
+
+    # --- what stands at rest -----------------------------------------------------------------------------------------
+    def still(self, expr: Any) -> Any:
+        """Return an expression at rest; processes are their marks."""
+        if isinstance(expr, Int):
+            return self._integral(expr)
+        if isinstance(expr, Value):
+            if not all(isinstance(moment, Time) for moment in expr.moments):
+                raise _refuse(self.system, f"`{expr}` stands at another time")
+            return self.marks[expr.head] if isinstance(expr.head, Process) else self.numbers[expr.head]
+        if isinstance(expr, E):
+            return self._mean(expr)
+        if isinstance(expr, exp) and _clocks(expr.xreplace({value: Dummy("value") for value in expr.atoms(Value)})):
+            return self._faded(expr)
+        if isinstance(expr, Time):
+            raise _refuse(self.system, f"the time `{expr}` itself enters")
+        if not expr.args:
+            return expr
+        return expr.func(*(self.still(part) for part in expr.args))
+
+    def _faded(self, expr: Expr) -> Expr:
+        """Return the limit of e^{−kt}: zero for positive k, which becomes a condition."""
+        (clock,) = _clocks(expr)
+        rate = -expr.args[0].diff(clock)
+        if clock in rate.free_symbols or rate.free_symbols & set(self.marks.values()):
+            raise _refuse(self.system, f"`{expr}` has no limit that is known")
+        if (holds := rate.as_coeff_Mul()[1] > 0) not in self.conditions:
+            self.conditions.append(holds)
+        return S.Zero
+
+    def _integral(self, node: Int) -> Expr:
+        total = S.Zero
+        for term in Add.make_args(expand(node.integrand)):
+            parts = Mul.make_args(term)
+            kernels = [item for item in parts if isinstance(item, Value) and isinstance(item.head, Response)]
+            if not kernels:
+                raise _refuse(self.system, f"`{node}` adds up a past that does not fade")
+            rest = Mul(*(self.still(item) for item in parts if item not in kernels))
+            total += rest * Mul(*(self.numbers[item.head] for item in kernels))
+        return total
+
+    def _mean(self, node: E) -> Expr:
+        """Return an expectation; a response in it is the derivative of what stands still, less what answers at once."""
+        argument = node.argument
+        found = argument.atoms(Resp)
+        if not found:
+            return _expected(self.put(self.still(argument)))
+        (inner,) = found
+        rest = argument.xreplace({inner: S.One})
+        output, noise = self.still(inner.output), inner.noise.head
+        total = self._chain(output, noise, self.slopes) - self._chain(output, noise, self.instant)
+        return _expected(self.put(self.still(rest) * total))
+
+    def put(self, expr: Expr) -> Expr:
+        """Return an expression with roots and noises in place of the marks."""
+        known = {**self.noises, **self.roots}
+        expr = expr.xreplace({Abs(self.marks[head]): size for head, size in self.sizes.items()})
+        return expr.xreplace({mark: known[head] for head, mark in self.marks.items() if head in known})
+
+    # --- noises ----------------------------------------------------------------------------------------------------
+    def _draw(self) -> None:
+        """Give every noise its Gaussian variable; of several that belong together, each by those before it."""
+        for key, law in self.system.laws.items():
+            if not isinstance(law, GP):
+                continue
+            heads = members(key)
+            if law.mean != 0:
+                raise _refuse(self.system, f"the mean of `{heads[0].name}` is not zero")
+            for place, head in enumerate(reversed(heads)):
+                variable = Random(head.name, None, (Normal(0, 1),))
+                self.sources[head] = (variable, S.Zero)
+                self.noises[head] = variable
+                if place > 1:
+                    raise _refuse(self.system, "more than two noises are driven together")
+
+    def _variances(self) -> None:
+        """Write noises as standard normal variables times what their covariances say, now that means are known."""
+        self.scales: dict[Process, Expr] = {}
+        put = {}
+        for key, law in self.system.laws.items():
+            if not isinstance(law, GP):
+                continue
+            heads, kernel = members(key), law.covariance
+            if not isinstance(kernel, MatrixBase):
+                self.scales[heads[0]] = self._numbered(kernel)
+                continue
+            (own, both), (_, given) = ((self._numbered(kernel[i, j]) for j in range(2)) for i in range(2))
+            self.scales[heads[0]], self.scales[heads[1]] = own - both**2 / given, given
+            put[self.sources[heads[0]][0]] = both / given * self.sources[heads[1]][0] + self.sources[heads[0]][0]
+        self.joined = put
+        for head, (variable, _) in self.sources.items():
+            named = Random(head.name, None, (Normal(0, self.scales[head]),))
+            self.sources[head] = (named, self.scales[head])
+            put[variable] = put.get(variable, variable)
+            self.joined = {old: new.xreplace({variable: named}) for old, new in put.items()}
+            put = self.joined
+
+    def _numbered(self, kernel: Expr) -> Expr:
+        """Return a covariance at rest; a mean over paths in it is a number of its own, since laws hold no means."""
+        made = self.still(kernel)
+        for node in sorted(made.atoms(E), key=str):
+            if node not in self.means:
+                self.means[node] = Unknown(fresh_name(f"mean_{len(self.means) + 1}", self.taken), None)
+        return made.xreplace(self.means)
+
+    # --- paths -----------------------------------------------------------------------------------------------------
+    def _settle(self) -> None:
+        """Find the root of every process."""
+        open_ones = [eq for eq in self.system.equations if isinstance(eq.head, Process)]
+        plain: dict[Any, Any] = {eq.head: self.still(eq.rhs) for eq in open_ones}
+        for _ in open_ones:  # definitions go into what uses them
+            for head, right in plain.items():
+                known = {self.marks[other]: plain[other] for other in plain if not self._is_state(other) and other != head
+                         and not plain[other].has(self.marks[other])}  # fmt: skip
+                plain[head] = right.xreplace(known)
+        for noise in self.noises:
+            self.slopes[noise, noise] = self.instant[noise, noise] = S.One
+        moving = [eq for eq in open_ones if eq.is_differential or plain[eq.head].has(self.marks[eq.head])]
+        for eq in moving:
+            head, mark, right = cast(Process, eq.head), self.marks[eq.head], plain[eq.head]
+            if any(right.has(self.marks[other.head]) for other in moving if other is not eq):
+                raise _refuse(self.system, f"`{head.name}` moves together with other states")
+            root, slope = self._root(head, right if eq.is_differential else right - mark, mark)
+            self.roots[head] = self.put_noises(root)
+            for noise in self.noises:
+                self.slopes[head, noise] = self.put_noises(slope[noise])
+                if not eq.is_differential:
+                    at_once = _without_memory(eq.rhs)
+                    self.instant[head, noise] = self.put_noises(self.still(at_once).diff(self.marks[noise]))
+        for eq in open_ones:
+            if eq not in moving:
+                head, right = cast(Process, eq.head), plain[eq.head]
+                at_once = self.still(_without_memory(eq.rhs)).xreplace(
+                    {self.marks[other]: plain[other] for other in plain if other != head and other not in self.roots}
+                )
+                self.roots[head] = self.put(right)
+                for noise in self.noises:
+                    self.slopes[head, noise] = self.put(self._chain(right, noise, self.slopes))
+                    self.instant[head, noise] = self.put(self._chain(at_once, noise, self.instant))
+
+    def _chain(self, expr: Expr, noise: Process, slopes: dict[tuple[Process, Process], Expr]) -> Expr:
+        """Return the derivative by a noise of an expression in marks."""
+        parts = [expr.diff(mark) * slopes.get((head, noise), S.Zero) for head, mark in self.marks.items() if expr.has(mark)]
+        return Add(*parts)
+
+    def _is_state(self, head: Any) -> bool:
+        return bool(self.equations[head].is_differential)
+
+    def put_noises(self, expr: Expr) -> Expr:
+        return expr.xreplace({self.marks[head]: value for head, value in self.noises.items()})
+
+    def _root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
+        """Return the stable root of a force, and its derivatives by the noises."""
+        size = Dummy("y", positive=True)
+        sides = {}
+        for side in (1,) if self._only_positive(head) else (1, -1):
+            there = expand(force.xreplace({mark: side * size}).doit())
+            power = min((_power(term, size) for term in Add.make_args(there)), default=S.Zero)
+            sides[side] = (power, expand(there / size**power).xreplace({size: side * mark}))
+        if all(power == 0 for power, _ in sides.values()):
+            return self._simple_root(head, force, mark)
+        total, size_of, pieces = S.Zero, S.Zero, []
+        for side, (_, rest) in sides.items():
+            slope = rest.diff(mark)
+            if expand(slope).has(mark):
+                raise _refuse(self.system, f"the force on `{head.name}` has no root that is known in closed form")
+            push, hold = expand(rest.xreplace({mark: S.Zero})), cancel(-slope)  # hold > 0 where the root is stable
+            part = (Max if side > 0 else Min)(push, 0) / hold
+            total, size_of = total + part, size_of + side * part
+            pieces.append((push, hold, push > 0 if side > 0 else push < 0))
+        slopes = {}
+        self.sizes[head] = self.put_noises(size_of)
+        for noise in self.noises:
+            made = [(push.diff(self.marks[noise]) / hold, inside) for push, hold, inside in pieces]
+            slopes[noise] = Add(*(Piecewise(piece, (0, True)) for piece in made))
+        return total, slopes
+
+    def _simple_root(self, head: Process, force: Expr, mark: Dummy) -> tuple[Expr, dict[Process, Expr]]:
+        slope = force.diff(mark)
+        if not slope.has(mark):
+            root = -force.xreplace({mark: S.Zero}) / slope
+            return root, {noise: root.diff(self.marks[noise]) for noise in self.noises}
+        terms = Add.make_args(expand(force) if not force.has(Piecewise) else force)
+        held = Add(*(term for term in terms if term.has(mark)))
+        variable = Plain(fresh_name(f"{head.name}_value", self.taken), None)
+        root = Inverse(-held.xreplace({mark: variable}), variable)(Add(*(term for term in terms if not term.has(mark))))
+        slopes = {noise: (force.diff(self.marks[noise]) / -slope).xreplace({mark: root}) for noise in self.noises}
+        return root, slopes
+
+    # --- the fixed point -----------------------------------------------------------------------------------------------
+    def fixed_point(self) -> FixedPoint:
+        """Return the equations of all numbers, with the observables and the stability."""
+        self._variances()
+        equations = []
+        for eq in self.system.equations:
+            if isinstance(eq.head, Process) or eq.head in self.closed:
+                continue
+            bare = eq.rhs.xreplace({node: S.One for node in eq.rhs.atoms(Int)})
+            if not isinstance(eq.head, Response) and any(isinstance(value.head, Response) for value in bare.atoms(Value)):
+                raise _refuse(self.system, f"a response without an integral drives `{eq.key}`, as white noise does")
+            right = self.still(eq.rhs)
+            number = self.numbers[eq.head]
+            if eq.is_differential and isinstance(eq.head, Response):
+                starts = [value for key, value in self.system.init.items() if isinstance(key, Value) and key.head == eq.head]
+                right += self.still(starts[0])
+            left = S.Zero if eq.is_differential else number
+            side, plain = number.as_coeff_Mul()
+            own = expand(right).coeff(plain) if not right.atoms(E) else S.Zero
+            if not eq.is_differential and not own.has(plain) and not expand(right - own * plain).has(plain):
+                left, right = plain, (right - own * plain) / (side - own)
+            elif not eq.is_differential:
+                left, right = plain, right / side
+            equations.append(Equation(self.named(left), self.named(right)))
+        equations += [Equation(number, self.named(node)) for node, number in self.means.items()]
+        observables = {name: self.named(self.still(expr)) for name, expr in self.system.observables.items()}
+        observables |= {name: self.named(expr) for name, expr in self.closed_names().items()}
+        if self.noises:
+            observables[fresh_name("stability", self.taken)] = self.named(self.stability())
+        variables = {head.name: self.named(root) for head, root in self.roots.items()}
+        used = {item for eq in equations for item in (eq.lhs - eq.rhs).free_symbols}
+        shown = (*observables.values(), *variables.values(), *(scale for _, scale in self.sources.values()))
+        used |= {item for expr in shown for item in expr.free_symbols}
+        defaults = {key: value for key, value in self.system.defaults.items() if key in used}
+        return FixedPoint(
+            self.name, equations, defaults=defaults, observables=observables,
+            variables=variables, conditions=self.conditions, flow=self.system.flow, cite=self.system.cite,
+        )  # fmt: skip
+
+    def closed_names(self) -> dict[str, Expr]:
+        return {f"chi_{head.name.removeprefix('R_')}": expr for head, expr in self.closed.items()}
+
+    def named(self, expr: Any) -> Any:
+        return expr.xreplace(self.joined) if self.noises else expr
+
+    def stability(self) -> Expr:
+        """Return the determinant of 1 − what comes back of small disturbances of correlations and noises."""
+        correlations = [head for head in self.numbers if isinstance(head, Correlation)]
+        rows = [(self.numbers[head], self.equations[head].rhs) for head in correlations]
+        marks = [number for number, _ in rows]
+        moved = {head: Dummy(f"V_{head.name}") for head in self.noises}
+        everything: list[Basic] = [*marks, *moved.values()]
+        kernels = {}
+        for key, law in self.system.laws.items():
+            if isinstance(law, GP):
+                matrix = law.covariance
+                kernels[members(key)[0]] = matrix[0, 0] if isinstance(matrix, MatrixBase) else matrix
+        rows += [(moved[head], kernels[head]) for head in self.noises if head in kernels]
+        scale = S.One
+        gain = zero_matrix(len(everything), len(everything))
+        for number, right in rows:
+            place = everything.index(number)
+            direct = self.still(right.xreplace({node: Dummy("mean") for node in right.atoms(E)}))
+            scale *= 1 - direct.diff(number)  # (a relation that is solved for its own left-hand side)
+            for column, mark in enumerate(marks):
+                gain[place, column] += direct.diff(mark)
+            for node in right.atoms(E):
+                weight = self.still(right.xreplace({node: (held := Dummy("mean"))})).diff(held)
+                for noise, change in moved.items():
+                    gain[place, everything.index(change)] += weight * self._pair(node, noise)
+        left = eye(len(everything)) - gain
+        entries = {Dummy("entry"): entry for entry in left if entry not in (0, 1)}
+        names = {entry: name for name, entry in entries.items()}
+        return left.applyfunc(lambda entry: names.get(entry, entry)).det().xreplace(entries) / scale
+
+    def _pair(self, node: E, noise: Process) -> Expr:
+        """Return E[f_z g_z'] of E[f(t) g(t')]: the square of the slope where both are the same."""
+        clocks = sorted(_clocks(node.argument), key=str)
+        total = S.Zero
+        if len(clocks) == 2:
+            values = [value for value in node.argument.atoms(Value) if isinstance(value.head, Process)]
+            apart = {value: self._apart(value, clocks[0]) for value in values}
+            body = node.argument.xreplace(apart)
+            for (one, left), (two, right) in itertools.product(self._early.items(), self._late.items()):
+                slopes = [self.slopes.get((item, noise), S.Zero) for item in (one, two)]
+                product = _squared(slopes[0]) if one == two else slopes[0] * slopes[1]
+                total += body.diff(left).diff(right) * product
+            back = {mark: self.marks[head] for table in (self._early, self._late) for head, mark in table.items()}
+            total = total.xreplace(back)
+        return _expected(self.put(total)) if total != 0 else S.Zero
+
+    def _apart(self, value: Value, first: Basic) -> Dummy:
+        return (self._early if value.moments[0] == first else self._late)[value.head]
+
+
+def _clocks(expr: Any) -> set[Time]:
+    return {item for item in expr.free_symbols if isinstance(item, Time)}
+
+
+def _power(term: Expr, size: Dummy) -> Expr:
+    """Return the power of a positive variable in front of a term."""
+    return term.as_independent(size)[1].as_powers_dict().get(size, S.Zero)
+
+
+def _without_memory(expr: Any) -> Any:
+    if isinstance(expr, Int):
+        return S.Zero
+    if not expr.args or isinstance(expr, Value | E):
+        return expr
+    return expr.func(*(_without_memory(part) for part in expr.args))
+
+
+def _squared(slope: Expr) -> Expr:
+    """Return the square of a sum of pieces that exclude each other."""
+    parts = Add.make_args(slope)
+    if not all(isinstance(part, Piecewise) for part in parts):
+        return slope**2
+    return Add(*(Piecewise((part.args[0].expr ** 2, part.args[0].cond), (0, True)) for part in parts))
+
+
+def _expected(expr: Expr) -> Expr:
+    """Return the mean; of what is not random, itself."""
+    return E(expr) if expr.atoms(Random) else expr
