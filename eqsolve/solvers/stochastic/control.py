@@ -44,8 +44,8 @@ class Control:
     negligible
         Of the tolerance: a way to have more points that changes less is left out of the next sets.
     checks, hopeless
-        Sets of other points that move a solution, at most, before it is iterated again with more points of its own; at once
-        where a set moves it by so many tolerances.
+        Sets of other points that move a solution, at most (twice as many while their errors fall), before it is iterated
+        again with more points of its own; at once where a set moves it by so many tolerances.
     other
         Nodes on the panels that check others, relative to these.
     dearest, cheap

@@ -5,6 +5,7 @@ The sets share nothing, neither modes nor rules nor samples, so that how far one
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Sequence
@@ -90,7 +91,7 @@ class Mover:
         before_last: tuple[Means, ...] = ()
         errors, far, slow = moved, 0.0, False
         trend: tuple[tuple[int, float], ...] = ()
-        for number in range(1, control.checks + 1):
+        for number in itertools.count(1):
             coarse, finer = finer.level, self._finer(begun, finer, ways, number)
             if slow:
                 means = corrected(self.engine, begun, final, finer, self.tolerance)
@@ -113,6 +114,8 @@ class Mover:
                 break
             if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
                 break  # further sets would not do either
+            if number >= control.checks and not (number < 2 * control.checks and is_falling(trend)):
+                break
             far, slow = by_points, by_points > 1.0 and not self.bent
         return Moved(final, errors, before_last, trend)
 
@@ -182,6 +185,11 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
 def is_clear(trend: Sequence[tuple[int, float]]) -> bool:
     """Whether sets show how errors fall: at least three, the last two well above the tolerance, not by chance."""
     return len(trend) > 2 and min(error for _, error in trend[-2:]) > _WELL_ABOVE
+
+
+def is_falling(trend: Sequence[tuple[int, float]]) -> bool:
+    """Whether one more set may do: the last errors fall, and are near the tolerance."""
+    return trend[-1][1] < min(_WELL_ABOVE, 0.7 * trend[-2][1])
 
 
 def is_far(trend: Sequence[tuple[int, float]], few: float) -> bool:
