@@ -82,6 +82,7 @@ def test_a_still_state_solves_its_static_equations():
     assert res.lyapunov()[0] < 0
 
 
+@pytest.mark.slow
 def test_lyapunov_exponent_is_the_ground_state_of_a_schroedinger_equation():
     """λ = −1 + √(−E₀) of −∂² − g²⟨φ'φ'⟩(τ), by finite differences of two steps."""
     res = eqsolve.stationary("rnn", gain=2)
