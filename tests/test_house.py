@@ -39,11 +39,11 @@ KNOWN: set[str] = set()
 
 # What `python3 dev.py house` printed last. Lower a bar when a count has fallen; raise one only with a reason here.
 BARS = {
-    "lines": 56_583,  # towards 44,000; the start by an ensemble that drives itself took 330
-    "characters": 2_663_100,
+    "lines": 56_030,  # towards 44,000
+    "characters": 2_655_000,
     "lines beyond 100 columns": 5_834,
-    "numeric tunables": 447,  # towards 150
-    "repeated class names": 36,  # towards 8
+    "numeric tunables": 425,  # towards 150
+    "repeated class names": 33,  # towards 8
     "circles": 0,
 }
 
