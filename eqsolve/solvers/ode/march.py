@@ -432,7 +432,7 @@ def choose_rules(integrator: Integrator, tolerance: float, rules: Levels) -> tup
         run = integrator.run(rules.paths(below=True), tolerance)
         ends = run.ends[:: -(-len(run.ends) // 50)]  # panels, at most, on which rules are compared
         larger = rules.grown(run, PanelGrid(np.unique(np.append(ends, run.ends[-1])), NODES), integrator.options)
-        if larger is rules:
+        if larger is rules or integrator.options.is_short_of_time():
             return run, rules
         rules = larger
 
