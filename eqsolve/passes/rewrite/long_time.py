@@ -345,10 +345,11 @@ class _Limit:
         shown = (*observables.values(), *variables.values(), *(scale for _, scale in self.sources.values()))
         used |= {item for expr in shown for item in expr.free_symbols}
         defaults = {key: value for key, value in self.system.defaults.items() if key in used}
-        return FixedPoint(
+        made = FixedPoint(
             self.name, equations, defaults=defaults, observables=observables,
             variables=variables, conditions=self.conditions, flow=self.system.flow, cite=self.system.cite,
         )  # fmt: skip
+        return made._with(location=self.system.location)
 
     def closed_names(self) -> dict[str, Expr]:
         return {f"chi_{head.name.removeprefix('R_')}": expr for head, expr in self.closed.items()}

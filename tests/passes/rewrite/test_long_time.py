@@ -93,5 +93,5 @@ def test_command(capsys):
     assert main(["longtime", "lotka_volterra", "--show"]) == 0
     assert "stability" in capsys.readouterr().out
     assert main(["longtime", "dln"]) == 2  # without decay
-    assert "lam > 0" in capsys.readouterr().err
+    assert "lam > 0 only (dln.py:" in capsys.readouterr().err
     assert main(["longtime", "ridge"]) == 2
