@@ -104,7 +104,7 @@ class Ensembles:
         """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
         control = self.control
         paths = control.small * (control.safety * control.margin * chance) ** (1 / control.rate)
-        return paths * nodes**3 < control.sets * control.cost
+        return paths * nodes**3 < control.cost
 
     def _level(self, paths: int, seed: int) -> Level:
         """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
