@@ -127,7 +127,7 @@ class Sampling:
     rate, safety
         The error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of smooth functions).
     cost
-        Paths × nodes³ of one ensemble, at most: half a minute of one core. Smaller ones left `soft_spin` at 1e-3 and two of
+        Paths × nodes³ of one ensemble, at most: half a minute of one core. Smaller ones left soft spins at 1e-3 and two of
         sixty diagonal networks above the tolerance.
     """
 
