@@ -127,8 +127,8 @@ class Sampling:
     rate, safety
         The error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of smooth functions).
     cost
-        Paths × nodes³ of one ensemble, at most: half a minute of one core. Smaller ones left soft spins at 1e-3 and two of
-        sixty diagonal networks above the tolerance.
+        Paths × nodes³ of one ensemble, at most: half a minute of one core. With less, soft spins
+        at 1e-3 and two of sixty diagonal networks ended above the tolerance.
     """
 
     small: int = 1024

@@ -43,7 +43,7 @@ class Steps:
         Of the distance of the two extrapolated solutions (steps h and 2h; 2h and 4h): stated as the error. Of a fourth order
         it is 1/15; where few steps resolve the start the order is less, and linear spins were seen to err by all of it.
     floor
-        Of a value: stated in any case. Factors of covariances that are nearly singular on dense nodes leave as much.
+        Of a value: stated in any case, for nearly singular covariances on dense nodes.
     """
 
     first: float = 32.0
@@ -57,7 +57,7 @@ class Steps:
 
 
 def steps_in_time(begin: float, options: Options, count: float, ratio: float) -> OperatorGrid:
-    """Return a grid that holds all times asked for, with about so many steps in all.
+    """Return about so many steps, with a node at every time asked for.
 
     Between these times nodes are evenly spaced in s with t = begin + span (eˢ − 1)/(ratio − 1): steps are shorter at the
     start, from which paths relax, and their error keeps its expansion in the squares of the spacing.

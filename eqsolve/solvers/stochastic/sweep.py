@@ -66,7 +66,7 @@ class Engine:
         unknowns = len(plan.unknowns)
         arrays = 4 * unknowns + 3 * plan.count * (unknowns + 1) + len(plan.driving) + 3 * _NODES * unknowns**2
         work = 2.0 * unknowns**2 * nodes**3 * count / 3
-        # short blocks of rough paths are ruled by launches: measured on a card, 0.7 to 1.9 times one core
+        # launches rule short blocks of steps: on a card 0.7 to 1.9 times one core
         device = "cpu" if self.plan.whites and self.device == "auto" else self.device
         return choose_backend(device, work, 8.0 * arrays * nodes * count)
 
