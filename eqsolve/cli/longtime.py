@@ -53,8 +53,8 @@ LONGTIME = Verb(
         "Derive the limit of long times of a system, or of the mean field of a flow, that comes to rest: a fixed point.\n"
         "Its observable `stability` is positive where the state is stable, and zero where that is lost."
     ),
-    example="longtime lotka_volterra --set sigma=0.8",
+    example="longtime path/to/my_model.py",
     add_arguments=_arguments,
     run=run_longtime,
-    more=("longtime lotka_volterra --show  # the equations", "longtime dln --set lam=0.1 --json"),
+    more=("longtime path/to/my_model.py --show  # the equations",),
 )

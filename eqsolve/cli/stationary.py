@@ -84,8 +84,8 @@ STATIONARY = Verb(
         "means, the largest Lyapunov exponent. The status says whether it is still or fluctuating. Exit code 1: none\n"
         "was found, with the reason, or the tolerance was not met."
     ),
-    example="stationary rnn --set gain=2 --lyapunov",
+    example="stationary path/to/my_model.py --lyapunov",
     add_arguments=_arguments,
     run=run_stationary,
-    more=("stationary noisy_rnn --set gain=2 D=0.1 --at 0,1,10 --plot C.png", "stationary rnn --set gain=3 --json"),
+    more=("stationary path/to/my_model.py --at 0,1,10 --plot C.png", "stationary path/to/my_model.py --json"),
 )

@@ -115,7 +115,7 @@ def _other(second: Expr, k: Expr, kind: Any) -> Expr | None:
 Rule = tuple[Expr, Expr]
 
 
-# what is left of f(x)^power + m, by the function, the power and the number m
+# f(x)^power + m without cancellation, by the function, the power and the number m
 _PLUS_NUMBER: dict[Any, dict[int, Callable[[Expr], Expr]]] = {
     (exp, S.One): {-1: lambda x: to.expm1(x)},
     (erf, S.One): {1: lambda x: to.plain_erfc(-x), -1: lambda x: -to.plain_erfc(x)},

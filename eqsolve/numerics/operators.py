@@ -117,7 +117,7 @@ class OperatorGrid:
 
     @classmethod
     def trapezoid(cls, nodes: Array, block: int = 1) -> OperatorGrid:
-        """Return the trapezoidal rule on given nodes, for what is advanced by so many of them at a time."""
+        """Return the trapezoidal rule on given nodes, solved in blocks of ``block`` nodes."""
         steps = np.diff(nodes)
         matrix = np.zeros((len(nodes), len(nodes)))
         matrix[1:, :-1] += np.tril(np.broadcast_to(steps / 2, (len(steps), len(steps))))

@@ -120,7 +120,7 @@ def write_memories(form: PathForm) -> tuple[Equation, ...]:
 
 
 def _memories(ensemble: Ensemble) -> dict[Basic, Value]:
-    """Return how the stand-ins of integrals are written: as functions of time."""
+    """Return how the dummy symbols of integrals are written: as functions of time."""
     own = [item for item in ensemble.unknowns if isinstance(item.symbol, Dummy)]
     return {item.symbol: Process(item.name.removeprefix("memory "))(ROW) for item in own}
 

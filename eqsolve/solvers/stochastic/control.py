@@ -45,7 +45,7 @@ class Control:
         Of the tolerance: a way to have more points that changes less is left out of the next sets.
     checks, hopeless
         Sets of other points that move a solution, at most (twice as many while their errors fall), before it is iterated
-        again with more points of its own; at once where a set moves it by so many tolerances.
+        again with more points of its own; at once where a set moves it by ``hopeless`` tolerances.
     other
         Nodes on the panels that check others, relative to these.
     dearest, cheap

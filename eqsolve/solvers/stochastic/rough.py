@@ -57,7 +57,7 @@ class Steps:
 
 
 def steps_in_time(begin: float, options: Options, count: float, ratio: float) -> OperatorGrid:
-    """Return about so many steps, with a node at every time asked for.
+    """Return a grid of about ``count`` steps, with a node at every time asked for.
 
     Between these times nodes are evenly spaced in s with t = begin + span (eˢ − 1)/(ratio − 1): steps are shorter at the
     start, from which paths relax, and their error keeps its expansion in the squares of the spacing.

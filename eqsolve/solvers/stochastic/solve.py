@@ -269,7 +269,7 @@ class _Solve:
             if drawn:  # of one small ensemble nothing is known
                 by_points = {name: np.abs(values) for name, values in judge.curves(final[1]).all.items()}
             self._keep_levels(final, by_steps, by_points)
-            if drawn and (worst <= 1.0 or worst > last):  # what is left may be of few paths, and not of the steps
+            if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
                 self.stage = "paths"
                 final, by_points, _ = ensembles.refine(final, functools.partial(step_errors, control=control))
                 by_steps, worst = self._judge_steps(final, control)
