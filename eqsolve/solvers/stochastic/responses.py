@@ -84,7 +84,7 @@ def respond(
     made = {}
     for (mean, outputs, pair), response in zip(jobs, responses, strict=True):
         response = response if after is None else response @ after
-        response -= np.diag(_instantaneous(paths, source, outputs, pair))
+        response -= np.diag(instantaneous(paths, source, outputs, pair))
         made[mean.name] = paths.kernels.scaled(response, mean.outers[0])
     return made, reactions
 
@@ -304,7 +304,7 @@ def enter(paths: Paths, noise: str, at_nodes: bool = False) -> tuple[Array, Arra
     return source, np.stack(table[plan.noises.index(noise) :: len(plan.noises)])
 
 
-def _instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: list[Array]) -> Array:
+def instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: list[Array]) -> Array:
     """The part of the response proportional to δ(t − t'), which a response kernel leaves out."""
     total = np.zeros(paths.shape[0])
     for index, integrated in enumerate(paths.plan.integrated):

@@ -1,0 +1,650 @@
+"""The stationary state of paths that are not Gaussian, by sampling: means over lags that reproduce themselves.
+
+Noises are drawn by their spectra (circulant embedding: Dietrich & Newsam, SIAM J. Sci. Comput. 18, 1088 (1997),
+doi:10.1137/S1064827592240555) and paths are followed over a window by the trapezoidal rule. After a first part, in which
+they forget their start, means are taken over paths and times. A response is the mean of a linearised path that a random sign
+disturbs at every node, times this sign. The map from means to means has fixed random coordinates, so that Anderson's iteration
+converges as for any map. Independent sets of coordinates give the sampling error, steps h and 2h that of time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan, StochasticPlan
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.secants import Secants
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.stationary.lags import NoStationaryStateError
+from eqsolve.solvers.stochastic.modes import Drawn
+from eqsolve.solvers.stochastic.paths import Paths, act, follow, substitute
+from eqsolve.solvers.stochastic.responses import enter, instantaneous
+from eqsolve.solvers.stochastic.sweep import Engine, Work, guess, rate
+
+logger = logging.getLogger("eqsolve")
+
+Means = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What a search by sampling is steered by.
+
+    Attributes
+    ----------
+    paths, sets
+        Of the first ensemble; independent ensembles whose spread is the sampling error.
+    steps, reach
+        Steps in the time on which paths react at the start, and lags at first in that unit: more while correlations fall.
+    plain
+        Iterations before Anderson's method, which finds unstable states too, begins.
+    work
+        Most nodes² × paths of a sweep: some seconds.
+    """
+
+    paths: int = 512
+    sets: int = 4
+    steps: float = 2.0
+    reach: float = 30.0
+    plain: int = 10
+    work: float = 2e10
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """Evenly spaced nodes: ``forget`` of them, on which paths forget their start, then a period of the noises.
+
+    Lags go to half a period, and correlations are taken to be constant beyond the reach, a third of a period.
+    """
+
+    grid: OperatorGrid
+    step: float
+    period: int
+    discrete: bool
+
+    @classmethod
+    def make(cls, step: float, reach: float, discrete: bool) -> Window:
+        period = 12 * math.ceil(reach / step / 4)
+        nodes = step * np.arange(period // 3 + period)
+        grid = OperatorGrid.discrete(step, 0.0, nodes[-1]) if discrete else OperatorGrid.trapezoid(nodes, 4)
+        return cls(grid, step, period, discrete)
+
+    @property
+    def lags(self) -> int:
+        return self.period // 2
+
+    @property
+    def reach(self) -> int:
+        return self.period // 3
+
+    @property
+    def share(self) -> Array:
+        """|τ| over the reach, at lags −K … K."""
+        return np.abs(np.arange(-self.lags, self.lags + 1)) / self.reach
+
+    def coarsened(self) -> Window:
+        """Return the window of every other node."""
+        return Window(OperatorGrid.trapezoid(self.grid.nodes[::2], 4), 2 * self.step, self.period // 2, False)
+
+    def repeated(self, values: Array) -> Array:
+        """Return what is given on a period on all nodes."""
+        return np.concatenate([values[self.period - self.reach :], values])
+
+    def stationary(self, values: Array) -> Array:
+        """Return the part of what is given on all nodes where paths have forgotten their start."""
+        return values[self.reach :]
+
+    def tabulate(self, values: Array, causal: bool = False) -> Array:
+        """Return f(t − t') on pairs of nodes from lags −K … K, constant beyond; of an operator from 0 … K, zero beyond."""
+        ahead = np.subtract.outer(np.arange(self.grid.size), np.arange(self.grid.size))
+        if not causal:
+            return np.asarray(values[np.clip(ahead, -self.lags, self.lags) + self.lags])
+        table = np.append(values, 0.0)[np.where((ahead < 0) | (ahead > self.lags), len(values), ahead)]
+        if not self.discrete:
+            table[1:, 0] /= 2  # the trapezoidal rule from the first node on
+        return np.asarray(table)
+
+    def lagged(self, table: Array) -> Array:
+        """Return f at lags −K … K from the last row and column of a table."""
+        last = self.grid.size - 1
+        return np.concatenate([table[last - self.lags : last, last], table[last, last - self.lags :][::-1]])
+
+    def flatten(self, values: Array) -> Array:
+        """Return a correlation that is constant beyond the reach, where it falls from half of it on.
+
+        Over lags the equations have periodic solutions too, as a particle has in a potential; the state sought lies between them.
+        """
+        limit = float(values[self.share >= 1].mean())
+        taper = np.cos(0.5 * math.pi * np.clip(2 * self.share - 1, 0.0, 1.0)) ** 2
+        return np.asarray(limit + taper * (values - limit))
+
+    def correlate(self, left: Array, right: Array, weights: Array) -> Array:
+        """Return the mean of left(t) right(t − τ) over paths and the times of a period, at lags −K … K."""
+        one, other = (np.fft.rfft(self.stationary(item), axis=0) for item in (left, right))
+        sums = np.fft.irfft(np.einsum("wp,wp,p->w", one, other.conj(), weights), self.period) / self.period
+        return np.concatenate([sums[-self.lags :], sums[: self.lags + 1]])
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The random numbers of one ensemble: of the noises by frequency, of white ones by step, and of the disturbances."""
+
+    points: Points
+    waves: Mapping[str, Array]  # (frequency, path), complex
+    static: Mapping[str, Array]
+    white: Mapping[str, Array]
+    signs: Array
+
+    @classmethod
+    def draw(
+        cls, plan: EnsemblePlan, covariances: Sequence[Covariance], laws: Mapping[str, Any], period: int, count: int, seed: int
+    ) -> Coordinates:
+        rng = np.random.default_rng((seed, 11))
+        mine = {name: laws[name] for name in plan.constants}
+        points = make_points(0, Layout("draws"), mine, Level(1e-3, 1.0, 16, count, seed=seed))
+        count = len(points.weights)
+        mixed = rng.permutation(count)
+        constants = {name: values[mixed] for name, values in points.constants.items()}
+        points = replace(points, constants=constants, weights=points.weights[mixed])
+        waves, static = {}, {}
+        for name in plan.noises:
+            squares, phases = (_stratified(rng, period // 2 + 1, count) for _ in range(2))
+            waves[name] = np.sqrt(-np.log1p(-squares)) * np.exp(2j * math.pi * phases)
+            waves[name][[0, -1]] = ndtri(_stratified(rng, 2, count))
+            static[name] = ndtri(_stratified(rng, 1, count)[0])
+        white = {name: ndtri(_stratified(rng, period, count)) for name in plan.driving[len(plan.noises) :]}
+        return cls(points, waves, static, white, rng.choice([-1.0, 1.0], size=(period, count)))
+
+    def coarsened(self) -> Coordinates:
+        """Return the coordinates of the same noises on every other node."""
+        waves = {}
+        for name, values in self.waves.items():
+            waves[name] = values[: (len(values) - 1) // 2 + 1].copy()
+            waves[name][-1] = math.sqrt(2) * waves[name][-1].real
+        white = {
+            name: (values[::2] + np.roll(values, 1, axis=0)[::2]) / math.sqrt(2) for name, values in self.white.items()
+        }
+        return Coordinates(self.points, waves, self.static, white, self.signs[::2])
+
+
+def _stratified(rng: np.random.Generator, rows: int, count: int) -> Array:
+    """Return numbers in (0, 1) of which every row has one in each of ``count`` strata.
+
+    So the mean over paths of what is a sum of functions of single coordinates, a variance among them, is nearly exact (Latin
+    hypercube sampling: Stein, Technometrics 29, 143 (1987), doi:10.1080/00401706.1987.10488205).
+    """
+    strata = rng.permuted(np.broadcast_to(np.arange(count), (rows, count)), axis=1)
+    return np.asarray((strata + rng.random((rows, count))) / count)
+
+
+def draw_by_spectrum(window: Window, blocks: Sequence[Sequence[Array]], waves: Sequence[Array], static: Sequence[Array]) -> Array:
+    """Return stationary Gaussian noises (noise, node, path) of covariances ``blocks`` over lags −K … K.
+
+    What a covariance tends to is a random constant of each path; the rest is periodic. Negative parts of its spectrum,
+    which a covariance does not have, are left out.
+    """
+    count, half, period = len(waves), window.lags, window.period
+    spectra = np.empty((half + 1, count, count), complex)
+    limits = np.empty((count, count))
+    for a, b in itertools.product(range(count), repeat=2):
+        lags = blocks[a][b]
+        limits[a, b] = (lags[0] + lags[-1]) / 2
+        spectra[:, a, b] = np.fft.rfft(np.concatenate([lags[half:-1], lags[:half]]) - limits[a, b])
+    roots = _positive_root(spectra) * math.sqrt(period)
+    fixed = _positive_root(limits[None])[0].real
+    made = np.empty((count, window.grid.size, waves[0].shape[1]))
+    for a in range(count):
+        moving = np.fft.irfft(sum(roots[:, a, b, None] * waves[b] for b in range(count)), period, axis=0)
+        made[a] = window.repeated(moving) + sum(fixed[a, b] * static[b] for b in range(count))
+    return made
+
+
+def _positive_root(matrices: Array) -> Array:
+    """Return the Hermitian square roots of matrices, negative eigenvalues taken as zero."""
+    hermitian = (matrices + matrices.conj().swapaxes(1, 2)) / 2
+    values, vectors = np.linalg.eigh(hermitian)
+    scaled = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    return np.asarray(scaled @ vectors.conj().swapaxes(1, 2))
+
+
+@dataclass(eq=False)
+class Map:
+    """The map from means over lags to themselves, for one set of random coordinates."""
+
+    engine: Engine
+    window: Window
+    coordinates: tuple[Coordinates, ...]
+
+    def __post_init__(self) -> None:
+        self.paths: list[Paths] = []  # of the last evaluation: the guess of the next
+
+    @classmethod
+    def make(cls, engine: Engine, window: Window, count: int, seed: int) -> Map:
+        every = [
+            Coordinates.draw(plan, engine.plan.covariances, engine.laws, window.period, count, 100 * seed + place)
+            for place, plan in enumerate(engine.plan.ensembles)
+        ]
+        return cls(engine, window, tuple(every))
+
+    def coarsened(self) -> Map:
+        return Map(self.engine, self.window.coarsened(), tuple(item.coarsened() for item in self.coordinates))
+
+    @property
+    def acting(self) -> list[MeanPlan]:
+        return [mean for plan in self.engine.plan.ensembles for mean in plan.means if mean.acts]
+
+    def kernels(self, means: Mapping[str, Array]) -> Kernels:
+        """Return kernels and functions on all nodes for means over lags."""
+        tables = {}
+        for plan in self.engine.plan.ensembles:
+            for mean in plan.means:
+                value = means[mean.name]
+                if mean.kind == "one":
+                    tables[mean.name] = np.full(self.window.grid.size, value[0])
+                else:
+                    tables[mean.name] = self.window.tabulate(value, mean.kind == "response")
+        return self.engine.kernels(self.window.grid, tables)
+
+    def noises(self, kernels: Kernels, plan: EnsemblePlan, item: Coordinates) -> dict[str, Array]:
+        """Return all noises of an ensemble (node, path)."""
+        made: dict[str, Array] = {}
+        for group in self.engine.plan.covariances:
+            if group.noises[0] in plan.noises:
+                blocks = [[self.window.lagged(kernels.table(entry)) for entry in row] for row in group.blocks]
+                waves, static = ([table[name] for name in group.noises] for table in (item.waves, item.static))
+                drawn = draw_by_spectrum(self.window, blocks, waves, static)
+                for name, centre, values in zip(group.noises, group.centres, drawn, strict=True):
+                    made[name] = values + kernels.vector(centre)[-1]
+        for name, strength in self.engine.plan.whites:
+            if name in item.white:
+                size = math.sqrt(max(float(kernels.vector(strength)[-1]), 0.0) / self.window.step)
+                made[name] = size * self.window.repeated(item.white[name])
+        return made
+
+    def follow(self, means: Mapping[str, Array]) -> Kernels:
+        """Follow all paths that given means drive; return the kernels of these means."""
+        kernels = self.kernels(means)
+        found = []
+        for place, (plan, item) in enumerate(zip(self.engine.plan.ensembles, self.coordinates, strict=True)):
+            noises = self.noises(kernels, plan, item)
+            drawn = Drawn(tuple(noises[name] for name in plan.driving), ())
+            before = self.paths[place].unknowns if self.paths else None
+            actions = act(plan, kernels)
+            found.append(
+                follow(plan, kernels, actions, item.points, drawn, self.engine.accuracy, before, threads=self.engine.threads)
+            )
+        self.paths = found
+        return kernels
+
+    def apply(self, means: Mapping[str, Array], *, acting: bool = True) -> Means:
+        """Return the means of the paths that given means drive."""
+        kernels = self.follow(means)
+        made = dict(means)
+        for paths, item in zip(self.paths, self.coordinates, strict=True):
+            weights, window = paths.points.weights, self.window
+            signs = window.repeated(item.signs)
+            changes: dict[str, Array] = {}
+            for mean in paths.plan.means:
+                if acting and not mean.acts:
+                    continue
+                factors = paths.values(mean.factors)
+                if mean.kind == "one":
+                    made[mean.name] = np.array([float(window.stationary(factors[0] @ weights).mean())])
+                    continue
+                if mean.kind == "response":
+                    if mean.noise not in changes:
+                        changes[mean.noise] = disturb(paths, {mean.noise: signs})
+                    slopes = paths.values(mean.by_unknown)
+                    output = sum(a * b for a, b in zip(slopes, changes[mean.noise], strict=True))
+                    source, _ = enter(paths, mean.noise, True)
+                    lagged = window.correlate(factors[0] * output, factors[1] * signs, weights)[window.lags :]
+                    lagged[0] -= float(window.stationary(instantaneous(paths, source, slopes, factors)).mean())
+                    made[mean.name] = self._scaled(kernels, mean, [lagged])
+                    continue
+                pairs = zip(factors[::2], factors[1::2], strict=True)
+                tapered = [window.flatten(window.correlate(f, g, weights)) for f, g in pairs]
+                made[mean.name] = self._scaled(kernels, mean, tapered)
+        return made
+
+    def _scaled(self, kernels: Kernels, mean: MeanPlan, terms: Sequence[Array]) -> Array:
+        """Return Σ outer × term, over lags."""
+        total = np.zeros_like(terms[0])
+        for outer, term in zip(mean.outers, terms, strict=True):
+            if outer is None:
+                total += term
+                continue
+            size = self.window.grid.size
+            factor = self.window.lagged(np.broadcast_to(kernels.pointwise(outer), (size, size)))
+            total += (factor if len(term) == len(factor) else factor[self.window.lags :]) * term
+        return total
+
+    def outputs(self, means: Mapping[str, Array]) -> tuple[Means, dict[str, float]]:
+        """Return what is reported: kernels over lags 0 … K, and numbers."""
+        every = self.apply(means, acting=False)
+        kernels, window = self.kernels(every), self.window
+        curves = {name: window.lagged(table)[window.lags :] for name, table in kernels.tables.items()}
+        curves |= {name: window.lagged(kernels.response(name))[window.lags :] for name in kernels.operators}
+        numbers = {name: float(values[-1]) for name, values in kernels.functions.items()}
+        numbers |= {name: float(kernels.vector(item)[-1]) for name, item in self.engine.plan.observables}
+        return curves, numbers
+
+    def first(self, reaction: float, rounds: int = 8) -> Means:
+        """Return means to begin with: of paths whose covariances fade at a given rate, as they would if all was forgotten.
+
+        So one-time means and variances agree with each other before correlations are followed, and the iteration does not
+        begin at a state in which nothing moves.
+        """
+        begun = guess(self.engine, self.window.grid.head(1), Level(1e-3, 1.0, 16, 256))
+        window = self.window
+        fade = np.exp(-reaction * window.step * np.abs(np.arange(-window.lags, window.lags + 1)))
+        means: Means = {}
+        for mean in (mean for plan in self.engine.plan.ensembles for mean in plan.means):
+            size = {"one": 1, "two": 2 * window.lags + 1, "response": window.lags + 1}[mean.kind]
+            means[mean.name] = np.full(size, float(begun[mean.name].flat[0]))
+        for _ in range(rounds):
+            means = self.apply(means)
+            for paths in self.paths:
+                for mean in paths.plan.means:
+                    if mean.kind == "two" and mean.acts:
+                        averages = [float(window.stationary(value @ paths.points.weights).mean())
+                                    for value in paths.values(mean.factors)]  # fmt: skip
+                        terms = [np.full(2 * window.lags + 1, f * g) for f, g in zip(averages[::2], averages[1::2], strict=True)]
+                        limit = self._scaled(paths.kernels, mean, terms)
+                        means[mean.name] = limit + (means[mean.name][window.lags] - limit) * fade
+        return means
+
+
+def disturb(paths: Paths, noises: Mapping[str, Array], growth: float = 0.0) -> Array:
+    """Return how unknowns change (unknown, node, path) if functions on (node, path) are added to noises.
+
+    With a ``growth`` rate λ both are multiplied by e^{−λt}.
+    """
+    nodes = paths.kernels.grid.nodes
+    fade = np.exp(-growth * np.subtract.outer(nodes, nodes).clip(0.0)) if growth else 1.0
+    operators = {key: matrix * fade for key, matrix in paths.actions.operators.items()}
+    right = np.zeros_like(paths.unknowns)
+    for noise, values in noises.items():
+        source, direct = enter(paths, noise, True)
+        for unknown, matrix in enumerate(source):
+            right[unknown] += (matrix * fade) @ values
+        if direct is not None:
+            for (unknown, signal), matrix in operators.items():
+                right[unknown] += matrix @ (direct[signal] * values)
+    return substitute(operators, paths.kernels.grid.blocks, (), np.ascontiguousarray(paths.slopes), right)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Means over lags that one set of coordinates reproduces, up to ``residual``."""
+
+    map: Map
+    means: Means
+    residual: float
+
+
+def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain: int = 0, most: int = 40) -> Solved:
+    """Return means that reproduce themselves, by Anderson's iteration after ``plain`` steps."""
+    names = [mean.name for mean in made.acting]
+    point, residual = means, math.inf
+    secants.interrupt()
+    for count in range(most):
+        found = made.apply(point)
+        scales = {name: float(np.abs(found[name]).max()) + 1e-300 for name in names}
+        if not all(np.isfinite(found[name]).all() for name in names):
+            raise NoStationaryStateError("the iteration over correlations diverges: there may be no stationary state")
+        residual = max((float(np.abs(found[name] - point[name]).max()) / scales[name] for name in names), default=0.0)
+        if residual <= tolerance:
+            break
+        if count < plain:
+            point = found
+            continue
+        weights = np.concatenate([np.full(len(found[name]), 1 / scales[name] / math.sqrt(len(found[name]))) for name in names])
+        packed = secants.next(*(np.concatenate([item[name] for name in names]) for item in (point, found)), weights)
+        ends = np.cumsum([len(found[name]) for name in names])[:-1]
+        point = found | dict(zip(names, np.split(packed, ends), strict=True))
+    logger.debug("%d lags: %d sweeps, residual %.2g", made.window.lags, count + 1, residual)
+    if residual > 30 * tolerance:
+        raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {residual:.1g}")
+    return Solved(made, found, residual)
+
+
+def growth_rate(solved: Solved, seed: int) -> float:
+    """Return the largest Lyapunov exponent: the rate λ at which small distances of two copies reproduce themselves.
+
+    The noises of two copies differ by a Gaussian process whose covariance is the change of the noises' covariance with that
+    of the distances; linearised paths turn it into distances. For each λ the largest factor is found by the power method,
+    while λ moves to where it is one.
+    """
+    made, window = solved.map, solved.map.window
+    made.follow(solved.means)
+    other = Map.make(made.engine, window, made.coordinates[0].points.weights.size, seed).coordinates
+    pairs = [mean.name for mean in made.acting if mean.kind == "two"]
+    fade = np.exp(-4 * window.share)
+    distance: Means = {name: fade.copy() for name in pairs}
+
+    def image(rate: float) -> Means:
+        ahead, behind = (
+            made.kernels(solved.means | {name: solved.means[name] + sign * distance[name] for name in pairs}) for sign in (1, -1)
+        )
+        total: Means = {}
+        for paths, item in zip(made.paths, other, strict=True):
+            disturbances = {}
+            for group in made.engine.plan.covariances:
+                if group.noises[0] in paths.plan.noises:
+                    blocks = [[window.lagged(ahead.table(e) - behind.table(e)) / 2 for e in row] for row in group.blocks]
+                    waves, static = ([table[name] for name in group.noises] for table in (item.waves, item.static))
+                    disturbances |= zip(group.noises, draw_by_spectrum(window, blocks, waves, static), strict=True)
+            changes = disturb(paths, disturbances, rate)
+            targets = change_of_targets(paths, changes, disturbances)
+            for mean in paths.plan.means:
+                if mean.kind == "two" and mean.acts:
+                    terms = [window.correlate(targets[a], targets[b], paths.points.weights) for a, b in mean.targets]
+                    total[mean.name] = made._scaled(paths.kernels, mean, [window.flatten(term) for term in terms])
+        return total
+
+    rate, known, scale = 0.0, [], 4 / (window.step * window.reach)
+    for count in range(40):
+        found = image(rate)
+        size = math.sqrt(sum(float(value @ value) for value in found.values()))
+        before = math.sqrt(sum(float(value @ value) for value in distance.values()))
+        if not size > 0:
+            return -math.inf
+        gain = math.log(size / before)
+        distance = {name: value / size for name, value in found.items()}
+        if count < 3:
+            continue
+        known.append((rate, gain))
+        if abs(gain) < 1e-5:
+            break
+        slope = -1 / scale
+        if len(known) > 1 and known[-1][0] != known[-2][0]:
+            slope = min(slope / 8, max(slope * 8, (known[-1][1] - known[-2][1]) / (known[-1][0] - known[-2][0])))
+        rate -= gain / slope
+    return rate
+
+
+def change_of_targets(paths: Paths, changes: Array, disturbances: Mapping[str, Array]) -> list[Array]:
+    """Return how all targets of an ensemble change with its unknowns and noises."""
+    plan = paths.plan
+    slopes, direct = paths.values(plan.target_slopes), paths.values(plan.target_noise_slopes)
+    made = []
+    for target in range(plan.targets):
+        total = sum(slopes[target * len(plan.unknowns) + place] * change for place, change in enumerate(changes))
+        for place, noise in enumerate(plan.noises):
+            if noise in disturbances:
+                total = total + direct[target * len(plan.noises) + place] * disturbances[noise]
+        made.append(total)
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class FoundBySampling:
+    """A stationary state: kernels over lags and numbers, each with its error."""
+
+    sets: tuple[Solved, ...]
+    curves: Means
+    curve_errors: Means
+    numbers: dict[str, float]
+    number_errors: dict[str, float]
+    still: bool
+    lags: Array
+    left: float
+    step: float | None
+
+    def lyapunov(self) -> tuple[float, float]:
+        """Return the largest exponent and its error, from the sets."""
+        every = np.array([growth_rate(item, 1000 + place) for place, item in enumerate(self.sets)])
+        return float(every.mean()), float(_TRUST * every.std(ddof=1) / math.sqrt(len(every)))
+
+
+_TRUST = 2.0  # standard errors that are stated as the error of a mean over four sets
+
+
+class _Search:
+    def __init__(self, program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: Sampling) -> None:
+        self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
+        self.options, self.control = options, control
+        self.secants = Secants(16)
+
+    def run(self) -> FoundBySampling:
+        options, control = self.options, self.control
+        begin = float(self.engine.plan.start()[0])
+        reaction = 1 / options.step if options.step else rate(self.engine, begin, Level(1e-3, 1.0, 16, 256))
+        step = options.step or 1 / (control.steps * reaction)
+        reach, tolerance = control.reach / reaction, 0.03 * options.rtol
+        while True:
+            window = Window.make(step, reach, options.step is not None)
+            self._demand_room(window, control.paths)
+            made = Map.make(self.engine, window, control.paths, 1)
+            begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), control.plain)
+            options.report_share(0.2, f"lags up to {reach:.3g}")
+            if self._tail(begun) < max(options.rtol, 0.03):
+                break
+            reach *= 1.5
+        count, means = control.paths, begun.means
+        while True:
+            solved = []
+            for seed in range(control.sets):
+                options.report_share(0.3 + 0.6 * seed / control.sets, f"ensemble {seed + 1} of {control.sets}, {count} paths")
+                made = Map.make(self.engine, window, count, 2 + seed)
+                solved.append(solve_map(made, means, self.secants, tolerance))
+                means = solved[-1].means
+            found = self._judged(solved)
+            worst = worst_error(found, options)[1]
+            logger.info("%d paths, lags up to %.4g: the error is %.2g of the tolerance", count, reach, worst)
+            larger = round(count * min(max(1.2 * worst**2, 2.0), 8.0))
+            too_many = larger * window.grid.size**2 > control.work
+            if worst <= 1 or too_many or options.is_short_of_time():
+                return found
+            count = larger
+
+    def _demand_room(self, window: Window, count: int) -> None:
+        if window.grid.size**2 * count > self.control.work:
+            reach = window.step * window.reach
+            raise NoStationaryStateError(
+                f"correlations do not fall: at the lag {reach:.3g} they still move (a limit cycle, aging, or a transition "
+                "that is very near)"
+            )
+
+    def _tail(self, solved: Solved) -> float:
+        """Return how far correlations are from their limit at half of the reach, where they are cut off."""
+        worst, share = 0.0, solved.map.window.share
+        for mean in solved.map.acting:
+            if mean.kind == "two":
+                values = solved.means[mean.name]
+                near = values[(share > 0.4) & (share < 0.6)].mean() - values[-1]
+                worst = max(worst, abs(float(near)) / (abs(float(values[len(values) // 2])) + 1e-300))
+        return worst
+
+    def _judged(self, solved: Sequence[Solved]) -> FoundBySampling:
+        """Return the mean of all sets, extrapolated to vanishing steps, with errors."""
+        window = solved[0].map.window
+        kept = slice(0, window.reach + 1)
+        every, moved = [], []
+        for item in solved:
+            curves, numbers = item.map.outputs(item.means)
+            packed = {name: value[kept] for name, value in curves.items()} | {k: np.array([v]) for k, v in numbers.items()}
+            if self.options.step is None:
+                coarse = item.map.coarsened()
+                again = solve_map(coarse, coarsen_means(item), Secants(16), 0.1 * self.options.rtol)
+                rough, others = again.map.outputs(again.means)
+                lags = window.step * np.arange(window.reach + 1)
+                far = {name: np.interp(lags, lags[::2][: len(value)], value[: len(lags[::2])]) for name, value in rough.items()}
+                far |= {name: np.array([value]) for name, value in others.items()}
+                change = {name: (value - far[name]) / 3 for name, value in packed.items()}
+                every.append({name: value + change[name] for name, value in packed.items()})
+                moved.append(change)
+            else:
+                every.append(packed)
+        made, errors = {}, {}
+        for name in every[0]:
+            table = np.array([item[name] for item in every])
+            made[name] = table.mean(axis=0)
+            errors[name] = _TRUST * table.std(axis=0, ddof=1) / math.sqrt(len(table))
+            if moved:
+                errors[name] = errors[name] + 0.3 * np.abs(np.mean([item[name] for item in moved], axis=0))
+        numbers = {name: float(value[0]) for name, value in made.items() if len(value) == 1}
+        still = self._is_still(solved)
+        return FoundBySampling(
+            tuple(solved), {name: value for name, value in made.items() if len(value) > 1},
+            {name: errors[name] for name, value in made.items() if len(value) > 1}, numbers,
+            {name: float(errors[name][0]) for name in numbers}, still, window.step * np.arange(window.reach + 1),
+            max(item.residual for item in solved), self.options.step,
+        )  # fmt: skip
+
+    def _is_still(self, solved: Sequence[Solved]) -> bool:
+        for item in solved:
+            for mean in item.map.acting:
+                values = item.means[mean.name]
+                if mean.kind == "two" and np.ptp(values) > 0.1 * self.options.rtol * np.abs(values).max():
+                    return False
+        return True
+
+
+def coarsen_means(solved: Solved) -> Means:
+    """Return means on every other lag; operators are integrals over twice the step."""
+    kinds = {mean.name: mean.kind for plan in solved.map.engine.plan.ensembles for mean in plan.means}
+    return {
+        name: value if kinds[name] == "one" else 2 * value[::2] if kinds[name] == "response" else value[::2]
+        for name, value in solved.means.items()
+    }
+
+
+def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, float]:
+    """Return what has the largest error in units of the tolerance, and that."""
+    over, rtol = {}, options.rtol
+    atol = (options.atol or 0.0) + rtol * floor
+    largest = max((abs(value) for value in found.numbers.values()), default=0.0)
+    for name, value in found.numbers.items():
+        allowed = rtol * max(abs(value), 1e-3 * largest) + atol
+        over[name] = found.number_errors[name] / max(allowed, 1e-14)
+    for name, values in found.curves.items():
+        allowed = rtol * float(np.abs(values).max()) + atol
+        over[name] = float(found.curve_errors[name].max()) / max(allowed, 1e-14)
+    return max(over.items(), key=lambda item: item[1], default=("", 0.0))
+
+
+def find_by_sampling(
+    program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: Sampling | None = None
+) -> FoundBySampling:
+    """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
+    if any(item.leading < len(item.noises) for item in program.covariances):
+        raise NoStationaryStateError("noises that follow others are not taken")
+    try:
+        return _Search(program, laws, options, control or Sampling()).run()
+    except NoStationaryStateError:
+        raise
+    except SolverError as reason:
+        raise NoStationaryStateError(str(reason)) from reason
