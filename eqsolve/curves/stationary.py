@@ -1,14 +1,15 @@
 """The stationary state of a system: `stationary`."""
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, table
-from eqsolve.compile.forms import GAUSSIAN
+from eqsolve.compile.forms import DISCRETE, GAUSSIAN, STOCHASTIC
 from eqsolve.compile.lowering import at
 from eqsolve.compile.tasks import Task, make_task
 from eqsolve.errors import UsageError
@@ -26,8 +27,11 @@ from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.provenance import describe
 from eqsolve.results.stationary import Stationary, cosines
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stationary.lags import NoStationaryStateError
-from eqsolve.solvers.stationary.solve import Found, find_stationary, growth_rate
+from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
+from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
+from eqsolve.solvers.stationary.solve import Found, find_stationary
+
+logger = logging.getLogger("eqsolve")
 
 
 @documented
@@ -35,7 +39,7 @@ from eqsolve.solvers.stationary.solve import Found, find_stationary, growth_rate
 def stationary(
     model: Model | str,
     *,
-    rtol: float = 1e-6,
+    rtol: float | None = None,
     atol: float | None = None,
     step: float | None = None,
     observables: Iterable[str] | None = None,
@@ -49,7 +53,7 @@ def stationary(
     Parameters
     ----------
     model
-        A system whose paths are linear in Gaussian noise (`solver` ``gaussian``), its name, or the path of its file.
+        A system of paths in Gaussian noise, its name, or the path of its file.
     {options: rtol, atol, step, observables, budget, progress}
     params, **parameters
         Values of parameters and laws of random constants, by name.
@@ -73,12 +77,13 @@ def stationary(
     if not isinstance(model, System | Flow):
         raise UsageError(f"model `{model.name}` is a {model.kind} and has no time, so no stationary state either; solve it")
     with watching(progress) as report:
-        options = Options.make(rtol=rtol, atol=atol, budget=budget, observables=observables, progress=report, t_max=1e300)
+        options = Options.make(rtol=1e-6, atol=atol, budget=budget, observables=observables, progress=report, t_max=1e300)
         task = make_task(model, {**(params or {}), **parameters}, options.observables, step=step)
         options = options.in_steps_of(step if step is not None else task.step).begun()
         if why := _why_not(task):
-            raise UsageError(f"model `{model.name}`: stationary() takes systems whose law is Gaussian, and {why}")
-        made = _find(task, options)
+            raise UsageError(f"model `{model.name}`: stationary() takes systems of paths in Gaussian noise, and {why}")
+        allowed = rtol if rtol is not None else 3e-2 if task.plan.why_not_gaussian() else 1e-6
+        made = _find(task, replace(options, rtol=Options.make(rtol=allowed, t_max=1.0).rtol))
     seconds = {"seconds": time.perf_counter() - started}
     latex = {**latex_names((task.declared, model, *models_behind(task.declared))), "t": r"\tau"}
     return replace(made, stats={**made.stats, **seconds}, provenance=describe(task.declared, 0), latex=latex)
@@ -89,34 +94,27 @@ def _why_not(task: Task) -> str:
     if not facts.noises:
         return "no noise drives its paths" if facts.processes else "it has no paths"
     model = task.plan.model
-    if isinstance(model, System) and model.stepped:
-        return f"`{model.stepped[0].name}` is drawn step by step"
-    return task.plan.why_not_gaussian()
-
-
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """What a stationary state is asked for afterwards."""
-
-    found: Found
-
-    def lyapunov(self) -> tuple[float, float]:
-        value, other = (growth_rate(item) for item in (self.found.settled, self.found.other))
-        return value, abs(value - other) + 1e-12 + 30 * self.found.settled.left
+    return f"`{model.stepped[0].name}` is drawn step by step" if isinstance(model, System) and model.stepped else ""
 
 
 def _find(task: Task, options: Options) -> Stationary:
-    program = at(task.plan.program(GAUSSIAN), task.values.numbers)
-    laws = task.values.laws
-    known = {**laws, **{name: law.at(task.values.numbers, laws) for name, law in program.paths.laws}}
-    about: dict[str, Any] = {"model": task.plan.name, "kind": "stationary", "params": dict(task.values.settings)}
+    plan, numbers, laws = task.plan, task.values.numbers, task.values.laws
+    about: dict[str, Any] = {"model": plan.name, "kind": "stationary", "params": dict(task.values.settings)}
+    found: Found | FoundBySampling
     try:
         with np.errstate(all="ignore"):
-            found = find_stationary(program, known, options)
+            if sampled := plan.why_not_gaussian():
+                logger.info("%s: paths are sampled", sampled)
+                paths = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), numbers)
+                known = {**laws, **{name: law.at(numbers, laws) for name, law in paths.laws}}
+                found = find_by_sampling(paths, known, options)
+            else:
+                program = at(plan.program(GAUSSIAN), numbers)
+                known = {**laws, **{name: law.at(numbers, laws) for name, law in program.paths.laws}}
+                found = find_stationary(program, known, options)
     except NoStationaryStateError as reason:
         return Stationary(LabelledArrays({}), status="not found", message=str(reason), **about)
-    lags = found.settled.closure.lags
-    grid = lags.grid.panels or PanelGrid(lags.grid.nodes, 1)
+    grid = (found.settled.closure.lags.grid.panels if isinstance(found, Found) else None) or PanelGrid(found.lags, 1)
     data: dict[str, LabelledArray] = {}
     for name, values in found.curves.items():
         data[name] = LabelledArray(("t",), values)
@@ -133,14 +131,14 @@ def _find(task: Task, options: Options) -> Stationary:
     for key, (value, error) in single.items():
         data[key] = LabelledArray((), np.array(value))
         data[f"{key}_error"] = LabelledArray((), np.array(error))
-    worst, over = found.worst(options)
+    worst, over = worst_error(found, options, found.floor if isinstance(found, Found) else 0.0)
     status, message = ("still" if found.still else "fluctuating"), ""
     if over > 1:
         message = f"the error of `{worst}` is {over:.3g} times the tolerance rtol={options.rtol:g} ({status})"
         status = "tolerance not met"
-    stats: dict[str, Any] = {"lags": lags.size, "reach": float(grid.edges[-1]), "left": found.settled.left}
+    stats: dict[str, Any] = {"lags": len(found.lags), "reach": float(grid.edges[-1]), "left": found.left}
     if options.step is not None:
         stats["step"] = options.step
     coordinates = {"t": LabelledArray(("t",), grid.nodes)}
     arrays = LabelledArrays(data, coordinates)
-    return Stationary(arrays, status=status, message=message, stats=stats, grid=grid, source=_Answers(found), **about)
+    return Stationary(arrays, status=status, message=message, stats=stats, grid=grid, source=found, **about)

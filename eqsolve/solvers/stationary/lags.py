@@ -24,10 +24,25 @@ from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
 from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import Law
+from eqsolve.solvers.options import Options
 
 
 class NoStationaryStateError(SolverError):
     """Says why there is no stationary state, or none that was found."""
+
+
+def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, float]:
+    """Return of a stationary state what has the largest error in units of the tolerance, and that."""
+    over, rtol = {}, options.rtol
+    atol = (options.atol or 0.0) + rtol * floor
+    largest = max((abs(value) for value in found.numbers.values()), default=0.0)
+    for name, value in found.numbers.items():
+        allowed = rtol * max(abs(value), 1e-3 * largest) + atol
+        over[name] = found.number_errors[name] / max(allowed, 1e-14)
+    for name, values in found.curves.items():
+        allowed = rtol * float(np.abs(values).max()) + atol
+        over[name] = float(found.curve_errors[name].max()) / max(allowed, 1e-14)
+    return max(over.items(), key=lambda item: item[1], default=("", 0.0))
 
 
 @dataclass(frozen=True, eq=False)

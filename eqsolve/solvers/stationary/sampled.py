@@ -19,15 +19,16 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan, StochasticPlan
+from eqsolve.compile.stochastic import EnsemblePlan, MeanPlan, StochasticPlan
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
+from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stationary.lags import NoStationaryStateError
+from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
 from eqsolve.solvers.stochastic.modes import Drawn
 from eqsolve.solvers.stochastic.paths import Paths, act, follow, substitute
 from eqsolve.solvers.stochastic.responses import enter, instantaneous
@@ -124,7 +125,8 @@ class Window:
     def flatten(self, values: Array) -> Array:
         """Return a correlation that is constant beyond the reach, where it falls from half of it on.
 
-        Over lags the equations have periodic solutions too, as a particle has in a potential; the state sought lies between them.
+        Over lags the equations have periodic solutions too, as a particle has in a potential; the state sought is between
+        them.
         """
         limit = float(values[self.share >= 1].mean())
         taper = np.cos(0.5 * math.pi * np.clip(2 * self.share - 1, 0.0, 1.0)) ** 2
@@ -148,9 +150,7 @@ class Coordinates:
     signs: Array
 
     @classmethod
-    def draw(
-        cls, plan: EnsemblePlan, covariances: Sequence[Covariance], laws: Mapping[str, Any], period: int, count: int, seed: int
-    ) -> Coordinates:
+    def draw(cls, plan: EnsemblePlan, laws: Mapping[str, Any], period: int, count: int, seed: int) -> Coordinates:
         rng = np.random.default_rng((seed, 11))
         mine = {name: laws[name] for name in plan.constants}
         points = make_points(0, Layout("draws"), mine, Level(1e-3, 1.0, 16, count, seed=seed))
@@ -159,11 +159,17 @@ class Coordinates:
         constants = {name: values[mixed] for name, values in points.constants.items()}
         points = replace(points, constants=constants, weights=points.weights[mixed])
         waves, static = {}, {}
+        # the constant part and the slowest waves matter most: they are Sobol points together
+        slow = 0 if not plan.noises else min(period // 2, (DIMENSIONS // len(plan.noises) - 1) // 2)
+        normals = iter(sobol_normals(count, len(plan.noises) * (1 + 2 * slow), seed)[:, mixed])
         for name in plan.noises:
             squares, phases = (_stratified(rng, period // 2 + 1, count) for _ in range(2))
             waves[name] = np.sqrt(-np.log1p(-squares)) * np.exp(2j * math.pi * phases)
             waves[name][[0, -1]] = ndtri(_stratified(rng, 2, count))
-            static[name] = ndtri(_stratified(rng, 1, count)[0])
+            static[name] = next(normals)
+        for row in range(1, slow + 1):
+            for name in plan.noises:
+                waves[name][row] = (next(normals) + 1j * next(normals)) / math.sqrt(2)
         white = {name: ndtri(_stratified(rng, period, count)) for name in plan.driving[len(plan.noises) :]}
         return cls(points, waves, static, white, rng.choice([-1.0, 1.0], size=(period, count)))
 
@@ -173,9 +179,7 @@ class Coordinates:
         for name, values in self.waves.items():
             waves[name] = values[: (len(values) - 1) // 2 + 1].copy()
             waves[name][-1] = math.sqrt(2) * waves[name][-1].real
-        white = {
-            name: (values[::2] + np.roll(values, 1, axis=0)[::2]) / math.sqrt(2) for name, values in self.white.items()
-        }
+        white = {name: (values[::2] + np.roll(values, 1, axis=0)[::2]) / math.sqrt(2) for name, values in self.white.items()}
         return Coordinates(self.points, waves, self.static, white, self.signs[::2])
 
 
@@ -189,7 +193,9 @@ def _stratified(rng: np.random.Generator, rows: int, count: int) -> Array:
     return np.asarray((strata + rng.random((rows, count))) / count)
 
 
-def draw_by_spectrum(window: Window, blocks: Sequence[Sequence[Array]], waves: Sequence[Array], static: Sequence[Array]) -> Array:
+def draw_by_spectrum(
+    window: Window, blocks: Sequence[Sequence[Array]], waves: Sequence[Array], static: Sequence[Array]
+) -> Array:
     """Return stationary Gaussian noises (noise, node, path) of covariances ``blocks`` over lags −K … K.
 
     What a covariance tends to is a random constant of each path; the rest is periodic. Negative parts of its spectrum,
@@ -229,17 +235,37 @@ class Map:
 
     def __post_init__(self) -> None:
         self.paths: list[Paths] = []  # of the last evaluation: the guess of the next
+        self.idle: frozenset[str] = frozenset()  # responses whose factors vanish: they change nothing
 
     @classmethod
     def make(cls, engine: Engine, window: Window, count: int, seed: int) -> Map:
         every = [
-            Coordinates.draw(plan, engine.plan.covariances, engine.laws, window.period, count, 100 * seed + place)
+            Coordinates.draw(plan, engine.laws, window.period, count, 100 * seed + place)
             for place, plan in enumerate(engine.plan.ensembles)
         ]
         return cls(engine, window, tuple(every))
 
     def coarsened(self) -> Map:
-        return Map(self.engine, self.window.coarsened(), tuple(item.coarsened() for item in self.coordinates))
+        made = Map(self.engine, self.window.coarsened(), tuple(item.coarsened() for item in self.coordinates))
+        made.idle = self.idle
+        return made
+
+    def find_idle(self, means: Mapping[str, Array]) -> frozenset[str]:
+        """Return the responses that neither the paths nor their noises depend on, for the parameters there are."""
+        known, made = self._driven(means), set()
+        for mean in self.acting:
+            if mean.kind == "response":
+                moved = self._driven({**means, mean.name: np.exp(-np.arange(self.window.lags + 1.0))})
+                if all(np.array_equal(a, b) for a, b in zip(known, moved, strict=True)):
+                    made.add(mean.name)
+        return frozenset(made)
+
+    def _driven(self, means: Mapping[str, Array]) -> list[Array]:
+        kernels, made = self.kernels(means), []
+        for plan in self.engine.plan.ensembles:
+            actions = act(plan, kernels)
+            made += [*actions.operators.values(), *actions.drives, *(kernels.functions[name] for name in plan.functions)]
+        return made + [kernels.table(entry) for group in self.engine.plan.covariances for row in group.blocks for entry in row]
 
     @property
     def acting(self) -> list[MeanPlan]:
@@ -297,7 +323,7 @@ class Map:
             signs = window.repeated(item.signs)
             changes: dict[str, Array] = {}
             for mean in paths.plan.means:
-                if acting and not mean.acts:
+                if acting and (not mean.acts or mean.name in self.idle):
                     continue
                 factors = paths.values(mean.factors)
                 if mean.kind == "one":
@@ -340,19 +366,22 @@ class Map:
         numbers |= {name: float(kernels.vector(item)[-1]) for name, item in self.engine.plan.observables}
         return curves, numbers
 
+    def start(self) -> Means:
+        """Return the means at the start, as if nothing moved or responded."""
+        begun, window, means = guess(self.engine, self.window.grid.head(1), Level(1e-3, 1.0, 16, 256)), self.window, {}
+        for mean in (mean for plan in self.engine.plan.ensembles for mean in plan.means):
+            size = {"one": 1, "two": 2 * window.lags + 1, "response": window.lags + 1}[mean.kind]
+            means[mean.name] = np.full(size, float(begun[mean.name].flat[0]))
+        return means
+
     def first(self, reaction: float, rounds: int = 8) -> Means:
         """Return means to begin with: of paths whose covariances fade at a given rate, as they would if all was forgotten.
 
         So one-time means and variances agree with each other before correlations are followed, and the iteration does not
         begin at a state in which nothing moves.
         """
-        begun = guess(self.engine, self.window.grid.head(1), Level(1e-3, 1.0, 16, 256))
-        window = self.window
+        window, means = self.window, self.start()
         fade = np.exp(-reaction * window.step * np.abs(np.arange(-window.lags, window.lags + 1)))
-        means: Means = {}
-        for mean in (mean for plan in self.engine.plan.ensembles for mean in plan.means):
-            size = {"one": 1, "two": 2 * window.lags + 1, "response": window.lags + 1}[mean.kind]
-            means[mean.name] = np.full(size, float(begun[mean.name].flat[0]))
         for _ in range(rounds):
             means = self.apply(means)
             for paths in self.paths:
@@ -360,7 +389,9 @@ class Map:
                     if mean.kind == "two" and mean.acts:
                         averages = [float(window.stationary(value @ paths.points.weights).mean())
                                     for value in paths.values(mean.factors)]  # fmt: skip
-                        terms = [np.full(2 * window.lags + 1, f * g) for f, g in zip(averages[::2], averages[1::2], strict=True)]
+                        terms = [
+                            np.full(2 * window.lags + 1, f * g) for f, g in zip(averages[::2], averages[1::2], strict=True)
+                        ]
                         limit = self._scaled(paths.kernels, mean, terms)
                         means[mean.name] = limit + (means[mean.name][window.lags] - limit) * fade
         return means
@@ -411,7 +442,8 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
             point = found
             continue
         weights = np.concatenate([np.full(len(found[name]), 1 / scales[name] / math.sqrt(len(found[name]))) for name in names])
-        packed = secants.next(*(np.concatenate([item[name] for name in names]) for item in (point, found)), weights)
+        both = [np.concatenate([item[name] for name in names]) for item in (point, found)]
+        packed = secants.next(both[0], both[1], weights)
         ends = np.cumsum([len(found[name]) for name in names])[:-1]
         point = found | dict(zip(names, np.split(packed, ends), strict=True))
     logger.debug("%d lags: %d sweeps, residual %.2g", made.window.lags, count + 1, residual)
@@ -436,11 +468,12 @@ def growth_rate(solved: Solved, seed: int) -> float:
 
     def image(rate: float) -> Means:
         ahead, behind = (
-            made.kernels(solved.means | {name: solved.means[name] + sign * distance[name] for name in pairs}) for sign in (1, -1)
+            made.kernels(solved.means | {name: solved.means[name] + sign * distance[name] for name in pairs})
+            for sign in (1, -1)
         )
         total: Means = {}
         for paths, item in zip(made.paths, other, strict=True):
-            disturbances = {}
+            disturbances: dict[str, Array] = {}
             for group in made.engine.plan.covariances:
                 if group.noises[0] in paths.plan.noises:
                     blocks = [[window.lagged(ahead.table(e) - behind.table(e)) / 2 for e in row] for row in group.blocks]
@@ -466,7 +499,7 @@ def growth_rate(solved: Solved, seed: int) -> float:
         if count < 3:
             continue
         known.append((rate, gain))
-        if abs(gain) < 1e-5:
+        if abs(gain) < 1e-3:
             break
         slope = -1 / scale
         if len(known) > 1 and known[-1][0] != known[-2][0]:
@@ -505,8 +538,14 @@ class FoundBySampling:
 
     def lyapunov(self) -> tuple[float, float]:
         """Return the largest exponent and its error, from the sets."""
-        every = np.array([growth_rate(item, 1000 + place) for place, item in enumerate(self.sets)])
-        return float(every.mean()), float(_TRUST * every.std(ddof=1) / math.sqrt(len(every)))
+        count = min(2048, self.sets[0].map.coordinates[0].points.weights.size)
+        every = []
+        for place, item in enumerate(self.sets):
+            made = Map.make(item.map.engine, item.map.window, count, 2 + place)
+            made.idle = item.map.idle
+            solved = solve_map(made, item.means, Secants(16), 1e-2)
+            every.append(growth_rate(solved, 1000 + place))
+        return float(np.mean(every)), float(_TRUST * np.std(every, ddof=1) / math.sqrt(len(every)))
 
 
 _TRUST = 2.0  # standard errors that are stated as the error of a mean over four sets
@@ -528,6 +567,7 @@ class _Search:
             window = Window.make(step, reach, options.step is not None)
             self._demand_room(window, control.paths)
             made = Map.make(self.engine, window, control.paths, 1)
+            made.idle = made.find_idle(made.start())
             begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), control.plain)
             options.report_share(0.2, f"lags up to {reach:.3g}")
             if self._tail(begun) < max(options.rtol, 0.03):
@@ -539,12 +579,13 @@ class _Search:
             for seed in range(control.sets):
                 options.report_share(0.3 + 0.6 * seed / control.sets, f"ensemble {seed + 1} of {control.sets}, {count} paths")
                 made = Map.make(self.engine, window, count, 2 + seed)
+                made.idle = begun.map.idle
                 solved.append(solve_map(made, means, self.secants, tolerance))
                 means = solved[-1].means
             found = self._judged(solved)
             worst = worst_error(found, options)[1]
             logger.info("%d paths, lags up to %.4g: the error is %.2g of the tolerance", count, reach, worst)
-            larger = round(count * min(max(1.2 * worst**2, 2.0), 8.0))
+            larger = count * 2 ** min(max(math.ceil(math.log2(1.2 * worst**2)), 1), 3)  # Sobol points: a power of two
             too_many = larger * window.grid.size**2 > control.work
             if worst <= 1 or too_many or options.is_short_of_time():
                 return found
@@ -581,7 +622,9 @@ class _Search:
                 again = solve_map(coarse, coarsen_means(item), Secants(16), 0.1 * self.options.rtol)
                 rough, others = again.map.outputs(again.means)
                 lags = window.step * np.arange(window.reach + 1)
-                far = {name: np.interp(lags, lags[::2][: len(value)], value[: len(lags[::2])]) for name, value in rough.items()}
+                far = {
+                    name: np.interp(lags, lags[::2][: len(value)], value[: len(lags[::2])]) for name, value in rough.items()
+                }
                 far |= {name: np.array([value]) for name, value in others.items()}
                 change = {name: (value - far[name]) / 3 for name, value in packed.items()}
                 every.append({name: value + change[name] for name, value in packed.items()})
@@ -620,20 +663,6 @@ def coarsen_means(solved: Solved) -> Means:
         name: value if kinds[name] == "one" else 2 * value[::2] if kinds[name] == "response" else value[::2]
         for name, value in solved.means.items()
     }
-
-
-def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, float]:
-    """Return what has the largest error in units of the tolerance, and that."""
-    over, rtol = {}, options.rtol
-    atol = (options.atol or 0.0) + rtol * floor
-    largest = max((abs(value) for value in found.numbers.values()), default=0.0)
-    for name, value in found.numbers.items():
-        allowed = rtol * max(abs(value), 1e-3 * largest) + atol
-        over[name] = found.number_errors[name] / max(allowed, 1e-14)
-    for name, values in found.curves.items():
-        allowed = rtol * float(np.abs(values).max()) + atol
-        over[name] = float(found.curve_errors[name].max()) / max(allowed, 1e-14)
-    return max(over.items(), key=lambda item: item[1], default=("", 0.0))
 
 
 def find_by_sampling(

@@ -25,7 +25,7 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stationary.lags import LagKernels, LagLaw, Lags, Linear, NoStationaryStateError
+from eqsolve.solvers.stationary.lags import LagKernels, LagLaw, Lags, Linear, NoStationaryStateError, worst_error
 
 logger = logging.getLogger("eqsolve")
 
@@ -369,18 +369,18 @@ class Found:
     other: Settled  # on other lags, by which errors are known
     floor: float  # what counts as nothing
 
-    def worst(self, options: Options) -> tuple[str, float]:
-        """Return what has the largest error in units of the tolerance, and that."""
-        over, rtol = {}, options.rtol
-        atol = (options.atol or 0.0) + rtol * self.floor
-        largest = max((abs(value) for value in self.numbers.values()), default=0.0)
-        for name, value in self.numbers.items():
-            allowed = rtol * max(abs(value), 1e-3 * largest) + atol
-            over[name] = self.number_errors[name] / max(allowed, 1e-14)
-        for name, values in self.curves.items():
-            allowed = rtol * float(np.abs(values).max()) + atol
-            over[name] = float(self.curve_errors[name].max()) / max(allowed, 1e-14)
-        return max(over.items(), key=lambda item: item[1], default=("", 0.0))
+    @property
+    def lags(self) -> Array:
+        return self.settled.closure.lags.grid.nodes
+
+    @property
+    def left(self) -> float:
+        return self.settled.left
+
+    def lyapunov(self) -> tuple[float, float]:
+        """Return the largest exponent and its error, the difference to that on other lags."""
+        value, other = (growth_rate(item) for item in (self.settled, self.other))
+        return value, abs(value - other) + 1e-12 + 30 * self.left
 
 
 class _Search:
@@ -423,7 +423,7 @@ class _Search:
                 self.options.report_share(0.5, f"lags up to {reach:.3g}")
                 settled = self._again(settled, lags)
             found = self._judged(settled, make_lags(1.2 * reach, fastest, 9, 0.93 * length, step))
-            worst = found.worst(self.options)[1]
+            worst = worst_error(found, self.options, self.floor)[1]
             logger.info("%d lags up to %.4g: the error is %.2g of the tolerance", settled.closure.lags.size, reach, worst)
             if worst <= 1 or step is not None or self.options.is_short_of_time():
                 break
