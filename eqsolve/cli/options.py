@@ -145,23 +145,15 @@ def _read_region(text: str, option: str) -> tuple[float, float]:
     return low, height
 
 
-def _read_names(text: str, option: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
-
-
-def _as_it_is(text: str, option: str) -> str:
-    return text
-
-
 _READERS: dict[str, Callable[[str, str], Any]] = {
     "number": read_number,
     "whole": _read_whole,
     "times": _read_times,
     "pairs": _read_pairs,
-    "names": _read_names,
+    "names": lambda text, _: [name.strip() for name in text.split(",")],
     "region": _read_region,
-    "seconds": _as_it_is,
-    "text": _as_it_is,
+    "seconds": lambda text, _: text,
+    "text": lambda text, _: text,
 }
 _TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
     "seeds": Option("", "whole", "N"),

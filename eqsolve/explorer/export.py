@@ -41,11 +41,6 @@ def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
     return {item.name: f"{item.low:g}:{item.high:g}:{VALUES}:{item.scale}" for item in free[:AXES]}
 
 
-def page_times(t_max: float) -> list[float]:
-    """Return 0 and times that are spread evenly over the logarithm of four decades."""
-    return [0.0, *(float(f"{moment:.4g}") for moment in np.geomspace(1e-4 * t_max, t_max, TIMES - 1))]
-
-
 def export_page(
     model: Model,
     path: Path,
@@ -65,7 +60,7 @@ def export_page(
     if model.kind in TIMED:
         last = 10.0 if t_max is None else t_max
         if getattr(model, "start", 0) == 0:
-            asked["at"] = page_times(last)
+            asked["at"] = [0.0, *(float(f"{moment:.4g}") for moment in np.geomspace(1e-4 * last, last, TIMES - 1))]
         else:
             asked["t_max"] = last
     result = sweep(model, axes, params=fixed, rtol=rtol, workers=workers, progress=progress, observables=observables, **asked)

@@ -47,11 +47,6 @@ class Desk:
         return load(self.model)
 
 
-def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return what the page shows of the model."""
-    return describe(desk.load())
-
-
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and the rates that belong to the model; finding them takes loading all there are."""
     others = find_related(desk.load())
@@ -222,7 +217,7 @@ def run_save(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answ
 
 
 VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
-    "describe": run_describe,
+    "describe": lambda desk, *_: describe(desk.load()),
     "neighbours": run_neighbours,
     "solve": run_solve,
     "related": run_related,

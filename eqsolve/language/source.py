@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, TypeGuard
 
 import sympy
@@ -56,14 +56,10 @@ def here() -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _positions(code: CodeType, instruction: int) -> tuple[int | None, ...]:
-    return list(code.co_positions())[instruction // 2]
-
-
 def node_at(frame: FrameType, instruction: int) -> ast.expr | None:
     """Return the expression that an instruction of a frame belongs to, from the source on disk or in a notebook."""
     try:
-        line, end_line, column, end_column = _positions(frame.f_code, instruction)
+        line, end_line, column, end_column = list(frame.f_code.co_positions())[instruction // 2]
         lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[(line or 1) - 1 : end_line]
         raw = [text.encode() for text in lines]
         raw[-1] = raw[-1][:end_column]

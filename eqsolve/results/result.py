@@ -392,7 +392,8 @@ class Result:
     @property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
-        return tuple(key for key, entry in self.variables.items() if not _is_auxiliary(key) and ALONG not in entry.attrs)
+        own = {key: it for key, it in self.variables.items() if not (key.endswith(_ERROR) or key.startswith(_ROWS))}
+        return tuple(key for key, entry in own.items() if ALONG not in entry.attrs)
 
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
@@ -704,10 +705,6 @@ class Result:
 def _with_times(array: xr.DataArray) -> xr.DataArray:
     """Name the axes of a kernel t and t'; inside the dataset they are apart from the curves' time."""
     return array.rename(row="t", column="t'") if "row" in array.dims else array
-
-
-def _is_auxiliary(key: str) -> bool:
-    return key.endswith(_ERROR) or key.startswith(_ROWS)
 
 
 def _plain(values: Array) -> Any:

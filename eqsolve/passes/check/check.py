@@ -48,7 +48,7 @@ def _accept(model: Model) -> None:
 
             found = system_problems(model)
         case FixedPoint():
-            found = fixed_point_problems(model)
+            found = [*_expression_problems(model), *_count(model)]
         case Cases():
             found = cases_problems(model)
         case Singularity():
@@ -179,11 +179,6 @@ def _closed_forms(model: Model) -> Iterator[str]:
 
 # What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns, randomness
 # under E.
-
-
-def fixed_point_problems(model: FixedPoint) -> list[str]:
-    """Return everything that is wrong with a fixed point, equations first."""
-    return [*_expression_problems(model), *_count(model)]
 
 
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:

@@ -38,7 +38,7 @@ from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import HandOver, Solver, why_not_a
+from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.gaussian.march import (
@@ -171,9 +171,7 @@ class GaussianSolver(Solver):
     name = "gaussian"
 
     def why_not(self, plan: Plan) -> str:
-        facts = plan.facts
-        driven = facts.noises or (facts.processes and (facts.memory or facts.kernels))
-        if unfit := why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it"):
+        if unfit := why_not_driven(plan):
             return unfit
         try:
             return plan.why_not_gaussian()

@@ -37,7 +37,7 @@ from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver, why_not_a
+from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.control import Control, Sampling
 from eqsolve.solvers.stochastic.ensembles import Ensembles, denser
@@ -89,9 +89,7 @@ class StochasticSolver(Solver):
         return not plan.facts.whites
 
     def why_not(self, plan: Plan) -> str:
-        facts = plan.facts
-        driven = facts.noises or facts.whites or (facts.processes and (facts.memory or facts.kernels))
-        return why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it")
+        return why_not_driven(plan)
 
     def form(self, discrete: bool) -> Form[Any]:
         return DISCRETE if discrete else STOCHASTIC
