@@ -52,39 +52,30 @@ class Drive:
 
 @dataclass(frozen=True, eq=False)
 class MeanPlan:
-    """An expectation.
+    """An expectation."""
 
-    Attributes
-    ----------
-    name, kind
-        ``"one"``: E f(t). ``"two"``: Σ outer E f(t) g(t'). ``"response"``: outer E a(t) ∂output(t)/∂noise(t') b(t').
-    factors
-        f, g of each term, or a, b.
-    outers, targets
-        Of each term: the factor in front, and the places of f and g (a and b) among the targets.
-    output, noise, by_unknown, plain
-        Of a response: the place of the output, the noise, the output's derivatives, whether b is a constant.
-    acts, bent
-        Whether the mean acts back on the paths, and whether it averages a function with a kink.
-    reads, switches
-        The places of the arguments that the factors depend on, and the expressions at whose zeros they bend or jump.
-    output_reads
-        The places of the unknowns that the output of a response depends on, and of what its slopes do.
-    """
-
+    # `"one"`: E f(t). `"two"`: Σ outer E f(t) g(t'). `"response"`: outer E a(t)
+    # ∂output(t)/∂noise(t') b(t')
     name: str
     kind: str
-    factors: Lowered
+    factors: Lowered  # f, g of each term, or a, b
+    # of each term: the factor in front, and the places of f and g (a and b) among the targets
     outers: tuple[Pointwise | None, ...]
     targets: tuple[tuple[int, int], ...]
+    # of a response: the place of the output, the noise, the output's derivatives, whether b is a
+    # constant
     output: int
     noise: str
     by_unknown: Lowered | None
     plain: bool
+    # whether the mean acts back on the paths, and whether it averages a function with a kink
     acts: bool
     bent: bool
+    # the places of the arguments that the factors depend on, and the expressions at whose zeros
+    # they bend or jump
     reads: tuple[int, ...]
     switches: Lowered
+    # the places of the unknowns that the output of a response depends on, and of what its slopes do
     output_reads: tuple[int, ...] = ()
 
 
