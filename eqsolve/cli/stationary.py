@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import add_shared, destinations, read_drawing, read_options, read_settings
 from eqsolve.cli.output import complain, lay_out, number_with_error, say_wrote, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
@@ -35,7 +35,7 @@ def run_stationary(options: Namespace) -> int:
         if picture is not None:
             from eqsolve.plotting.style import figure_of, save_figure
 
-            save_figure(figure_of(found.plot()), picture)
+            save_figure(figure_of(found.plot(**read_drawing(options))), picture)
     made = found.json_object(at=lags)
     if exponent is not None:
         made["lyapunov"], made["lyapunov_error"] = exponent

@@ -85,25 +85,6 @@ class EnsemblePlan:
 
     All functions take the time, unknowns, noises, constants and one-time functions; those of ``means``, ``processes`` and
     ``targets`` also the ``memories``, integrals along the path that nothing but averages needs.
-
-    Attributes
-    ----------
-    signals, count
-        The signals, ``count`` of them, then their derivatives by the unknowns.
-    noise_slopes
-        Derivatives of the signals by the noises; None if all vanish.
-    targets
-        How many things are averaged, respond, or are acted on by memory: their mean responses tell how the means react to
-        the kernels, and how much they vary which modes need points.
-    start_slopes, signal_slopes, target_steady
-        Derivatives by the constants: of the starts, of the signals (None if all vanish), and of the targets.
-    sloped
-        Of every constant, whether these are functions, so that it may be a coordinate beside the modes of the noises.
-    bent
-        Whether signals have kinks that paths cross, so that responses jump from path to path; or pairs of functions that
-        jump are averaged, so that slopes do not tell how they respond.
-    degree
-        That of what is averaged, as a polynomial in the noises and constants, when the unknowns are affine in them.
     """
 
     unknowns: tuple[str, ...]
@@ -112,8 +93,9 @@ class EnsemblePlan:
     constants: tuple[str, ...]
     functions: tuple[str, ...]
     starts: Lowered
+    # the signals, `count` of them, then their derivatives by the unknowns
     signals: Lowered
-    noise_slopes: Lowered | None
+    noise_slopes: Lowered | None  # derivatives of the signals by the noises; None if all vanish
     count: int
     links: tuple[Link, ...]
     drives: tuple[Drive, ...]
@@ -123,15 +105,25 @@ class EnsemblePlan:
     means: tuple[MeanPlan, ...]
     processes: tuple[str, ...]
     process_values: Lowered
+    # how many things are averaged, respond, or are acted on by memory: their mean responses tell
+    # how the means react to the kernels, and how much they vary which modes need points
     targets: int
     target_values: Lowered
     target_slopes: Lowered
     target_noise_slopes: Lowered
+    # derivatives by the constants: of the starts, of the signals (None if all vanish), and of the
+    # targets
     start_slopes: Lowered
     signal_slopes: Lowered | None
     target_steady: Lowered
+    # of every constant, whether these are functions, so that it may be a coordinate beside the
+    # modes of the noises
     sloped: tuple[bool, ...]
+    # whether signals have kinks that paths cross, so that responses jump from path to path; or
+    # pairs of functions that jump are averaged, so that slopes do not tell how they respond
     bent: bool
+    # that of what is averaged, as a polynomial in the noises and constants, when the unknowns are
+    # affine in them
     degree: int | None
 
     @property

@@ -28,7 +28,10 @@ SMOOTH = 5.0  # how much less than a line a cubic misses where a dependence coun
 
 
 def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the axes of a page whose grid was left open: the first parameters by name that are not set, as their sliders."""
+    """Return the axes of a page whose grid was left open: the first parameters by name that are not set.
+
+    What is positive runs from a quarter of its default to four times it; others as their sliders do.
+    """
     free = [
         item
         for item in list_controls(model)
@@ -38,7 +41,12 @@ def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
         raise UsageError(
             f"model `{model.name}` has no parameter to move; name what the sliders run over: --grid NAME=FIRST:LAST:COUNT"
         )
-    return {item.name: f"{item.low:g}:{item.high:g}:{VALUES}:{item.scale}" for item in free[:AXES]}
+    ends = {item.name: (item.low or 0.0, item.high or 0.0) for item in free[:AXES]}
+    for item in free[:AXES]:
+        if item.scale == "log":
+            low, high = ends[item.name]
+            ends[item.name] = (max(low, float(item.value) / 4), min(high, 4 * float(item.value)))
+    return {item.name: "{:g}:{:g}:{}:{}".format(*ends[item.name], VALUES, item.scale) for item in free[:AXES]}
 
 
 def export_page(
@@ -111,20 +119,31 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
 
 
 def advise(data: Mapping[str, Any]) -> str:
-    """Return what to do about wide bands: where they are as high as a tenth of the curves, more values along every slider."""
-    widest = 0.0
-    for item in data["quantities"].values():
-        values, between = (np.array(item[key], dtype=float) for key in ("values", "between"))
-        errors = np.abs(values) * np.expm1(between) if item["log"] else between
-        height = np.nanmax(values) - min(np.nanmin(values), 0.0)
-        widest = max(widest, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
-    sliders = [axis for axis in data["axes"] if axis["kind"] == "number"]
-    if widest < WIDE or not sliders:
+    """Return what to do about wide bands: where they are as high as a tenth of the curves, how many values would do.
+
+    The error of a cubic falls like the fourth power of the distance between the values.
+    """
+
+    def widest(finer: float) -> float:
+        found = 0.0
+        for item in data["quantities"].values():
+            values, between = (np.array(item[key], dtype=float) for key in ("values", "between"))
+            between = between / finer**4
+            errors = np.abs(values) * np.expm1(between) if item["log"] else between
+            height = np.nanmax(values) - min(np.nanmin(values), 0.0)
+            found = max(found, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
+        return found
+
+    sliders = {axis["name"]: len(axis["nodes"]) - 1 for axis in data["axes"] if axis["kind"] == "number"}
+    if widest(1) < WIDE or not sliders:
         return ""
-    counts = ", ".join(f"{axis['name']} has {len(axis['nodes'])}" for axis in sliders)
-    return (
-        f"interpolation is uncertain by up to {widest:.0%} of a curve's height; more values make its bands narrow ({counts})"
-    )
+    finer = next((times for times in (1.5, 2, 3, 4) if widest(times) < WIDE), None)
+    advice = "take a narrower range (--grid)"
+    if finer is not None:
+        counts = [f"{-int(-finer * steps // 1) + 1} values of {name}" for name, steps in sliders.items()]
+        advice = f"about {' and '.join(counts)} (--grid), or a narrower range, would do"
+    counts = ", ".join(f"{name}: {steps + 1} values" for name, steps in sliders.items())
+    return f"interpolation is uncertain by up to {widest(1):.0%} of a curve's height ({counts}); {advice}"
 
 
 def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:

@@ -382,7 +382,7 @@ def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) 
         place += 1
     if place == len(times):
         return
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         stepper = integrator("RK45")(sample.drift, 0.0, flat, last, rtol=rtol, atol=rtol * scale)
         while place < len(times):
             message = stepper.step()
@@ -408,7 +408,7 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
     sample.begin()
     # steps of such a run, at least
     longest = _SHARE / max(speed, _SHARE / max(float(times[-1]) / 200, 1e-12))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         for wanted in times:
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0
             length = (wanted - now) / max(count, 1)
@@ -430,7 +430,7 @@ def descend(sample: FlowSample, steps: Array, size: float, report: Report) -> It
     flat = sample.start.ravel().copy()
     done = 0
     sample.begin()
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         for wanted in steps:
             while done < wanted:
                 sample.shake(done * size, size)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sympy import Basic, Symbol
 
-from eqsolve.errors import ModelError, did_you_mean, quoted
+from eqsolve.errors import ModelError, UsageError, did_you_mean, quoted
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
@@ -24,6 +24,15 @@ logger = logging.getLogger("eqsolve")
 
 RESERVED = ("model", "params", *OPTIONS, "out", "plot", "json", "d", "seeds", "executor")
 """Options of solve, validate and sweep: a parameter of the same name could not be set."""
+
+
+def refuse_words(verb: str, model: Model, words: Iterable[str], known: Iterable[str], more: tuple[str, ...] = ()) -> None:
+    """Raise for a keyword that is nearer to an option than to a parameter; binding tells of others."""
+    options = (*RESERVED, *more)
+    for word in words:
+        near = "" if word in (*known, *options) else did_you_mean(word, (*known, *options))
+        if near and near.split("`")[1] in options:
+            raise UsageError(f"{verb} has no option `{word}`, and model `{model.name}` no such parameter{near}")
 
 
 def check(model: Model) -> None:

@@ -200,7 +200,7 @@ class GaussianSolver(Solver):
             engine = Engine(program.paths, laws, Work(checkpoint=asked.checkpoint))
             return _Solve(engine, program, asked, control, fineness, begin, values.settings)
 
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             try:
                 return until(options.t_max).run()
             except MemoryLimitError:

@@ -192,7 +192,7 @@ class Integrator:
 
     def run(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8) -> OdeRun:
         """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             try:
                 made = self._march(paths, tolerance, finer_than, by)
             except _StiffError:

@@ -116,7 +116,7 @@ class StepsSolver(Solver):
                 share, time = law.at(values.numbers)()
                 drawn[name] = Chain(float(share), math.exp(-options.step / float(time)))
         grid = OperatorGrid.discrete(options.step, begin, options.t_max)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             return _Solve(program, laws, drawn, grid, options, control or Control()).run(values.settings)
 
 

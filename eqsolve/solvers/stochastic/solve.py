@@ -119,7 +119,7 @@ class StochasticSolver(Solver):
         def until(end: float) -> _Solve:
             return part(replace(options, t_max=end, at=(), checkpoint=None))
 
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             whole = part(options)
             try:
                 result = whole.run()
