@@ -68,6 +68,14 @@ def _text(made: dict[str, object], numbers: dict[str, tuple[float, float]]) -> s
             cells = [number_with_error(values[name][place], errors[name][place]) for name in values]
             rows.append([f"{lag:.6g}", *cells])
         blocks.append(lay_out(rows, right=True))
+        said = {"tau": "the lag, the time between two moments"}
+        for name in values:
+            if f"tau_{name}" in numbers:
+                area = f"the area under {name}(tau) - {name}(inf), over its height at tau = 0"
+                said[f"tau_{name}"] = f"the correlation time: {area}"
+        if "lyapunov" in numbers:
+            said["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
+        blocks.append("\n".join(f"{name}: {text}" for name, text in said.items()))
     return "\n\n".join(blocks)
 
 

@@ -259,7 +259,7 @@ class _Solve:
         """Return a rough solution over the whole time."""
         return self._from_start(self._first())[1]
 
-    # --- panels -------------------------------------------------------------------------------------------------------
+    # --- panels
     def _first(self) -> PanelGrid:
         begin, end = self.begin, self.options.t_max
         start = OperatorGrid.from_panels(PanelGrid(np.array([begin, end]), 1)).head(1)
@@ -388,7 +388,7 @@ class _Solve:
                 "larger rtol or a shorter time"
             )
 
-    # --- on the way -----------------------------------------------------------------------------------------------------
+    # --- on the way
     def _notify(self, until: float, count: int, left: float) -> None:
         self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {left:.1g}")
 

@@ -222,7 +222,7 @@ class _Solve:
             )
         return march(self.plan, self.grid, samples)
 
-    # --- the result --------------------------------------------------------------------------------------------------
+    # --- the result
     def _chance(self, estimate: Estimate) -> dict[str, Array]:
         every = estimate.curves.all
         return {

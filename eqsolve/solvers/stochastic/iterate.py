@@ -114,7 +114,7 @@ class Correction:
     means: Means
 
 
-# --- means as one vector --------------------------------------------------------------------------------------------
+# --- means as one vector
 def pack(engine: Engine, means: Means) -> Array:
     """Return all means that act back in one vector."""
     fed = engine.fed

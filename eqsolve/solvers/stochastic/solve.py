@@ -357,7 +357,7 @@ class _Solve:
                 solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
         return solved, by_panels
 
-    # --- panels -------------------------------------------------------------------------------------------------------
+    # --- panels
     @functools.cached_property
     def _rate(self) -> float:
         """How fast paths move at the start."""
@@ -480,7 +480,7 @@ class _Solve:
                 raise
         return min(found, key=lambda pair: pair[0].left)
 
-    # --- points -------------------------------------------------------------------------------------------------------
+    # --- points
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
@@ -553,7 +553,7 @@ class _Solve:
                 errors[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
         return errors
 
-    # --- on the way -----------------------------------------------------------------------------------------------------
+    # --- on the way
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
         if errors is None:
