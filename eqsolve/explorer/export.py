@@ -18,6 +18,7 @@ from eqsolve.explorer.html import render
 from eqsolve.files.atomic import atomic_path
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
+from eqsolve.plotting.times import time_axis
 from eqsolve.results.result import Result
 from eqsolve.sweeping.run import sweep
 
@@ -102,6 +103,7 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
     made: dict[str, Any] = {"axes": axes, "t": None, "quantities": {}}
     if "t" in data.coords:
         made["t"] = [float(moment) for moment in data["t"].values]
+        made["log"] = time_axis(data["t"].values, [data[name].values for name in result.names]).log
     for name in sorted(result.names, key=lambda name: first.index(name) if name in first else len(first)):
         values = data[name].values
         logarithmic = bool(np.all(values[np.isfinite(values)] > 0))
