@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import math
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,12 +43,13 @@ def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
         raise UsageError(
             f"model `{model.name}` has no parameter to move; name what the sliders run over: --grid NAME=FIRST:LAST:COUNT"
         )
-    ends = {item.name: (item.low or 0.0, item.high or 0.0) for item in free[:AXES]}
+    made = {}
     for item in free[:AXES]:
+        low, high = item.low or 0.0, item.high or 0.0
         if item.scale == "log":
-            low, high = ends[item.name]
-            ends[item.name] = (max(low, float(item.value) / 4), min(high, 4 * float(item.value)))
-    return {item.name: "{:g}:{:g}:{}:{}".format(*ends[item.name], VALUES, item.scale) for item in free[:AXES]}
+            low, high = max(low, float(item.value) / 4), min(high, 4 * float(item.value))
+        made[item.name] = f"{low:g}:{high:g}:{VALUES}:{item.scale}"
+    return made
 
 
 def export_page(
@@ -142,8 +144,8 @@ def advise(data: Mapping[str, Any]) -> str:
     finer = next((times for times in (1.5, 2, 3, 4) if widest(times) < WIDE), None)
     advice = "take a narrower range (--grid)"
     if finer is not None:
-        counts = [f"{-int(-finer * steps // 1) + 1} values of {name}" for name, steps in sliders.items()]
-        advice = f"about {' and '.join(counts)} (--grid), or a narrower range, would do"
+        enough = [f"{math.ceil(finer * steps) + 1} values of {name}" for name, steps in sliders.items()]
+        advice = f"about {' and '.join(enough)} (--grid), or a narrower range, would do"
     counts = ", ".join(f"{name}: {steps + 1} values" for name, steps in sliders.items())
     return f"interpolation is uncertain by up to {widest(1):.0%} of a curve's height ({counts}); {advice}"
 

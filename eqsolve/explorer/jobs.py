@@ -48,6 +48,11 @@ class Desk:
         return load(self.model)
 
 
+def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
+    """Return what the page shows of the model."""
+    return describe(desk.load())
+
+
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and the rates that belong to the model; finding them takes loading all there are."""
     others = find_related(desk.load())
@@ -221,7 +226,7 @@ def run_save(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answ
 
 
 VERBS: dict[str, Callable[[Desk, Mapping[str, Any], Progress], Answer]] = {
-    "describe": lambda desk, *_: describe(desk.load()),
+    "describe": run_describe,
     "neighbours": run_neighbours,
     "solve": run_solve,
     "related": run_related,
