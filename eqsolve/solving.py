@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import callback, checked, flag, named_or, names, pairs, path, table
 from eqsolve.deviations import is_uncertain
-from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.checkpoint import Checkpoint
-from eqsolve.language.fixed_point import Cases, Singularity
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.system import System
@@ -111,9 +110,9 @@ def solve_as_asked(
     from eqsolve.compile.forms import COVARIANCES
     from eqsolve.compile.tasks import make_task
     from eqsolve.language.printing import latex_names
-    from eqsolve.passes.check.check import RESERVED, check
+    from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.passes.check.singular import singular_terms
-    from eqsolve.passes.routing import models_behind
+    from eqsolve.passes.routing import models_behind, settable
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
     from eqsolve.solvers.contract import HandOver, Wanted
@@ -121,10 +120,7 @@ def solve_as_asked(
 
     started = time.perf_counter()
     check(model)
-    own = isinstance(model, Singularity | Cases)  # models behind them may know further names
-    for word in settings if not own else ():
-        if not model.knows(word) and word not in RESERVED and (near := did_you_mean(word, RESERVED)):
-            raise UsageError(f"solve has no option `{word}`, and model `{model.name}` no such parameter{near}")
+    refuse_words("solve", model, [word for word in settings if not model.knows(word)], settable(model))
     options = options.begun()
     derivatives = options.derivatives
     called: dict[str, str] = {}

@@ -124,3 +124,20 @@ def test_the_decorator_keeps_the_signature_and_none():
         call(None)
     with pytest.raises(TypeError):
         call()
+
+
+def test_the_nearest_of_parameters_and_options_is_named() -> None:
+    with pytest.raises(EqsolveError, match="did you mean `gain`"):
+        eqsolve.solve("rnn", gian=2, t_max=1)
+    with pytest.raises(EqsolveError, match="did you mean `t_max`"):
+        eqsolve.solve("rnn", gain=2, tmax=1)
+    with pytest.raises(EqsolveError, match="did you mean `workers`"):
+        eqsolve.sweep("rnn", gain=[1, 2], t_max=1, worker=1)
+
+
+def test_a_result_is_saved_under_a_name_that_says_how(tmp_path) -> None:
+    res = eqsolve.solve("ridge")
+    for save in (res.save, lambda path: eqsolve.sweep("ridge", delta=[1, 2], out=path)):
+        with pytest.raises(UsageError, match=r"\*\.nc or \*\.csv or \*\.json or \*\.parquet, got"):
+            save(tmp_path / "x.foo")
+    assert not list(tmp_path.iterdir())

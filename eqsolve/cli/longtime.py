@@ -36,6 +36,8 @@ def run_longtime(options: Namespace) -> int:
     report(options, limit, result, {}, data, picture)
     if "stability" in result.names and float(result.variables["stability"].values) < 0:
         say("the stability is negative: the system does not come to rest in this state")
+    elif "stability" in result.names and not options.quiet and not options.json:
+        say("stability: positive where small disturbances of this state die out; at zero it is lost")
     if result.status != "ok":
         complain(result.message or result.status)
         return 1

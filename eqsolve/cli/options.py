@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,8 +44,29 @@ def add_shared(
         parser.add_argument("--out", metavar="F.nc", help=f"{out}: netCDF, or a table *.csv, *.parquet or *.json")
     if plot:
         parser.add_argument("--plot", metavar="F.png", help=f"{plot} (*.png, *.svg or *.pdf)")
+        add_scales(parser)
     if json:
         parser.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
+
+
+def add_scales(parser: ArgumentParser) -> None:
+    """Add the scales of a picture."""
+    for name, where in (("--logx", "across"), ("--logy", "upwards")):
+        about = f"of the picture: a logarithmic axis {where}, or a linear one"
+        parser.add_argument(name, action=BooleanOptionalAction, default=None, help=about)
+
+
+def add_sweep_drawing(parser: ArgumentParser) -> None:
+    """Add how the picture of a sweep is made."""
+    parser.add_argument("--map", action="store_true", help="of a sweep over two axes: a map, also where lines would be drawn")
+    parser.add_argument("--x", metavar="NAME", help="of the picture of a sweep: the axis that runs across")
+
+
+def read_drawing(options: Namespace) -> dict[str, Any]:
+    """Return what was asked for of a picture, as arguments of ``plot``."""
+    given = {name: getattr(options, name, None) for name in ("logx", "logy", "x")}
+    given["kind"] = "map" if getattr(options, "map", False) else None
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def add_several(parser: ArgumentParser, flag: str, metavar: str, text: str, **more: Any) -> None:
@@ -145,23 +166,15 @@ def _read_region(text: str, option: str) -> tuple[float, float]:
     return low, height
 
 
-def _read_names(text: str, option: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
-
-
-def _as_it_is(text: str, option: str) -> str:
-    return text
-
-
 _READERS: dict[str, Callable[[str, str], Any]] = {
     "number": read_number,
     "whole": _read_whole,
     "times": _read_times,
     "pairs": _read_pairs,
-    "names": _read_names,
+    "names": lambda text, _: [name.strip() for name in text.split(",")],
     "region": _read_region,
-    "seconds": _as_it_is,
-    "text": _as_it_is,
+    "seconds": lambda text, _: text,
+    "text": lambda text, _: text,
 }
 _TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
     "seeds": Option("", "whole", "N"),
@@ -177,6 +190,9 @@ _TABLE = {name: option for name, option in OPTIONS.items() if option.takes} | {
 def destinations(options: Namespace, data: tuple[str, ...] = DATA) -> tuple[Path | None, Path | None]:
     """Return where the numbers and the picture go, having made sure, before any work, that they can."""
     kept = check_destination(getattr(options, "out", None), "--out", data)
+    if options.plot is None and (idle := list(read_drawing(options))):
+        what = "map" if idle[0] == "kind" else idle[0]
+        raise UsageError(f"--{what} is about the picture; name its file: --plot F.png")
     return kept, check_destination(options.plot, "--plot", FIGURES)
 
 

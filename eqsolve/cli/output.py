@@ -77,9 +77,10 @@ def deliver(
         if data is not None:
             found.save(data, **(save or {}))
         if picture is not None:
+            from eqsolve.cli.options import read_drawing
             from eqsolve.plotting.style import figure_of, save_figure
 
-            save_figure(figure_of(found.plot()), picture)
+            save_figure(figure_of(found.plot(**read_drawing(options))), picture)
     finally:
         if options.json:
             write_json(found.json_object(**(json_object or {})))

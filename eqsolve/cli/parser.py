@@ -91,6 +91,8 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
     flags = sorted({text[2:] for action in parser._actions for text in action.option_strings if text.startswith("--")})
     known = _settings_of(getattr(options, "model", None))
     name = next((item for item in known if item.lower() == bare.replace("-", "_").lower()), None)
+    if name is None and (linear := re.sub("^lin(ear)?-?", "no-log", bare)) != bare and linear in flags:
+        return f"{said}; did you mean `--{linear}`?"
     if name is None and is_option and (near := did_you_mean(bare, flags)):
         return f"{said}{near.replace('`', '`--', 1)}"
     if not is_option and re.fullmatch(r"[-+.,;0-9e]+", wrong):

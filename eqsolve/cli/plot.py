@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from eqsolve.cli.options import FIGURES, add_shared, check_destination
+from eqsolve.cli.options import FIGURES, add_scales, add_shared, add_sweep_drawing, check_destination, read_drawing
 from eqsolve.cli.output import say_wrote, write_json
 from eqsolve.cli.verb import Verb
 
@@ -22,10 +22,9 @@ def run_plot(options: Namespace) -> int:
     from eqsolve.results.archive import open as open_result
 
     found = {file.removesuffix(".nc"): open_result(file) for file in files}
-    first, scales = next(iter(found.values())), {"logx": options.logx, "logy": options.logy}
-    more = {"kind": "map" if options.map else None, "at": options.at, "x": options.x}
-    scales |= {key: value for key, value in more.items() if value is not None}
-    drawn = plot_together(found, names, **scales) if len(found) > 1 else first.plot(*names, **scales)
+    first, ways = next(iter(found.values())), read_drawing(options)
+    ways |= {} if options.at is None else {"at": options.at}
+    drawn = plot_together(found, names, **ways) if len(found) > 1 else first.plot(*names, **ways)
     save_figure(figure_of(drawn), picture)
     if options.json:
         one = {"file": options.file, "model": first.model} if len(found) == 1 else {"files": files}
@@ -41,15 +40,9 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="what to draw, by default what the result is about; further files, to compare"
     )
-    parser.add_argument(
-        "--logx", action=BooleanOptionalAction, default=None, help="a logarithmic axis across, or a linear one"
-    )
-    parser.add_argument(
-        "--logy", action=BooleanOptionalAction, default=None, help="a logarithmic axis upwards, or a linear one"
-    )
-    parser.add_argument("--map", action="store_true", help="of a sweep over two axes: a map, also where lines would be drawn")
+    add_scales(parser)
+    add_sweep_drawing(parser)
     parser.add_argument("--at", metavar="T", type=float, help="of a sweep: at this time; at the last by default")
-    parser.add_argument("--x", metavar="NAME", help="of a sweep: the axis that runs across")
     parser.add_argument("--out", metavar="F.png", help="the picture (*.png, *.svg or *.pdf); FILE.png here by default")
     add_shared(parser, model=False)
 

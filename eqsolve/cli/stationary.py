@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import add_shared, destinations, read_drawing, read_options, read_settings
 from eqsolve.cli.output import complain, lay_out, number_with_error, say_wrote, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
@@ -35,7 +35,7 @@ def run_stationary(options: Namespace) -> int:
         if picture is not None:
             from eqsolve.plotting.style import figure_of, save_figure
 
-            save_figure(figure_of(found.plot()), picture)
+            save_figure(figure_of(found.plot(**read_drawing(options))), picture)
     made = found.json_object(at=lags)
     if exponent is not None:
         made["lyapunov"], made["lyapunov_error"] = exponent
@@ -68,6 +68,14 @@ def _text(made: dict[str, object], numbers: dict[str, tuple[float, float]]) -> s
             cells = [number_with_error(values[name][place], errors[name][place]) for name in values]
             rows.append([f"{lag:.6g}", *cells])
         blocks.append(lay_out(rows, right=True))
+        said = {"tau": "the lag, the time between two moments"}
+        for name in values:
+            if f"tau_{name}" in numbers:
+                area = f"the area under {name}(tau) - {name}(inf), over its height at tau = 0"
+                said[f"tau_{name}"] = f"the correlation time: {area}"
+        if "lyapunov" in numbers:
+            said["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
+        blocks.append("\n".join(f"{name}: {text}" for name, text in said.items()))
     return "\n\n".join(blocks)
 
 

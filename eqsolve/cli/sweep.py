@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import __version__
-from eqsolve.cli.options import add_several, add_shared, destinations, read_options, read_settings
+from eqsolve.cli.options import add_several, add_shared, add_sweep_drawing, destinations, read_options, read_settings
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, say_wrote, write
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
@@ -28,14 +28,16 @@ def run_sweep(options: Namespace) -> int:
     """Solve every point of a grid; exit code 1 says that some were not solved as asked, all others are there."""
     axes, asked, settings = read_grid(options.grid), _read(options), read_settings(options.settings)
     data, picture = destinations(options)
-    if data is None and picture is None and not options.json:
-        raise UsageError("name a file for the result: --out sweep.nc")
     if data is not None and picture is None and not options.json and (code := _told(options, data)) is not None:
         return code
     from eqsolve.language.loading import load
+    from eqsolve.sweeping.axes import check_settings, read_axes
     from eqsolve.sweeping.run import sweep
 
     model = load(options.model)
+    if data is None and picture is None and not options.json:
+        check_settings(model, read_axes(model, axes), settings)
+        raise UsageError("name a file for the result: --out sweep.nc")
     bar = Bar(options.quiet, count="point")
     try:
         with _executor(options.scheduler) as executor:
@@ -175,6 +177,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add_shared(parser, _OPTIONS, settings="values that are the same everywhere", out=kept, plot="draw lines or a map")
     about = "the axes: values such as delta=0.3,0.5,2, or ranges FIRST:LAST:COUNT[:log] such as alpha=0.01:10:40:log"
     add_several(parser, "--grid", "NAME=VALUES", about)
+    add_sweep_drawing(parser)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://host:8786")
 
 

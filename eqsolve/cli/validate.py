@@ -54,8 +54,9 @@ def _text(found: Validation) -> str:
     lines += [f"note: {note}" for note in found.notes]
     lines += [
         "theory, finite size: value ± its error; bias: how far a finite d shifts the runs, from runs of half the size;",
-        "z: their difference in units of all errors together, a disagreement beyond about 3; could see: the smallest",
-        "deviation, in percent of the theory, that would have been called a disagreement nine times in ten",
+        "z: their difference in units of all errors together, a disagreement beyond about 3; the bias counts as one of these",
+        "errors and is not subtracted, so a large bias makes z small; could see: the smallest deviation, in percent of",
+        "the theory, that would have been called a disagreement nine times in ten",
         "",
         *(f"{name}: a deviation of {_power(found, name)} would have been detected" for name in found.observables),
     ]

@@ -133,7 +133,7 @@ class FixedPointPlan:
         self._sides = [(left.xreplace(exchange), right.xreplace(exchange)) for left, right in sides]
         self._outputs = {name: expr.xreplace(exchange) for name, expr in outputs.items()}
 
-    # --- lowering ----------------------------------------------------------------------------------------------
+    # --- lowering
     def piece(self, what: str, *detail: Any, module: Module = "numpy") -> Lowered:
         """Return a function of the plan's arguments, made once.
 
@@ -233,7 +233,7 @@ class FixedPointPlan:
             made.append(total(expr))
         return made
 
-    # --- stages ------------------------------------------------------------------------------------------------
+    # --- stages
     def run_stages(
         self,
         arguments: list[Any],
@@ -325,7 +325,7 @@ class FixedPointPlan:
         randoms = (*self._normals, *self._constants)
         return not expr.free_symbols & roots and all(not expr.diff(v).free_symbols & set(randoms) for v in randoms)
 
-    # --- the direction in which integrands are not polynomial ---------------------------------------------------
+    # --- the direction in which integrands are not polynomial
     def _find_carriers(self) -> tuple[bool, list[Expr]]:
         """Return whether integrands are polynomials besides functions of linear forms, and these forms."""
         randoms = {*self._normals, *self._constants}

@@ -65,6 +65,11 @@ class Facts:
     shifted: bool = False
     fresh: tuple[str, ...] = ()
 
+    @property
+    def driven(self) -> bool:
+        """Whether there is noise, or memory of paths."""
+        return bool(self.noises or (self.processes and (self.memory or self.kernels)))
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:

@@ -49,7 +49,7 @@ class Relations:
         self._operators: dict[Expr, KernelOperator] = {}
         self._integrals: dict[Int, Integral] = {}
 
-    # --- values -----------------------------------------------------------------------------------------------------
+    # --- values
     def pointwise(self, expr: Expr) -> Pointwise:
         """Return a function of what stands at ROW and COLUMN."""
         if expr not in self._pointwise:
@@ -90,7 +90,7 @@ class Relations:
             self._integrals[node] = made
         return self._integrals[node]
 
-    # --- operators ---------------------------------------------------------------------------------------------------
+    # --- operators
     def kernel(self, expr: Expr) -> KernelOperator:
         """Return the operator of a kernel given in (ROW, MIDDLE) or (ROW, COLUMN)."""
         kernel = expr.xreplace({MIDDLE: COLUMN})
@@ -130,7 +130,7 @@ class Relations:
             return isinstance(factor.head, Response)
         return factor in self.responses if isinstance(factor, E) else isinstance(factor, Int)
 
-    # --- definitions --------------------------------------------------------------------------------------------------
+    # --- definitions
     def definition(self, equation: Equation, start: Expr | None = None) -> Definition:
         """Return the equation of a kernel or function, solved for it where it enters linearly."""
         head = equation.head

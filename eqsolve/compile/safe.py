@@ -311,7 +311,7 @@ class Writer:
         made = [self.write(arg) for arg in expr.args]
         return expr if all(new is old for new, old in zip(made, expr.args, strict=True)) else expr.func(*made)
 
-    # --- products ---------------------------------------------------------------------------------------------------
+    # --- products
     def _product(self, expr: Expr) -> Expr:
         factors = list(Mul.make_args(expr))
         taken, factors = self._vanishing(factors)
@@ -455,7 +455,7 @@ class Writer:
             taken.append(node**-side * number**-side)
         return taken, [factor for factor in rest if factor != 1]
 
-    # --- logarithms -------------------------------------------------------------------------------------------------
+    # --- logarithms
     def _logarithm(self, inside: Expr) -> Expr:
         if isinstance(inside, Add) and (found := _one_minus_exponential(inside)) is not None:
             size, argument = found

@@ -52,39 +52,30 @@ class Drive:
 
 @dataclass(frozen=True, eq=False)
 class MeanPlan:
-    """An expectation.
+    """An expectation."""
 
-    Attributes
-    ----------
-    name, kind
-        ``"one"``: E f(t). ``"two"``: Σ outer E f(t) g(t'). ``"response"``: outer E a(t) ∂output(t)/∂noise(t') b(t').
-    factors
-        f, g of each term, or a, b.
-    outers, targets
-        Of each term: the factor in front, and the places of f and g (a and b) among the targets.
-    output, noise, by_unknown, plain
-        Of a response: the place of the output, the noise, the output's derivatives, whether b is a constant.
-    acts, bent
-        Whether the mean acts back on the paths, and whether it averages a function with a kink.
-    reads, switches
-        The places of the arguments that the factors depend on, and the expressions at whose zeros they bend or jump.
-    output_reads
-        The places of the unknowns that the output of a response depends on, and of what its slopes do.
-    """
-
+    # `"one"`: E f(t). `"two"`: Σ outer E f(t) g(t'). `"response"`: outer E a(t)
+    # ∂output(t)/∂noise(t') b(t')
     name: str
     kind: str
-    factors: Lowered
+    factors: Lowered  # f, g of each term, or a, b
+    # of each term: the factor in front, and the places of f and g (a and b) among the targets
     outers: tuple[Pointwise | None, ...]
     targets: tuple[tuple[int, int], ...]
+    # of a response: the place of the output, the noise, the output's derivatives, whether b is a
+    # constant
     output: int
     noise: str
     by_unknown: Lowered | None
     plain: bool
+    # whether the mean acts back on the paths, and whether it averages a function with a kink
     acts: bool
     bent: bool
+    # the places of the arguments that the factors depend on, and the expressions at whose zeros
+    # they bend or jump
     reads: tuple[int, ...]
     switches: Lowered
+    # the places of the unknowns that the output of a response depends on, and of what its slopes do
     output_reads: tuple[int, ...] = ()
 
 
@@ -94,25 +85,6 @@ class EnsemblePlan:
 
     All functions take the time, unknowns, noises, constants and one-time functions; those of ``means``, ``processes`` and
     ``targets`` also the ``memories``, integrals along the path that nothing but averages needs.
-
-    Attributes
-    ----------
-    signals, count
-        The signals, ``count`` of them, then their derivatives by the unknowns.
-    noise_slopes
-        Derivatives of the signals by the noises; None if all vanish.
-    targets
-        How many things are averaged, respond, or are acted on by memory: their mean responses tell how the means react to
-        the kernels, and how much they vary which modes need points.
-    start_slopes, signal_slopes, target_steady
-        Derivatives by the constants: of the starts, of the signals (None if all vanish), and of the targets.
-    sloped
-        Of every constant, whether these are functions, so that it may be a coordinate beside the modes of the noises.
-    bent
-        Whether signals have kinks that paths cross, so that responses jump from path to path; or pairs of functions that
-        jump are averaged, so that slopes do not tell how they respond.
-    degree
-        That of what is averaged, as a polynomial in the noises and constants, when the unknowns are affine in them.
     """
 
     unknowns: tuple[str, ...]
@@ -121,8 +93,9 @@ class EnsemblePlan:
     constants: tuple[str, ...]
     functions: tuple[str, ...]
     starts: Lowered
+    # the signals, `count` of them, then their derivatives by the unknowns
     signals: Lowered
-    noise_slopes: Lowered | None
+    noise_slopes: Lowered | None  # derivatives of the signals by the noises; None if all vanish
     count: int
     links: tuple[Link, ...]
     drives: tuple[Drive, ...]
@@ -132,15 +105,25 @@ class EnsemblePlan:
     means: tuple[MeanPlan, ...]
     processes: tuple[str, ...]
     process_values: Lowered
+    # how many things are averaged, respond, or are acted on by memory: their mean responses tell
+    # how the means react to the kernels, and how much they vary which modes need points
     targets: int
     target_values: Lowered
     target_slopes: Lowered
     target_noise_slopes: Lowered
+    # derivatives by the constants: of the starts, of the signals (None if all vanish), and of the
+    # targets
     start_slopes: Lowered
     signal_slopes: Lowered | None
     target_steady: Lowered
+    # of every constant, whether these are functions, so that it may be a coordinate beside the
+    # modes of the noises
     sloped: tuple[bool, ...]
+    # whether signals have kinks that paths cross, so that responses jump from path to path; or
+    # pairs of functions that jump are averaged, so that slopes do not tell how they respond
     bent: bool
+    # that of what is averaged, as a polynomial in the noises and constants, when the unknowns are
+    # affine in them
     degree: int | None
 
     @property

@@ -100,7 +100,7 @@ class Binder:
         self._choices = Branches(model, [condition for condition, _ in choices if isinstance(condition, Basic)])
         self._chosen: dict[Any, Chosen] = {}
 
-    # --- reading ------------------------------------------------------------------------------------------------------
+    # --- reading
     def read(self, settings: Mapping[str, Any]) -> Values:
         """Return the numbers for given settings; errors name the parameter, its domain and the nearest name."""
         quickly = self._quickly_routed if getattr(self.model, "law_of", ()) else self._quickly
@@ -201,7 +201,7 @@ class Binder:
                 return Chosen(chosen.model, kept, chosen.reason)
         return select_case(self.model, settings)
 
-    # --- plans --------------------------------------------------------------------------------------------------------
+    # --- plans
     def plan(self, values: Values) -> Plan:
         """Return the plan for the structure that these values select; models without time choose in their programs."""
         put: dict[str, float] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from eqsolve._version import __version__
 from eqsolve.explorer.controls import law_examples, list_controls
-from eqsolve.explorer.mathml import equations
+from eqsolve.explorer.mathml import equations, labels
 from eqsolve.explorer.related import flow_names
 from eqsolve.language.binding import spoken_name
 from eqsolve.language.fixed_point import Cases
@@ -31,6 +31,7 @@ def describe(model: Model) -> dict[str, Any]:
         "doc": rest.strip(),
         "timed": model.kind in TIMED,
         "equations": equations(model),
+        "labels": labels(model),
         "controls": [asdict(control) for control in list_controls(model)],
         "laws": law_examples(),
         "observables": observable_names(model),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import math
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from eqsolve.explorer.html import render
 from eqsolve.files.atomic import atomic_path
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
+from eqsolve.plotting.times import time_axis
 from eqsolve.results.result import Result
 from eqsolve.sweeping.run import sweep
 
@@ -28,7 +30,10 @@ SMOOTH = 5.0  # how much less than a line a cubic misses where a dependence coun
 
 
 def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the axes of a page whose grid was left open: the first parameters by name that are not set, as their sliders."""
+    """Return the axes of a page whose grid was left open: the first parameters by name that are not set.
+
+    What is positive runs from a quarter of its default to four times it; others as their sliders do.
+    """
     free = [
         item
         for item in list_controls(model)
@@ -38,12 +43,13 @@ def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
         raise UsageError(
             f"model `{model.name}` has no parameter to move; name what the sliders run over: --grid NAME=FIRST:LAST:COUNT"
         )
-    return {item.name: f"{item.low:g}:{item.high:g}:{VALUES}:{item.scale}" for item in free[:AXES]}
-
-
-def page_times(t_max: float) -> list[float]:
-    """Return 0 and times that are spread evenly over the logarithm of four decades."""
-    return [0.0, *(float(f"{moment:.4g}") for moment in np.geomspace(1e-4 * t_max, t_max, TIMES - 1))]
+    made = {}
+    for item in free[:AXES]:
+        low, high = item.low or 0.0, item.high or 0.0
+        if item.scale == "log":
+            low, high = max(low, float(item.value) / 4), min(high, 4 * float(item.value))
+        made[item.name] = f"{low:g}:{high:g}:{VALUES}:{item.scale}"
+    return made
 
 
 def export_page(
@@ -65,7 +71,7 @@ def export_page(
     if model.kind in TIMED:
         last = 10.0 if t_max is None else t_max
         if getattr(model, "start", 0) == 0:
-            asked["at"] = page_times(last)
+            asked["at"] = [0.0, *(float(f"{moment:.4g}") for moment in np.geomspace(1e-4 * last, last, TIMES - 1))]
         else:
             asked["t_max"] = last
     result = sweep(model, axes, params=fixed, rtol=rtol, workers=workers, progress=progress, observables=observables, **asked)
@@ -99,6 +105,7 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
     made: dict[str, Any] = {"axes": axes, "t": None, "quantities": {}}
     if "t" in data.coords:
         made["t"] = [float(moment) for moment in data["t"].values]
+        made["log"] = time_axis(data["t"].values, [data[name].values for name in result.names]).log
     for name in sorted(result.names, key=lambda name: first.index(name) if name in first else len(first)):
         values = data[name].values
         logarithmic = bool(np.all(values[np.isfinite(values)] > 0))
@@ -116,20 +123,31 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
 
 
 def advise(data: Mapping[str, Any]) -> str:
-    """Return what to do about wide bands: where they are as high as a tenth of the curves, more values along every slider."""
-    widest = 0.0
-    for item in data["quantities"].values():
-        values, between = (np.array(item[key], dtype=float) for key in ("values", "between"))
-        errors = np.abs(values) * np.expm1(between) if item["log"] else between
-        height = np.nanmax(values) - min(np.nanmin(values), 0.0)
-        widest = max(widest, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
-    sliders = [axis for axis in data["axes"] if axis["kind"] == "number"]
-    if widest < WIDE or not sliders:
+    """Return what to do about wide bands: where they are as high as a tenth of the curves, how many values would do.
+
+    The error of a cubic falls like the fourth power of the distance between the values.
+    """
+
+    def widest(finer: float) -> float:
+        found = 0.0
+        for item in data["quantities"].values():
+            values, between = (np.array(item[key], dtype=float) for key in ("values", "between"))
+            between = between / finer**4
+            errors = np.abs(values) * np.expm1(between) if item["log"] else between
+            height = np.nanmax(values) - min(np.nanmin(values), 0.0)
+            found = max(found, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
+        return found
+
+    sliders = {axis["name"]: len(axis["nodes"]) - 1 for axis in data["axes"] if axis["kind"] == "number"}
+    if widest(1) < WIDE or not sliders:
         return ""
-    counts = ", ".join(f"{axis['name']} has {len(axis['nodes'])}" for axis in sliders)
-    return (
-        f"interpolation is uncertain by up to {widest:.0%} of a curve's height; more values make its bands narrow ({counts})"
-    )
+    finer = next((times for times in (1.5, 2, 3, 4) if widest(times) < WIDE), None)
+    advice = "take a narrower range (--grid)"
+    if finer is not None:
+        enough = [f"{math.ceil(finer * steps) + 1} values of {name}" for name, steps in sliders.items()]
+        advice = f"about {' and '.join(enough)} (--grid), or a narrower range, would do"
+    counts = ", ".join(f"{name}: {steps + 1} values" for name, steps in sliders.items())
+    return f"interpolation is uncertain by up to {widest(1):.0%} of a curve's height ({counts}); {advice}"
 
 
 def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:

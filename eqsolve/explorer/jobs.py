@@ -15,13 +15,14 @@ import numpy as np
 
 from eqsolve.errors import EqsolveError, UsageError
 from eqsolve.explorer.describe import TIMED, describe, observable_names, stamp
-from eqsolve.explorer.mathml import equations
+from eqsolve.explorer.mathml import equations, labels
 from eqsolve.explorer.related import find_related, unknown_settings
 from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
 from eqsolve.passes.routing import bind_routed, settable
+from eqsolve.plotting.times import time_axis
 from eqsolve.results.result import Result
 from eqsolve.results.words import jsonable
 from eqsolve.solving import solve
@@ -55,7 +56,9 @@ def run_describe(desk: Desk, request: Mapping[str, Any], progress: Progress) -> 
 def run_neighbours(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and the rates that belong to the model; finding them takes loading all there are."""
     others = find_related(desk.load())
-    return {"related": [{"name": other.name, "kind": other.kind, "equations": equations(other)} for other in others]}
+    about = [{"name": other.name, "kind": other.kind} for other in others]
+    told = [{"equations": equations(other), "labels": labels(other)} for other in others]
+    return {"related": [{**one, **more} for one, more in zip(about, told, strict=True)]}
 
 
 def run_solve(desk: Desk, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -100,6 +103,7 @@ def _curves(result: Result, model: Model) -> Answer:
     return {
         "x": "t",
         "t": times.tolist(),
+        "log": time_axis(times, [sampled[name].values for name in names]).log,
         "values": {name: _plain(sampled[name].values) for name in names},
         "errors": {name: _plain(sampled[f"{name}_error"].values) for name in names},
     }
@@ -163,8 +167,8 @@ def run_related(desk: Desk, request: Mapping[str, Any], progress: Progress) -> A
         item: Answer = {"name": other.name, "kind": other.kind}
         strange = [name for name in unknown_settings(other, settings) if name in decisive]
         if strange:
-            away = " and ".join(f"`{name}`, which is {settings[name]} here" for name in strange)
-            item["error"] = f"`{other.name}` does not know {away}; it describes the model without"
+            away = " and ".join(f"`{name}` (here {settings[name]})" for name in strange)
+            item["error"] = f"says nothing about these settings: it has no parameter {away}"
         else:
             try:
                 known = settable(other)

@@ -6,7 +6,8 @@ import functools
 
 from eqsolve.errors import MissingExtraError
 from eqsolve.language.model import Model
-from eqsolve.language.printing import Shown
+from eqsolve.language.printing import Shown, expression_latex, latex_names
+from eqsolve.passes.routing import models_behind
 
 
 def demand_extra() -> None:
@@ -28,11 +29,18 @@ def to_mathml(latex: str, display: str = "inline") -> str:
     return str(convert(latex, display=display))
 
 
+def labels(model: Model) -> dict[str, str]:
+    """Return how every name of a model, and of those behind it, is written."""
+    return {name: to_mathml(latex) for name, latex in latex_names((model, *models_behind(model))).items()}
+
+
 def equations(model: Model) -> list[dict[str, str]]:
-    """Return the lines of a model as it is shown in LaTeX: the two sides of each, and its source."""
+    """Return the lines of a model as it is shown in LaTeX, and its observables: the two sides of each, and its source."""
     body = Shown(model).latex().removeprefix("\\begin{align}\n").removesuffix("\n\\end{align}")
     rows = []
-    for row in body.split(" \\\\\n"):
+    names = latex_names((model,))
+    observables = [f"{names[name]} &= {expression_latex(value)}" for name, value in model.observables.items()]
+    for row in (*body.split(" \\\\\n"), *observables):
         left, _, right = row.strip().partition("&")
         rows.append(
             {"left": to_mathml(left, "block"), "right": to_mathml(right, "block"), "latex": f"{left.strip()} {right.strip()}"}

@@ -262,7 +262,8 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
             "seconds": round(time.perf_counter() - started, 1),
             "agreements": [vars(item) for item in run.agreements],
         }
-        table.attrs = {**{name: _attribute(value) for name, value in table.attrs.items()}, "figure": json.dumps(about)}
+        plain = {name: v if isinstance(v, str | int | float) else json.dumps(v) for name, v in table.attrs.items()}
+        table.attrs = {**plain, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
             table.to_netcdf(temporary, engine="h5netcdf")
     _draw(module, table, out / analysis.name, save_figure)
@@ -312,10 +313,6 @@ def _draw(module: ModuleType, table: Any, path: Path, save_figure: Any) -> None:
     with mpl.rc_context(RC):
         for suffix in (".pdf", ".png"):
             save_figure(module.draw(table), f"{path}{suffix}", dpi=220)
-
-
-def _attribute(value: Any) -> Any:
-    return value if isinstance(value, str | int | float) else json.dumps(value)
 
 
 def _cached(path: Path, key: str) -> xr.Dataset | None:

@@ -203,7 +203,7 @@ class Checkpoint:
                 "(resume=True), remove it, or choose another file"
             )
 
-    # --- the file -----------------------------------------------------------------------------------------------------
+    # --- the file
     def begin(self, identity: dict[str, Any]) -> None:
         """Open the file for a solve that is described by its model, parameters, options and version."""
         try:
@@ -302,7 +302,7 @@ class Checkpoint:
         if remove:
             self.path.unlink(missing_ok=True)
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+    # --- steps
     def step(self, label: str, compute: Callable[[], T], codec: Codec) -> T:
         """Return the result of the next step: from the file if it is there, else computed and kept.
 

@@ -116,7 +116,7 @@ class Flow(Model):
         found = {item.head for expr in expressions for item in expr.atoms(Value)}
         return tuple(key for key in self.laws if key in found)
 
-    # --- what follows from a flow -------------------------------------------------------------------------------
+    # --- what follows from a flow
     def dmft(self, *, eliminate: bool | None = None) -> System:
         """Return the mean-field equations of the flow for n, d → ∞ with n/d → δ (eq. dmft_general).
 

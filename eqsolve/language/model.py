@@ -1,6 +1,7 @@
 """What all kinds of model share: immutable content, access by left-hand side, replacing, binding by name."""
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import methodcaller
 from typing import Any, ClassVar, Self
@@ -11,7 +12,7 @@ from sympy.core.relational import Relational
 from eqsolve.errors import ModelError, did_you_mean
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, exact_value
-from eqsolve.language.source import Location, user_location
+from eqsolve.language.source import Location, is_statement, user_location
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time
 from eqsolve.verbs import later
 
@@ -179,7 +180,7 @@ class Model(Mapping[str, Equation]):
                     )
         return found
 
-    # --- a value -----------------------------------------------------------------------------------------------
+    # --- a value
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"model `{self.name}` is immutable; use replace()")
 
@@ -198,7 +199,7 @@ class Model(Mapping[str, Equation]):
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r}: {len(self.equations)} equations>"
 
-    # --- access ------------------------------------------------------------------------------------------------
+    # --- access
     def __getitem__(self, key: Any) -> Equation:
         name = key if isinstance(key, str) else Equation(key, S.Zero).key if isinstance(key, Expr) else key.name
         for equation in self.equations:
@@ -257,7 +258,7 @@ class Model(Mapping[str, Equation]):
     def time_symbols(self) -> tuple[Time, ...]:
         return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Time))
 
-    # --- derived models ----------------------------------------------------------------------------------------
+    # --- derived models
     def _with(self, **changes: Any) -> Self:
         new = object.__new__(type(self))
         new.__dict__.update({**self.__dict__, **changes})
@@ -358,10 +359,13 @@ class Model(Mapping[str, Equation]):
             raise ModelError(f"model `{self.name}` holds for {broken} only ({self.location})")
         return self._with(**content)
 
-    # --- display -----------------------------------------------------------------------------------------------
+    # --- display
     def show(self) -> Any:
-        """Return the equations for display: LaTeX in Jupyter, aligned text in a terminal."""
-        return later("show")(self)
+        """Return the equations for display: LaTeX in Jupyter, text elsewhere; as a statement of its own it prints them."""
+        shown = later("show")(self)
+        if is_statement(sys._getframe(1)):
+            print(shown)
+        return shown
 
     def _repr_latex_(self) -> str:
         return str(self.show()._repr_latex_())

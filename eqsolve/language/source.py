@@ -1,6 +1,7 @@
 """Where a piece of a model was written, and in which order its terms stand there."""
 
 import ast
+import dis
 import functools
 import linecache
 import sys
@@ -8,7 +9,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, TypeGuard
 
 import sympy
@@ -41,6 +42,12 @@ def user_frame() -> FrameType | None:
     return None
 
 
+def is_statement(frame: FrameType) -> bool:
+    """Whether the value of the call that a frame is in goes nowhere: a statement of its own."""
+    later = (item.opname for item in dis.get_instructions(frame.f_code) if item.offset > frame.f_lasti)
+    return next(later, "") == "POP_TOP"
+
+
 def user_location() -> Location | None:
     """Return the file and line of the user's code that is running now."""
     frame = user_frame()
@@ -56,14 +63,10 @@ def here() -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _positions(code: CodeType, instruction: int) -> tuple[int | None, ...]:
-    return list(code.co_positions())[instruction // 2]
-
-
 def node_at(frame: FrameType, instruction: int) -> ast.expr | None:
     """Return the expression that an instruction of a frame belongs to, from the source on disk or in a notebook."""
     try:
-        line, end_line, column, end_column = _positions(frame.f_code, instruction)
+        line, end_line, column, end_column = list(frame.f_code.co_positions())[instruction // 2]
         lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[(line or 1) - 1 : end_line]
         raw = [text.encode() for text in lines]
         raw[-1] = raw[-1][:end_column]

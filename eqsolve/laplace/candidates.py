@@ -17,32 +17,20 @@ from eqsolve.numerics.richardson import extrapolate
 
 @dataclass(frozen=True)
 class Candidate:
-    """A singularity on the physical sheet.
+    """A singularity on the physical sheet."""
 
-    Attributes
-    ----------
-    p, R
-        Where it is, and the transform there (inf at a pole, and at a branch point at which it diverges).
-    kind
-        "branch point", "pole", "edge", or "singularity" where nothing but the place is known.
-    exponent
-        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole, −1 − μ where
-        R ≈ … + c (p − p_c)^μ; None at an edge.
-    amplitude
-        The factor of t^ν e^{pt}; None where it is not known.
-    error
-        Bound on the error of p.
-    certificate
-        How it is known: in words.
-    """
-
+    # where it is, and the transform there (inf at a pole, and at a branch point at which it
+    # diverges)
     p: Any
     R: Any
+    # "branch point", "pole", "edge", or "singularity" where nothing but the place is known
     kind: str
+    # the ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole, −1 − μ
+    # where R ≈ … + c (p − p_c)^μ; None at an edge
     exponent: float | None
-    amplitude: Any
-    error: float
-    certificate: str
+    amplitude: Any  # the factor of t^ν e^{pt}; None where it is not known
+    error: float  # bound on the error of p
+    certificate: str  # how it is known: in words
 
 
 @dataclass(frozen=True)

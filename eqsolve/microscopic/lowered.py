@@ -19,6 +19,7 @@ from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Ti
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.growing import Factor
+from eqsolve.numerics.integrators import integrator
 
 # --- The noises of a flow at finite size: one value for every sample or coordinate, drawn as time goes on.
 #
@@ -248,7 +249,9 @@ def lower_flow(binding: Binding) -> LoweredFlow:
         if not any(isinstance(item, Field | Gradient) or item in sample for item in expr.free_symbols)
     )
     kept = [expr for name, expr in zip(flow.variables, variables, strict=True) if name in names]
-    _refuse_complex([*weights, *losses, *drift], flow)
+    for expr in (*weights, *losses, *drift):
+        if expr.has(S.ComplexInfinity, S.NaN, S.ImaginaryUnit):
+            raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
     return LoweredFlow(
         flow, binding, time, states, active, moving, coordinate, sample, by_coordinate, by_sample,
         lower(weights, plain), lower([losses[place] for place in active], on_samples), lower(drift, on_coordinates),
@@ -262,12 +265,6 @@ def _apply_outside(expr: Expr, binding: Binding) -> Expr:
     nodes = {node: Time(f"node{place}") for place, node in enumerate(sorted(expr.atoms(E), key=str))}
     back = {placeholder: node for node, placeholder in nodes.items()}
     return binding.apply(expr.xreplace(nodes)).xreplace(back)
-
-
-def _refuse_complex(expressions: Sequence[Expr], flow: Flow) -> None:
-    for expr in expressions:
-        if expr.has(S.ComplexInfinity, S.NaN) or expr.has(S.ImaginaryUnit):
-            raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
 
 
 class FlowSample:
@@ -376,8 +373,6 @@ _SHARE = 0.05  # of the shortest time of relaxation, one step of a flow with noi
 
 def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) -> Iterator[Array]:
     """Yield the flat state at increasing times, by Dormand–Prince 5(4) and its own interpolant."""
-    from scipy.integrate import RK45
-
     last = float(times[-1])
     flat = sample.start.ravel().copy()
     scale = max(float(np.sqrt(np.mean(flat**2))), 1e-3)
@@ -387,8 +382,8 @@ def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) 
         place += 1
     if place == len(times):
         return
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        stepper: Any = RK45(sample.drift, 0.0, flat, last, rtol=rtol, atol=rtol * scale)
+    with np.errstate(all="ignore"):
+        stepper = integrator("RK45")(sample.drift, 0.0, flat, last, rtol=rtol, atol=rtol * scale)
         while place < len(times):
             message = stepper.step()
             if stepper.status == "failed" or not np.isfinite(stepper.y).all():
@@ -413,7 +408,7 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
     sample.begin()
     # steps of such a run, at least
     longest = _SHARE / max(speed, _SHARE / max(float(times[-1]) / 200, 1e-12))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         for wanted in times:
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0
             length = (wanted - now) / max(count, 1)
@@ -435,7 +430,7 @@ def descend(sample: FlowSample, steps: Array, size: float, report: Report) -> It
     flat = sample.start.ravel().copy()
     done = 0
     sample.begin()
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         for wanted in steps:
             while done < wanted:
                 sample.shake(done * size, size)

@@ -17,7 +17,7 @@ from sympy import Expr
 
 from eqsolve.arguments import callback, checked, flag, number, numbers, offers, one_of, table, whole
 from eqsolve.compile.lowering import lower
-from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.errors import SolverError, UsageError
 from eqsolve.language.binding import Binding, bind
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, Normal
@@ -167,16 +167,14 @@ def simulate(
     **parameters: Any,
 ) -> Simulation:
     """Run a flow at finite size; ``Flow.simulate`` says what the parameters are."""
-    from eqsolve.passes.check.check import RESERVED, check
+    from eqsolve.passes.check.check import check, refuse_words
     from eqsolve.passes.flow.substitution import change_states
 
     started = time.perf_counter()
     check(flow)
     if not isinstance(flow, Flow):
         raise UsageError(f"simulate takes a Flow, and model `{flow.name}` is a {flow.kind}")
-    for word in parameters:
-        if word not in flow.names and (near := did_you_mean(word, RESERVED)):
-            raise UsageError(f"simulate has no option `{word}`, and flow `{flow.name}` no such parameter{near}")
+    refuse_words("simulate", flow, parameters, flow.names)
     latex, told_of = latex_names((flow,)), meanings_of(flow)
     if step is None:
         refuse_continuous(flow)
@@ -394,7 +392,7 @@ class _Runner:
             if not np.isfinite(flat).all() or np.abs(flat).max() > 1e100:
                 diverged = min(diverged, float(moment))
                 flat = np.full_like(flat, np.nan)
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            with np.errstate(all="ignore"):
                 values.append(sample.observe(moment, flat))
             if self.keep:
                 snapshots.append(sample.snapshot(moment, flat))

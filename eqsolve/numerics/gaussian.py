@@ -31,30 +31,15 @@ _TURN = 0.6  # of two modes of equal strength, in a set of other modes, in radia
 
 @dataclass(frozen=True)
 class Level:
-    """How fine an expectation is.
+    """How fine an expectation is."""
 
-    Attributes
-    ----------
-    accuracy
-        Combinations of modes whose contribution is estimated below it are left out.
-    sharp
-        A rule of n points along the strongest mode is trusted to exp(−sharp √n).
-    constants
-        Gauss points per random constant with a density.
-    most
-        Most points of a sparse grid; beyond it all modes are sampled with so many points.
-    seed
-        Of the scrambling of sampled modes.
-    twist
-        0, or the seed of another set of points for the same means: other modes, other points along the first, another
-        sample, so that what two sets give can be compared.
-    """
-
-    accuracy: float
-    sharp: float
-    constants: int
-    most: int
-    seed: int = 0
+    accuracy: float  # combinations of modes whose contribution is estimated below it are left out
+    sharp: float  # a rule of n points along the strongest mode is trusted to exp(−sharp √n)
+    constants: int  # gauss points per random constant with a density
+    most: int  # most points of a sparse grid; beyond it all modes are sampled with so many points
+    seed: int = 0  # of the scrambling of sampled modes
+    # 0, or the seed of another set of points for the same means: other modes, other points along
+    # the first, another sample, so that what two sets give can be compared
     twist: int = 0
 
 

@@ -41,7 +41,7 @@ class _Writer:
         self.builder, self.module = builder, module
         self.names: dict[str, Any] = {}
 
-    # --- values -----------------------------------------------------------------------------------------------------
+    # --- values
     def number(self, value: float) -> Any:
         return ir.Constant(_VECTOR, [float(value)] * LANES)
 
@@ -83,7 +83,7 @@ class _Writer:
             made = self.builder.insert_element(made, result, place)
         return made
 
-    # --- functions --------------------------------------------------------------------------------------------------
+    # --- functions
     def exp(self, x: Any) -> Any:
         """e^x = 2^k e^r, |r| ≤ ln 2 / 2; beyond ±708 the limits, infinity by overflow of a doubled exponent."""
         bounded = self.intrinsic("maxnum", self.intrinsic("minnum", x, self.number(720.0)), self.number(-740.0))
@@ -210,7 +210,7 @@ class _Writer:
                 return self.builder.or_(a, b)
         raise UnknownFunctionError(name)
 
-    # --- the text ---------------------------------------------------------------------------------------------------
+    # --- the text
     def value(self, node: ast.expr) -> Any:
         constant = _constant(node)
         if constant is not None:

@@ -117,7 +117,7 @@ class Kernels:
     _values: dict[str, Array] = field(default_factory=dict)  # of responses, made when read
     _known: dict[KernelOperator, Array] = field(default_factory=dict)  # operators of kernels, made when read
 
-    # --- values -----------------------------------------------------------------------------------------------------
+    # --- values
     def vector(self, item: Pointwise | Sum) -> Array:
         """Return a function of the row's time on the nodes."""
         if isinstance(item, Sum):
@@ -168,7 +168,7 @@ class Kernels:
             self._values[name] = self.grid.values(self.operators[name])
         return self._values[name]
 
-    # --- operators ---------------------------------------------------------------------------------------------------
+    # --- operators
     def operator(self, item: KernelOperator) -> Array:
         """Return a kernel as an operator on the nodes."""
         if item not in self._known:
@@ -199,7 +199,7 @@ class Kernels:
             value = self.table(item.table) @ operator.T
         return self.scaled(value, item.outer)
 
-    # --- definitions --------------------------------------------------------------------------------------------------
+    # --- definitions
     def define(self, item: Definition) -> None:
         """Evaluate one kernel or function and keep it; what is known of it from before is replaced."""
         size = self.grid.size

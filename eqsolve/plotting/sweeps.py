@@ -162,6 +162,9 @@ def _map(result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any
         axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label="not solved as asked")
     axes.set(xlabel=written(across, result.latex), ylabel=written(up, result.latex))
     axes.set(xscale="log" if logs[0] else "linear", yscale="log" if logs[1] else "linear")
+    for axis, places, log in zip((axes.xaxis, axes.yaxis), (x, y), logs, strict=True):
+        if not log and len(places) <= 6:  # the cells reach beyond them
+            axis.set_ticks(places)
     axes.figure.colorbar(picture, ax=axes, label=label)
     plain(axes, result, legend=4 if bad.any() else 0)
     if bad.any():

@@ -51,14 +51,17 @@ def spread_times(grid: PanelGrid, count: int = 400) -> Array:
 def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) -> TimeAxis:
     """Return the axis for values over time (last dimension).
 
-    Unless asked for, it is logarithmic if half of all change, in the mean over the curves, happens in the first quarter of the
-    time. It begins where the first of the change can be seen.
+    Unless asked for, it is logarithmic if of all change, in the mean over the curves, half happens in the first quarter of the
+    time, and what lies between 5 % and 95 % takes two decades (of an exponential decay, 1.8) or a twentieth of the time.
+    It begins where change is seen.
     """
     first, last = float(times[0]), float(times[-1])
     done = _changed(curves)
     positive = times[times > 0]
-    if log is None:
-        log = first >= 0 and done is not None and float(np.interp(_QUARTER * (last - first) + first, times, done)) >= _HALF
+    if log is None and done is not None and first >= 0:
+        early = np.interp(_QUARTER * (last - first) + first, times, done) >= _HALF
+        begin, end = np.interp((0.05, 0.95), done, times)
+        log = bool(early and (end >= 100 * begin or end - first <= 0.05 * (last - first)))
     if not log:
         return TimeAxis(False, first, last)
     if not len(positive):

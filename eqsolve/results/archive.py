@@ -59,10 +59,17 @@ def save(
     write_dataset(dataset if beside is None else dataset.merge(beside), record, path)
 
 
+def check_name(path: str | os.PathLike[str], known: tuple[str, ...] = (".nc", *TABLES)) -> None:
+    """Raise for a file whose name does not end like one that can be written."""
+    if Path(path).suffix.lower() not in known:
+        raise UsageError(f"a result is saved as {' or '.join(f'*{end}' for end in known)}, got {str(path)!r}")
+
+
 def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write values and the record that says what they are."""
     from eqsolve._version import __version__
 
+    check_name(path, (".nc",))
     record = {"provenance": {"version": __version__}, "format": _FORMAT, **record}
     dataset.attrs["eqsolve"] = json.dumps(record, default=_plain)
     buffer = io.BytesIO()  # in memory first: the HDF5 library does not survive a disk that fills up
@@ -73,8 +80,8 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
 
 def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
     """Write values and errors for other programs, as the file's suffix says; return whether it is one of theirs."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in TABLES:
+    check_name(path)
+    if (suffix := Path(path).suffix.lower()) == ".nc":
         return False
     with atomic_path(path) as temporary:
         if suffix == ".json":

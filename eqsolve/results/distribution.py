@@ -70,7 +70,7 @@ class Distribution:
         table = np.atleast_2d(np.asarray(values, dtype=float))
         return Distribution(tuple(names), table, np.ones(table.shape[1]))
 
-    # --- one variable ------------------------------------------------------------------------------------------
+    # --- one variable
     def __getitem__(self, name: str) -> Array:
         """Return the values of one variable at all points."""
         return np.asarray(self.values[self._place(name)])
@@ -140,7 +140,7 @@ class Distribution:
         order = np.argsort(values, kind="stable")
         return values[order], self.weights[order]
 
-    # --- all variables -----------------------------------------------------------------------------------------
+    # --- all variables
     def expect(self, function: Callable[..., Any]) -> Any:
         """Return the mean of a function of the variables, named as its arguments: ``expect(lambda w: w**2)``."""
         return np.asarray(self.call(function, self.values), dtype=float) @ self.weights

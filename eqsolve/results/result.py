@@ -94,7 +94,7 @@ class _Evaluation:
     grid: PanelGrid | None
     moments: tuple[Basic, ...]
 
-    # --- combining --------------------------------------------------------------------------------------------------
+    # --- combining
     def part(self, expr: Expr) -> ObservedPart:
         """Evaluate an expression: its nodes first, then what is left, pointwise."""
         for node in expr.atoms(Resp, InverseValue, Derivative):
@@ -131,7 +131,7 @@ class _Evaluation:
             return np.array(float(moment))
         raise UsageError(f"a time in the expression must be a plain time or a number, got `{moment}`")
 
-    # --- nodes ------------------------------------------------------------------------------------------------------
+    # --- nodes
     def value(self, item: Value) -> ObservedPart:
         head = item.head
         if isinstance(head, Process):
@@ -369,7 +369,7 @@ class Result:
         """Whether the solver came to its own end, good or bad; not if it was interrupted or ran out of memory."""
         return self.status not in ("interrupted", "out of memory")
 
-    # --- access ------------------------------------------------------------------------------------------------
+    # --- access
     @functools.cached_property
     def dataset(self) -> xr.Dataset:
         if not isinstance(self.table, LabelledArrays):
@@ -392,7 +392,8 @@ class Result:
     @property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
-        return tuple(key for key, entry in self.variables.items() if not _is_auxiliary(key) and ALONG not in entry.attrs)
+        own = {key: it for key, it in self.variables.items() if not (key.endswith(_ERROR) or key.startswith(_ROWS))}
+        return tuple(key for key, entry in own.items() if ALONG not in entry.attrs)
 
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
@@ -418,7 +419,7 @@ class Result:
     def _of_dims(self, *dims: str) -> list[str]:
         return [name for name in self.names if self.variables[name].dims == dims]
 
-    # --- further questions -----------------------------------------------------------------------------------------
+    # --- further questions
     @checked(name=text)
     def law(self, name: str, *moment: float) -> Distribution:
         """Return the law of a random variable, jointly with the random constants; of a process, at a time."""
@@ -483,7 +484,7 @@ class Result:
 
         return between(self, values)
 
-    # --- evaluation anywhere -------------------------------------------------------------------------------------
+    # --- evaluation anywhere
     @checked(times=numbers)
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
         """Return every function of one time at other times, by the method's own interpolant."""
@@ -559,7 +560,7 @@ class Result:
             )
         return np.clip(times, nodes[0], nodes[-1])
 
-    # --- output ----------------------------------------------------------------------------------------------------
+    # --- output
     @checked(at=numbers, at2=read_pairs)
     def json_object(
         self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None
@@ -704,10 +705,6 @@ class Result:
 def _with_times(array: xr.DataArray) -> xr.DataArray:
     """Name the axes of a kernel t and t'; inside the dataset they are apart from the curves' time."""
     return array.rename(row="t", column="t'") if "row" in array.dims else array
-
-
-def _is_auxiliary(key: str) -> bool:
-    return key.endswith(_ERROR) or key.startswith(_ROWS)
 
 
 def _plain(values: Array) -> Any:

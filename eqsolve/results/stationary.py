@@ -27,7 +27,8 @@ class Stationary(Result):
     """
 
     def __getitem__(self, name: str) -> xr.DataArray:
-        return _over_lags(super().__getitem__("t" if name == "tau" else name))
+        array = super().__getitem__("t" if name == "tau" else name)
+        return array.rename(t="tau") if "t" in array.dims else array
 
     @checked(lags=numbers)
     def at(self, lags: float | Iterable[float]) -> xr.Dataset:
@@ -84,10 +85,6 @@ class Stationary(Result):
             made["numbers"] = single
             made["number_errors"] = {name: float(every[f"{name}_error"].values) for name in single}
         return made
-
-
-def _over_lags(array: xr.DataArray) -> xr.DataArray:
-    return array.rename(t="tau") if "t" in array.dims else array
 
 
 def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) -> Array:

@@ -59,6 +59,11 @@ def why_not_closed(plan: Plan) -> str:
     return why_not_a("System", plan) or (f"it has the process `{processes[0]}`" if processes else "")
 
 
+def why_not_driven(plan: Plan) -> str:
+    """Return the objection of a solver of random paths: another kind of model, or neither noise nor memory."""
+    return why_not_a("System", plan) or ("" if plan.facts.driven else "there is neither noise nor memory of paths in it")
+
+
 class Solver(ABC):
     """Base of all solvers, ours and users'."""
 

@@ -9,10 +9,10 @@ the solver itself. An entry point names a ``Solver``, its class, or a module wit
 import functools
 import importlib
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
+from pathlib import Path
 
 from eqsolve.compile.plan import Facts, Plan
 from eqsolve.errors import UsageError, did_you_mean
@@ -23,7 +23,6 @@ logger = logging.getLogger("eqsolve")
 _HERE = (
     "ode", "two_time", "convolution", "operators", "gaussian", "stochastic", "steps", "fixed_point", "singularity",
 )  # fmt: skip
-_SAME = {"sampled": "stochastic"}  # once a solver of its own, for white noise
 _GROUP = "eqsolve.solvers"
 
 
@@ -82,17 +81,25 @@ def _known() -> dict[str, Entry]:
 @functools.cache
 def _installed() -> dict[str, Entry]:
     """Return the solvers of this package, and those of installed ones."""
-    from importlib.metadata import entry_points
-
     found = {name: Entry(_fit_of(f"{__package__}.{name}"), _maker(f"{__package__}.{name}")) for name in _HERE}
-    for point in entry_points(group=_GROUP):
-        if point.name in found:
-            logger.warning("the solver `%s` of %s is left out: there is one of this name already", point.name, point.value)
-        elif ":" in point.value:
-            make = functools.cache(lambda point=point: _made(point.load()))
-            found[point.name] = Entry(lambda facts, wanted, make=make: make().fit(facts, wanted), make)  # type: ignore[misc]
+    for name, value in _named_by_packages().items():
+        if name in found:
+            logger.warning("the solver `%s` of %s is left out: there is one of this name already", name, value)
+        elif ":" in value:
+            make = functools.cache(functools.partial(_load, value))
+            found[name] = Entry(lambda facts, wanted, make=make: make().fit(facts, wanted), make)  # type: ignore[misc]
         else:
-            found[point.name] = Entry(_fit_of(point.value), _maker(point.value))
+            found[name] = Entry(_fit_of(value), _maker(value))
+    return found
+
+
+def _named_by_packages() -> dict[str, str]:
+    """Return the entry points of installed packages, read from their files: importlib.metadata takes long to import."""
+    found: dict[str, str] = {}
+    for file in (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt")):
+        ours = file.read_text("utf-8", "replace").partition(f"[{_GROUP}]")[2].partition("\n[")[0]
+        parts = (line.partition("=") for line in ours.splitlines())
+        found = {name.strip(): value.strip() for name, sign, value in parts if sign} | found
     return found
 
 
@@ -104,17 +111,14 @@ def _fit_of(module: str) -> Callable[[Facts, Wanted], float]:
 
 
 def _maker(module: str) -> Callable[[], Solver]:
-    @functools.cache
-    def make() -> Solver:
-        found: ModuleType = importlib.import_module(module)
-        home, kind = found.SOLVER.split(":")
-        return _made(getattr(importlib.import_module(home), kind))
-
-    return make
+    return functools.cache(lambda: _load(importlib.import_module(module).SOLVER))
 
 
-def _made(solver: Any) -> Solver:
-    made: Solver = solver() if isinstance(solver, type) else solver
+def _load(where: str) -> Solver:
+    """Return the solver that stands at "module:class", or "module:solver"."""
+    home, _, kind = where.partition(":")
+    found = getattr(importlib.import_module(home), kind)
+    made: Solver = found() if isinstance(found, type) else found
     return made
 
 
@@ -125,7 +129,7 @@ def solver_names() -> tuple[str, ...]:
 
 def find_solver(name: str) -> Solver:
     """Return the solver of that name."""
-    known, name = _known(), _SAME.get(name, name)
+    known = _known()
     if name not in known:
         raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
     return known[name].make()

@@ -103,15 +103,15 @@ def sweep(
         Of kind ``"sweep"``: values and errors over the axes (and ``t``); ``res["status"]`` and ``res["message"]`` tell of
         each point whether it was solved. A point that fails is recorded and does not stop the others.
     """
-    from eqsolve.passes.check.check import RESERVED, check
+    from eqsolve.passes.check.check import check, refuse_words
+    from eqsolve.results.archive import check_name
 
     began = time.perf_counter()
     assert isinstance(model, Model)
     check(model)
-    known = settable(model)
-    for word in parameters:
-        if word not in known and (near := did_you_mean(word, [*RESERVED, "axes", "executor", "workers", "out"])):
-            raise UsageError(f"sweep has no option `{word}`, and model `{model.name}` no such parameter{near}")
+    refuse_words("sweep", model, parameters, settable(model), ("axes", "workers"))
+    if out is not None:
+        check_name(out)
     if not (isinstance(workers, int) and 1 <= workers <= 1024):
         raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
     more = {name: value for name, value in parameters.items() if is_axis(value)}

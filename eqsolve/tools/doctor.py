@@ -113,7 +113,7 @@ def _places() -> Iterator[Finding]:
     yield Finding("cache", f"none of its own (compiled equations live in memory); matplotlib's: {matplotlib.get_cachedir()}")
 
 
-# --- self-test ------------------------------------------------------------------------------------------------------
+# --- self-test
 def run_trials() -> Iterator[Trial]:
     """Solve each small system and compare it with its closed form; one of them on the graphics card, if there is one."""
     from eqsolve.numerics.backend import card_problem

@@ -74,6 +74,12 @@ def test_no_arguments_prints_the_help(folder, capsys):
         (["solve", "dln", "--set", "w_star=Gaussian(0, 1)"], "there is no law or function `Gaussian` (there are: "),
         (["solve", "decay", "-x"], "takes no option `-x` (see"),
         (["solve", "--set", "k=1", "decay"], "which model? It is named before --set"),
+        (["plot", "a.nc", "--linx"], "takes no option `--linx`; did you mean `--no-logx`?"),
+        (["solve", "decay", "--logy"], "--logy is about the picture; name its file: --plot F.png"),
+        (["sweep", "decay", "--grid", "k=1,2", "--map", "--out", "s.nc"], "--map is about the picture"),
+        (["sweep", "decay", "--grid", "q=1,2"], "`q`"),  # before the file that is missing
+        (["sweep", "decay", "--grid", "k=1,2"], "name a file for the result"),
+        (["solve", "decay", "--out", "x.foo"], "--out: expected a file name *.nc or *.csv or *.parquet or *.json"),
         (["show", "decya"], "unknown model `decya`; did you mean `decay`?"),
         (["show", "models/nothing.py"], "there is no model file 'models/nothing.py'"),
     ],

@@ -19,7 +19,7 @@ def test_a_sweep_is_printed_and_written(folder, capsys, contents):
     out, err = capsys.readouterr()
     assert out.startswith("decay: 3 points in ")
     assert "0.367879" in out or "0.13533" in out
-    assert err == "wrote s.nc\n"
+    assert err.endswith("wrote s.nc\n")
     assert sorted({*contents()} - {*before}) == ["s.nc"]
     res = eqsolve.open("s.nc")
     assert res["y"].sizes == {"k": 3, "t": 2}
@@ -122,3 +122,17 @@ def test_settings_and_axes_of_the_model_a_law_comes_from(folder, capsys):
     assert json.loads(capsys.readouterr().out)["values"]["gamma"] == pytest.approx([0.0036017735285996558], rel=1e-12)
     assert main(["sweep", "dln_rate", "--grid", "alpha=0.1", "--set", "sigma3=0.1", "--json"]) == 2
     assert "`dln_rate` has no parameter `sigma3`; did you mean `sigma2`?" in capsys.readouterr().err
+
+
+def test_the_picture_is_a_map_where_one_is_asked_for(folder, capsys, monkeypatch):
+    text = (folder / "models" / "decay.py").read_text().replace("y: 1}", "y: b}").replace('"decay"', '"two"')
+    text = text.replace("y = function", 'b = param("b", positive=True)\ny = function').replace("k: 1}", "k: 1, b: 1}")
+    (folder / "models" / "two.py").write_text(text)
+    drawn = []
+    monkeypatch.setattr("eqsolve.plotting.style.save_figure", lambda figure, path: drawn.append(figure))
+    grid = ["sweep", "two", "--grid", "k=0.5:2:3:log", "b=1,2,3", "--at", "1", "--plot", "s.png"]
+    assert main([*grid, "--map"]) == 0
+    assert len(drawn[0].axes) == 4  # two maps and their bars
+    assert main([*grid, "--x", "b", "--logy"]) == 0
+    axes = drawn[1].axes[0]
+    assert (len(axes.lines), axes.get_xlabel(), axes.get_yscale()) == (3, "$b$", "log")

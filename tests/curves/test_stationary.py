@@ -162,3 +162,12 @@ def test_command(capsys, tmp_path):
     assert main(["stationary", "rnn"]) == 0
     assert "rnn: still" in capsys.readouterr().out
     assert main(["stationary", "rnn", "--at=-1"]) == 2
+
+
+def test_the_command_says_what_its_numbers_are(capsys):
+    assert main(["stationary", "rnn", "--set", "gain=2", "--rtol", "1e-4", "--at", "0,1"]) == 0
+    out = capsys.readouterr().out
+    assert "tau: the lag" in out
+    assert "tau_C: the correlation time: the area under C(tau) - C(inf), over its height" in out
+    assert main(["longtime", "lotka_volterra"]) == 0
+    assert "stability: positive where small disturbances" in capsys.readouterr().err

@@ -200,6 +200,8 @@ def test_fixed_point_rate_and_finite_size(browser: Any) -> None:
     try:
         page = browser.open(server.address, 1300, 1000, dark=True)
         page.wait(f"{FINE} && !document.querySelector('#tabs').hidden")
+        assert page.js("document.querySelector('#option-logx').checked") is False  # no decades of change by t = 3
+        assert "overlap" in page.text("#lines").replace("\n", "")  # what is drawn is defined
         page.js("document.querySelector('#d').value = '60'")
         page.click("#run-finite")
         page.wait("explorer.runs.size && explorer.job === null")
@@ -215,7 +217,8 @@ def test_fixed_point_rate_and_finite_size(browser: Any) -> None:
         keep(page, "fixed_point")
         page.type("#set-lam", "0.1")
         page.wait("explorer.job === null && explorer.rest.asked.settings.lam === '0.1'")
-        assert "`dln_rate` does not know `lam`, which is 0.1 here" in page.text("[data-related=dln_rate]")
+        assert "it has no parameter `lam` (here 0.1)" in page.text("[data-related=dln_rate]")
+        assert not page.js("document.querySelector('#recipe').offsetHeight")  # which is that of the curves
         page.click("#tab-curves")
         page.type("#set-alpha", "0.81")
         time.sleep(0.9)  # in the middle of the solve

@@ -11,7 +11,7 @@ import pytest
 
 import eqsolve
 from eqsolve.cli import main
-from eqsolve.explorer.export import default_grid, interpolation_errors
+from eqsolve.explorer.export import advise, default_grid, interpolation_errors
 from eqsolve.language.loading import load
 
 
@@ -82,12 +82,27 @@ def test_few_points_come_with_advice(slowed: Path, tmp_path: Path, capsys: pytes
         assert main(["explore", str(model), "--export", str(page), "--grid", f"a=0.2:5:{count}:log", "--t-max", "4"]) == 0
         said = config(page)["advice"]
         assert bool(said) == advised == ("interpolation is uncertain" in capsys.readouterr().err)
-        assert not advised or "a has 4" in said
+        assert not advised or "a: 4 values" in said
 
 
 def test_the_grid_that_is_left_open() -> None:
-    assert default_grid(load("dln"), {}) == {"alpha": "0.01:10:9:log", "delta": "0.01:10:9:log"}
-    assert default_grid(load("dln"), {"alpha": "0.3"}) == {"delta": "0.01:10:9:log", "lam": "0:1:9:lin"}
+    assert default_grid(load("dln"), {"alpha": "0.3"}) == {"delta": "0.125:2:9:log", "lam": "0:1:9:lin"}
+
+
+def test_the_number_of_values_that_is_advised_does() -> None:
+    """Of sin 3x on [-3, 3], by a cubic between equal nodes: as many as advised have narrow bands, the first had not."""
+
+    def data(count: int) -> dict[str, Any]:
+        nodes = np.linspace(-3, 3, count)
+        values = np.sin(3 * nodes)
+        between = interpolation_errors(values, [nodes.tolist()])
+        quantity = {"values": values.tolist(), "between": between.tolist(), "log": False}
+        return {"axes": [{"name": "x", "kind": "number", "nodes": nodes.tolist()}], "quantities": {"y": quantity}}
+
+    said = advise(data(15))
+    count = int(re.search(r"about (\d+) values of x", said)[1])
+    assert 15 < count < 60
+    assert advise(data(count)) == ""
 
 
 @pytest.mark.parametrize(

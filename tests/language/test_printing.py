@@ -1,5 +1,7 @@
 """What is printed: brackets where they are needed only, numbers as the user typed them."""
 
+import pytest
+
 import eqsolve
 import eqsolve.language.binding
 from eqsolve import field, gradient
@@ -42,3 +44,12 @@ def test_what_an_infinite_default_takes_out_is_not_shown() -> None:
     assert "M = oo" in text
     M = next(item for item in flow.parameters if item.name == "M")
     assert "Piecewise" in flow.subs({M: 4}).show().text()
+
+
+def test_show_prints_where_nothing_else_would(capsys: pytest.CaptureFixture[str]) -> None:
+    model = eqsolve.load("ridge")
+    model.show()
+    assert capsys.readouterr().out == f"{model.show().text()}\n"
+    kept = model.show()
+    print(model.show())
+    assert capsys.readouterr().out == f"{kept.text()}\n"

@@ -2,6 +2,8 @@
 
 import ast
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -107,24 +109,34 @@ def test_what_cannot_beREGISTERED():
         eqsolve.register(other)
 
 
-def test_entry_points_are_found(monkeypatch):
+def test_entry_points_are_found(monkeypatch, tmp_path):
     """A class, or a module that tells how well it fits without importing the method; `aging` comes by this route."""
-    from importlib import metadata
-
-    points = metadata.EntryPoints([
-        metadata.EntryPoint("midpoint", "tests.solvers.test_registry:Midpoint", "eqsolve.solvers"),
-        metadata.EntryPoint("aging", "eqsolve.solvers.aging", "eqsolve.solvers"),
-        metadata.EntryPoint("ode", "somewhere.else", "eqsolve.solvers"),
-    ])  # fmt: skip
-    monkeypatch.setattr(metadata, "entry_points", lambda group: points)
+    about = tmp_path / "plugin-1.0.dist-info"
+    about.mkdir()
+    text = "[console_scripts]\nplugin = plugin:main\n\n[eqsolve.solvers]\nmidpoint = tests.solvers.test_registry:Midpoint\n"
+    (about / "entry_points.txt").write_text(f"{text}aging = eqsolve.solvers.aging\node = somewhere.else\n\n[other]\na = b\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     registry._installed.cache_clear()
     try:
         assert {"midpoint", "aging"} <= set(registry.solver_names())
+        assert not {"a", "plugin"} & set(registry.solver_names())
         assert registry.find_solver("aging").name == "aging"
         assert eqsolve.solve(MODEL, t_max=1, solver="midpoint").stats["solver"] == "midpoint"
         assert eqsolve.solve(MODEL, t_max=1).stats["solver"] == "ode"
     finally:
         registry._installed.cache_clear()
+
+
+def test_a_small_solve_imports_no_optimisers():
+    """They would take a third of the time of a cold start."""
+    lines = [
+        "import sys, eqsolve",
+        "from eqsolve import Eq, System, function, times",
+        "t, y = times('t'), function('y')",
+        "eqsolve.solve(System('decay', eqs=[Eq(y(t).diff(t), -y(t))], init={y: 1}), t_max=1)",
+        "print(sorted({'scipy.optimize', 'scipy.integrate', 'scipy.special'} & set(sys.modules)))",
+    ]
+    assert subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_the_choice_names_no_solver():

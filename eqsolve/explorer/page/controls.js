@@ -7,7 +7,7 @@ class NumberControl {
     this.spec = spec;
     this.name = spec.name;
     this.box = make('input', { type: 'text', id: `set-${spec.name}`, 'data-name': spec.name, spellcheck: 'false' });
-    const label = make('label', { for: `set-${spec.name}` }, math(spec.label), spec.domain ? make('small', {}, spec.domain) : null);
+    const label = make('label', { for: `set-${spec.name}` }, math(spec.label), make('small', {}, [spec.name, spec.domain].filter(Boolean).join(', ')));
     this.element = make('div', { class: 'control', 'data-control': spec.name }, make('div', { class: 'row' }, label, this.box), meaning(spec));
     this.slider = null;
     if (spec.low !== null && spec.high !== null && spec.high > spec.low) {

@@ -75,6 +75,7 @@ function readAddress() {
     const value = words.get(`.${name}`) ?? element.dataset.first;
     if (element.type === 'checkbox') element.checked = value === '1';
     else element.value = value;
+    element.dataset.chosen = words.has(`.${name}`) ? '1' : '';
   }
   page.shown = words.get('.show')?.split(',').filter(Boolean) ?? null;
   page.tab = words.get('.tab') === 'rest' ? 'rest' : 'curves';
@@ -84,6 +85,7 @@ function readAddress() {
 function build(model) {
   page.model = { related: null, ...model };
   $('tabs').hidden = true;
+  document.body.classList.remove('starting');
   $('name').textContent = model.name;
   $('kind').textContent = model.kind;
   $('title').textContent = model.title;
@@ -140,7 +142,7 @@ function buildOptions() {
     rows.push(make('div', { class: 'control' }, make('div', { class: 'row' }, make('label', { for: element.id }, label), element)));
   };
   const text = () => make('input', { type: 'text', oninput: () => typed(null) });
-  const box = () => make('input', { type: 'checkbox', onchange: () => { draw(); settled(); } });
+  const box = () => make('input', { type: 'checkbox', onchange: ({ target }) => { target.dataset.chosen = '1'; draw(); settled(); } });
   if (page.model.timed) {
     if (LIVE) add('t_max', 'last time', text(), String(config.begin.t_max ?? 10));
   } else {
@@ -284,8 +286,17 @@ function take(job, answer) {
   if (job.kind === 'related') { page.rest = { asked, found: answer.related }; return drawRest(); }
   if (fits(page.answer) && !same(asked, question())) return undefined; // a passing look does not take the place of what is right
   page.answer = { ...answer, kind: job.kind, asked };
+  scaleTime(answer.log ?? (page.model.timed ? config.data?.log : undefined));
   if (fits(page.answer)) page.failures = {};
   return draw();
+}
+
+// Time is logarithmic where change comes early and over decades, unless the reader or the address has decided.
+function scaleTime(log) {
+  const box = page.options.logx;
+  if (log === undefined || box.dataset.chosen) return;
+  box.checked = log;
+  box.dataset.first = String(Number(log));
 }
 
 function fail(kind, asked, error) { page.failures[kind] = { asked, error }; tell(); }
@@ -329,7 +340,8 @@ function tell() {
   const later = page.queue.filter((item) => item !== job).map((item) => `; then ${WORDS[item.kind].replace(' …', '')}`).join('');
   const stopped = (same(page.stopped.solve, question()) && !(right && answer.kind === 'fine')) || same(page.stopped.related, question());
   const words = [stopped ? 'stopped' : '', failure ? (kind === 'save' ? 'no file was written' : 'not solved') : '', right ? statusText(answer) : ''].filter(Boolean);
-  $('status').textContent = job ? WORDS[job.kind] + later : words.join('; ') || 'waiting …';
+  const said = page.tab === 'rest' && right && !failure && !stopped ? '' : words.join('; ') || 'waiting …'; // the curve's is not theirs
+  $('status').textContent = job ? WORDS[job.kind] + later : said;
   complain(failure?.error);
   belong($('curves'), $('whose'), answer, right);
   belong($('rest'), $('whose-rest'), page.rest, fits(page.rest));
@@ -462,12 +474,12 @@ function neighbours(answer) {
 }
 
 function drawRest() {
-  $('rest').replaceChildren($('whose-rest'), ...(page.rest?.found ?? (page.model.related ?? []).map((item) => ({ ...item, error: '…' }))).map((item) => {
+  $('rest').replaceChildren($('rest').querySelector('.note'), $('whose-rest'), ...(page.rest?.found ?? (page.model.related ?? []).map((item) => ({ ...item, error: '…' }))).map((item) => {
     const head = make('h2', {}, item.name, ' ', make('small', {}, item.message && item.status === 'ok' ? `${item.kind}, ${item.message}` : item.kind));
     if (item.error) return make('div', { class: 'rest', 'data-related': item.name }, head, make('p', { class: 'away' }, item.error));
     const names = Object.keys(item.values);
-    const rows = names.map((name) => make('tr', {}, make('th', {}, nameElement(name)), make('td', { 'data-value': name }, withError(item.values[name], item.errors[name]))));
     const model = page.model.related.find((other) => other.name === item.name);
+    const rows = names.map((name) => make('tr', {}, make('th', {}, nameElement(name, model.labels)), make('td', { 'data-value': name }, withError(item.values[name], item.errors[name]))));
     const equations = make('details', {}, make('summary', {}, 'Equations'), make('div', { class: 'scroll' }, make('table', { class: "lines" }, ...model.equations.map(line))));
     const status = item.status === 'ok' ? null : make('p', { class: 'away' }, `${item.status}: ${item.message}`);
     return make('div', { class: 'rest', 'data-related': item.name }, head, status, make('table', {}, ...rows), equations);
@@ -480,6 +492,7 @@ function openTab(name) {
     $(other).hidden = other !== name;
     $(`tab-${other}`).setAttribute('aria-selected', String(other === name));
   }
+  $('recipe').hidden = name === 'rest'; // it is that of the curves
   delete page.stopped.related;
   if (name === 'rest') drawRest();
   draw();

@@ -21,7 +21,8 @@ function writeRecipe() {
   const call = isSweep ? `eqsolve.sweep(${[name, `{${grid}}`, ...values, ...timed].join(', ')})` : `eqsolve.solve(${[name, ...values, ...timed].join(', ')})`;
   setWords($('python'), `import eqsolve\n\nres = ${call}\n${model.timed || isSweep ? plotted : 'print(res)'}`);
   const head = isSweep ? `eqsolve sweep ${shellWord(model.spoken)} --grid ${Object.entries(axis).map(([key, text]) => shellWord(`${key}=${text}`)).join(' ')}` : `eqsolve solve ${shellWord(model.spoken)}`;
-  const picture = model.timed || isSweep ? ` --plot ${model.name}.png` : '';
+  const scaled = model.timed ? ['logx', 'logy'].map((key) => ` --${option(key) ? '' : 'no-'}${key}`).join('') : '';
+  const picture = model.timed || isSweep ? ` --plot ${model.name}.png${scaled}` : '';
   setWords($('command'), `${head}${set}${model.timed ? ` --t-max ${shellWord(last)}` : ''} --rtol ${shellWord(rtol)}${only}${picture}`);
 }
 

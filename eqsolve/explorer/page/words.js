@@ -35,7 +35,8 @@ function nameParts(name) {
   return [GREEK[stem] || stem, lower];
 }
 
-function nameElement(name) {
+function nameElement(name, labels = page.model?.labels) {
+  if (labels?.[name]) return math(labels[name]);
   const [head, lower] = nameParts(name);
   return make('span', {}, make(head.length === 1 ? 'i' : 'span', {}, head), lower ? make('sub', {}, lower) : null);
 }

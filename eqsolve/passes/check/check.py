@@ -9,7 +9,7 @@ from typing import Any
 
 from sympy import Basic, Symbol
 
-from eqsolve.errors import ModelError, did_you_mean, quoted
+from eqsolve.errors import ModelError, UsageError, did_you_mean, quoted
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
@@ -24,6 +24,15 @@ logger = logging.getLogger("eqsolve")
 
 RESERVED = ("model", "params", *OPTIONS, "out", "plot", "json", "d", "seeds", "executor")
 """Options of solve, validate and sweep: a parameter of the same name could not be set."""
+
+
+def refuse_words(verb: str, model: Model, words: Iterable[str], known: Iterable[str], more: tuple[str, ...] = ()) -> None:
+    """Raise for a keyword that is nearer to an option than to a parameter; binding tells of others."""
+    options = (*RESERVED, *more)
+    for word in words:
+        near = "" if word in (*known, *options) else did_you_mean(word, (*known, *options))
+        if near and near.split("`")[1] in options:
+            raise UsageError(f"{verb} has no option `{word}`, and model `{model.name}` no such parameter{near}")
 
 
 def check(model: Model) -> None:
@@ -48,7 +57,7 @@ def _accept(model: Model) -> None:
 
             found = system_problems(model)
         case FixedPoint():
-            found = fixed_point_problems(model)
+            found = [*_expression_problems(model), *_count(model)]
         case Cases():
             found = cases_problems(model)
         case Singularity():
@@ -179,11 +188,6 @@ def _closed_forms(model: Model) -> Iterator[str]:
 
 # What must hold of a `FixedPoint` and of a `Singularity`: equations for the unknowns, randomness
 # under E.
-
-
-def fixed_point_problems(model: FixedPoint) -> list[str]:
-    """Return everything that is wrong with a fixed point, equations first."""
-    return [*_expression_problems(model), *_count(model)]
 
 
 def _expression_problems(model: FixedPoint | Singularity) -> list[str]:

@@ -200,7 +200,7 @@ class ExpressionCheck:
         elif isinstance(expr.expr, Value) and expr.expr.head.name not in self.defined:
             self._undefined(expr.expr, scope)
 
-    # --- values and their times -----------------------------------------------------------------------------
+    # --- values and their times
     def _value(self, value: Value, scope: Scope) -> None:
         head = value.head
         if head.name not in self.defined:
@@ -296,7 +296,7 @@ class ExpressionCheck:
                 f"expected {self._choices(scope)}, or an integral Int(..., ({item}, {self.start}, t))",
             )
 
-    # --- integrals and responses ----------------------------------------------------------------------------
+    # --- integrals and responses
     def _integral(self, node: Int, scope: Scope) -> None:
         variable, low, high = node.variable, node.low, node.high
         before = len(self.problems)

@@ -172,7 +172,7 @@ def _unused(model: Flow) -> Iterator[str]:
             )
 
 
-# --- coordinates (θ, w, g) and samples (f, ξ) ---------------------------------------------------------------
+# --- coordinates (θ, w, g) and samples (f, ξ)
 def _sides(model: Flow) -> tuple[set[Basic], set[Basic]]:
     """Return the random constants drawn per coordinate and those drawn per sample."""
     starts = [start for start in model.state.values() if not isinstance(start, Law)]

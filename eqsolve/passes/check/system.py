@@ -207,7 +207,7 @@ def system_problems(system: System) -> list[str]:
     return check.gathered()
 
 
-# --- equations ----------------------------------------------------------------------------------------------
+# --- equations
 def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
     target, lhs = equation.target, equation.lhs
     if target is None:
@@ -402,7 +402,7 @@ def _start_time(system: System) -> Iterator[str]:
         yield f"{here} uses `{odd[0]}`; expected a number, or an expression in parameters"
 
 
-# --- laws ---------------------------------------------------------------------------------------------------
+# --- laws
 def _laws(check: ExpressionCheck, system: System) -> None:
     for key, law in system.laws.items():
         if isinstance(law, White):
@@ -497,7 +497,7 @@ def _mean(check: ExpressionCheck, mean: Basic, size: int, scope: Scope) -> None:
         check.visit(part, replace(scope, times=tuple(times)))
 
 
-# --- values at the start ------------------------------------------------------------------------------------
+# --- values at the start
 def _starts(check: ExpressionCheck, system: System) -> None:
     equations = {equation.key: equation for equation in system.equations if equation.head is not None}
     fresh = {value.head.name for expr in system.substitute.values() for value in expr.atoms(Value)}
@@ -573,7 +573,7 @@ def _missing_start(check: ExpressionCheck, equation: Equation, given: list[Basic
         check.report(Scope(equation.label), f"is differential, but `{head.name}` has no {what}; give it by {fix}")
 
 
-# --- constraints ---------------------------------------------------------------------------------------------
+# --- constraints
 def _constraints(check: ExpressionCheck, system: System) -> None:
     for head, constraint in system.constraints.items():
         scope = Scope(constraint_label(head, constraint))
@@ -598,7 +598,7 @@ def _multipliers(check: ExpressionCheck, system: System) -> Iterator[str]:
             yield f"{label} does not hold at the start: it is off by {float(residual):.6g}; change init= or the constraint"
 
 
-# --- observables --------------------------------------------------------------------------------------------
+# --- observables
 def _observables(check: ExpressionCheck, system: System) -> None:
     for name, expr in system.observables.items():
         scope = Scope(f"observable `{name}` ({system.location})")

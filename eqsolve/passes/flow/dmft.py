@@ -283,7 +283,7 @@ class _General:
                 total += Int(self.response_w[i, a](t, s) * self.parts.at(self.losses[a], s), (s, 0, t))
         return total
 
-    # --- a teacher's field as a constant ----------------------------------------------------------------------------
+    # --- a teacher's field as a constant
     def _normal(self, j: int) -> Expr:
         """Return a standard normal constant; where labels jump in it, rules have nodes on either side of zero."""
         return Random(self.parts.name(f"level_{self.flow.fields[j].name}"), None, (Normal(0, 1),))
@@ -311,7 +311,7 @@ class _General:
                     total -= Int(self.response_l[a, i](t, s) * parts.at(overlap, s), (s, 0, t))
         return total / self._power(j)
 
-    # --- covariances ------------------------------------------------------------------------------------------------
+    # --- covariances
     def _law(self, noises: list[Any], places: list[int], covariance: Any) -> dict[Any, GP]:
         if len(noises) == 1:
             return {noises[0]: GP(covariance(places[0], places[0]))}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from eqsolve.graphs import Graph, blocks_in_order, make_graph, shortest_path, strong_parts
 from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import GP
-from eqsolve.language.symbols import Random, Time, Value
+from eqsolve.language.symbols import Random
 from eqsolve.language.system import System, members
 from eqsolve.passes.forms.reads import Read, reads
 
@@ -105,16 +105,8 @@ def _dependency(equation: Equation, read: Read) -> Dependency:
         kind = "history"
     elif equation.is_differential:
         kind = "derivative"
-    elif _in_slice(read.value, target, integrated):
-        kind = "slice"
+    elif any(moment in target.moments for moment in read.value.moments if moment not in integrated):
+        kind = "slice"  # (the second time of a function runs up to the first, so it counts as well)
     else:
         kind = "history"
     return Dependency(equation.key, source, kind, bool(read.integrals), read.expected)
-
-
-def _in_slice(value: Value, target: Value, integrated: set[Time]) -> bool:
-    """Whether a value may belong to the slice at the running time: it carries a time of the left-hand side.
-
-    The second time of a two-time function runs up to the first, so it counts as well.
-    """
-    return any(moment in target.moments for moment in value.moments if moment not in integrated)

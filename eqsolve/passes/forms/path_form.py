@@ -154,7 +154,7 @@ class _Builder:
         self.definitions = {eq.head: eq for eq in pointwise if eq.head not in looped}
         self.memories: dict[tuple[Expr, Expr], Memory] = {}
 
-    # --- inlining -------------------------------------------------------------------------------------------------
+    # --- inlining
     def inline(self, expr: Any) -> Any:
         """Replace defined processes by their definitions, integrals inside them with fresh variables."""
         found = [value for value in expr.atoms(Value) if value.head in self.definitions]
@@ -173,7 +173,7 @@ class _Builder:
             return Int(inner, (variable, expr.low, expr.high))
         return expr if isinstance(expr, Value) else rebuilt(expr, self.freshen)
 
-    # --- integrals along a path -------------------------------------------------------------------------------------
+    # --- integrals along a path
     def local(self, expr: Any, label: str) -> Any:
         """Return an expression at ROW with every integral over the past replaced by memory symbols."""
         if isinstance(expr, Int):

@@ -39,16 +39,13 @@ def conditions_of(model: FixedPoint) -> list[Basic]:
     sides = [side for equation in model.equations for side in (equation.lhs, equation.rhs)]
     for expr in (*sides, *model.observables.values(), *model.variables.values(), *_laws(model)):
         for node in expr.atoms(Piecewise):
-            found |= {c for _, c in node.args if c.free_symbols and _parametric(c)}
+            symbols = {c: c.free_symbols for _, c in node.args}
+            found |= {c for c, free in symbols.items() if free and all(isinstance(item, Parameter) for item in free)}
     return sorted(found, key=str)
 
 
 def _laws(model: FixedPoint) -> list[Basic]:
     return [item.law for item in model.randoms if item.law is not None]
-
-
-def _parametric(condition: Basic) -> bool:
-    return all(isinstance(item, Parameter) for item in condition.free_symbols)
 
 
 def _resolver(model: FixedPoint, values: Mapping[Parameter, Expr]) -> Any:

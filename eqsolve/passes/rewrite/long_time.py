@@ -123,7 +123,7 @@ class _Limit:
         change = self.system.substitute.get(head)
         return change is not None and change.func is exp
 
-    # --- what stands at rest -----------------------------------------------------------------------------------------
+    # --- what stands at rest
     def still(self, expr: Any) -> Any:
         """Return an expression at rest; processes are their marks."""
         if isinstance(expr, Int):
@@ -181,7 +181,7 @@ class _Limit:
         expr = expr.xreplace({Abs(self.marks[head]): size for head, size in self.sizes.items()})
         return expr.xreplace({mark: known[head] for head, mark in self.marks.items() if head in known})
 
-    # --- noises ----------------------------------------------------------------------------------------------------
+    # --- noises
     def _draw(self) -> None:
         """Give every noise its Gaussian variable; of several that belong together, each by those before it."""
         for key, law in self.system.laws.items():
@@ -227,7 +227,7 @@ class _Limit:
                 self.means[node] = Unknown(fresh_name(f"mean_{len(self.means) + 1}", self.taken), None)
         return made.xreplace(self.means)
 
-    # --- paths -----------------------------------------------------------------------------------------------------
+    # --- paths
     def _settle(self) -> None:
         """Find the root of every process."""
         open_ones = [eq for eq in self.system.equations if isinstance(eq.head, Process)]
@@ -311,7 +311,7 @@ class _Limit:
         slopes = {noise: (force.diff(self.marks[noise]) / -slope).xreplace({mark: root}) for noise in self.noises}
         return root, slopes
 
-    # --- the fixed point -----------------------------------------------------------------------------------------------
+    # --- the fixed point
     def fixed_point(self) -> FixedPoint:
         """Return the equations of all numbers, with the observables and the stability."""
         self._variances()

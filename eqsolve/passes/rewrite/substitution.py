@@ -249,7 +249,7 @@ def _compare(system: System, new: Process, now: Time, derived: Expr, mapping: di
         )
 
 
-# --- the start ----------------------------------------------------------------------------------------------
+# --- the start
 def _initial(system: System, old: Process, new: Process, mapped: Expr, placeholder: Symbol, now: Time, label: str) -> Expr:
     """Return θ(t₀) with φ(θ(t₀), t₀) = w(t₀), and ∂φ/∂θ not zero there."""
     begin = system.init.get(old)

@@ -104,7 +104,7 @@ class Panel:
             worst = max(worst, float(np.abs(step).max() / max(np.abs(values).max(), 1e-300)))
         return worst
 
-    # --- the equations ------------------------------------------------------------------------------------------------
+    # --- the equations
     def equations(self, *, slopes: bool) -> tuple[Array, Array | None]:
         """Return what is left of every equation at the nodes, and its derivatives by all unknowns."""
         residual = np.empty(self.size)

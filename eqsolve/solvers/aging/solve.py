@@ -153,7 +153,7 @@ class AgingSolver(Solver):
         compiled, begin = with_numbers(program, values)
         options.demand_after(begin)
         resolution = min(_BEGINNING[0] * options.rtol, _BEGINNING[1])
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             begun = begin_march(compiled, _ORDER, begin, options.t_max, resolution, _PANELS, options.checkpoint)
             if begun is None:
                 return HandOver("its beginning cannot be solved", "two_time")

@@ -48,7 +48,7 @@ class MemoryPanel:
         self._delayed = [self._at_delay(delay) for delay in delays]
         self._folded: tuple[Array, Array, Samples, Samples] | None = None
 
-    # --- readings ---------------------------------------------------------------------------------------------------------
+    # --- readings
     def _at_delay(self, delay: float) -> Samples:
         """Return all functions a delay before the nodes, the given past before the start."""
         moments = self.nodes - delay
@@ -122,7 +122,7 @@ class MemoryPanel:
         """Return how the panel's values enter a reading, (nodes, nodes)."""
         return self._delayed[reading.delay].rows if reading.where == "delay" else self._identity
 
-    # --- expressions ------------------------------------------------------------------------------------------------------
+    # --- expressions
     def evaluate(self, terms: Terms, table: Array) -> list[Array]:
         """Return expressions at the nodes."""
         return self._expressions(terms, table, False)[0]
@@ -145,7 +145,7 @@ class MemoryPanel:
                     found.extend((row, key, factor * part) for key, part in changes[column - len(terms.readings)].items())
         return values, found
 
-    # --- Newton -----------------------------------------------------------------------------------------------------------
+    # --- Newton
     def solve(self, guess: Array, tolerance: float, sizes: Array) -> tuple[Array, int]:
         """Return the values of all unknowns on the nodes, and the number of Newton steps.
 

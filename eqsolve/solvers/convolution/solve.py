@@ -71,7 +71,7 @@ class ConvolutionSolver(Solver):
                 raise ParameterError(
                     f"model `{plan.name}`: a delay is {delay:g} with these parameters; it must not be negative"
                 )
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             solution, stop = _solve(bound, m, delays, begin, options)
         result = _package(plan.name, values, solution, begin, options, stop)
         if stop is not None:

@@ -223,7 +223,7 @@ class FixedPointLaw(Distribution):
     def _made_rows(self) -> dict[Any, Rows]:
         return {}
 
-    # --- expectations ------------------------------------------------------------------------------------------
+    # --- expectations
     def expect(self, function: Callable[..., Any]) -> Any:
         """Return the mean of a function of the variables, refined to about 1e-14 where the function is smooth.
 
@@ -306,7 +306,7 @@ class FixedPointLaw(Distribution):
             found.append((constants, share, np.sort(values)))
         return found
 
-    # --- one variable ------------------------------------------------------------------------------------------
+    # --- one variable
     def _segments(self, name: str | None) -> _Segments:
         place = self._place(name)
         if place not in self._made:

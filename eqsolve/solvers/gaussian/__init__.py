@@ -8,4 +8,4 @@ SOLVER = "eqsolve.solvers.gaussian.solve:GaussianSolver"
 
 def fit(facts: Facts, wanted: Wanted) -> float:
     """Return how well it fits: where the law of the paths is Gaussian none has to be followed, in continuous time."""
-    return 60.0 if (facts.processes or facts.noises) and not wanted.discrete else 0.0
+    return 60.0 if facts.driven and not wanted.discrete else 0.0

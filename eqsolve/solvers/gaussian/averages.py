@@ -53,7 +53,7 @@ class Averages:
     def factors(self) -> tuple[FactorPlan, ...]:
         return self.law.law.factors
 
-    # --- node by node ---------------------------------------------------------------------------------------------------
+    # --- node by node
     def read(self, kernels: Kernels, groups: tuple[Group, ...], rows: slice, wanted: frozenset[int]) -> None:
         """Read the law on rows, for some of the factors; rows before are known."""
         self._now = (kernels, groups)
@@ -156,7 +156,7 @@ class Averages:
         known = [degree for degree in degrees if degree is not None]
         return sum(known) // 2 + 1 if len(known) == len(degrees) else self.rule.product
 
-    # --- pairs ------------------------------------------------------------------------------------------------------------
+    # --- pairs
     def pairs(self, first: int, second: int, rows: slice) -> Array:
         """Return E f(t) g(t') with t on rows and t' on all nodes up to the last of them."""
         stop = rows.stop

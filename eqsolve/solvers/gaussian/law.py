@@ -96,7 +96,7 @@ class Law:
         """The places of the steps of white noises among the drives."""
         return slice(len(self.drives), len(self.drives) + len(self.whites))
 
-    # --- filling in -----------------------------------------------------------------------------------------------------
+    # --- filling in
     def advance(self, kernels: Kernels, rows: slice) -> None:
         """Fill in the rows of one block of nodes; those before are known."""
         plan, stop, height = self.plan, rows.stop, rows.stop - rows.start
@@ -212,7 +212,7 @@ class Law:
                 else:
                     by_constant[rows, index] += slope
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    # --- reading
     def mean(self, argument: int, rows: slice, groups: Sequence[Group]) -> Array:
         """Return the mean of an argument on rows."""
         still = self.argument_constants[argument, rows]

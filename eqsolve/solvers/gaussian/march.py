@@ -220,7 +220,7 @@ def _response(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...]
     return np.asarray(total * np.broadcast_to(kernels.pointwise(outer), (kernels.grid.size,) * 2)[rows, :stop])
 
 
-# --- marching ---------------------------------------------------------------------------------------------------------------
+# --- marching
 def march(
     engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float,
     steps: Steps,

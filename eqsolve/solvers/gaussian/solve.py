@@ -38,7 +38,7 @@ from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.rows import RowStore
 from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import HandOver, Solver, why_not_a
+from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.gaussian.march import (
@@ -171,9 +171,7 @@ class GaussianSolver(Solver):
     name = "gaussian"
 
     def why_not(self, plan: Plan) -> str:
-        facts = plan.facts
-        driven = facts.noises or (facts.processes and (facts.memory or facts.kernels))
-        if unfit := why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it"):
+        if unfit := why_not_driven(plan):
             return unfit
         try:
             return plan.why_not_gaussian()
@@ -202,7 +200,7 @@ class GaussianSolver(Solver):
             engine = Engine(program.paths, laws, Work(checkpoint=asked.checkpoint))
             return _Solve(engine, program, asked, control, fineness, begin, values.settings)
 
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             try:
                 return until(options.t_max).run()
             except MemoryLimitError:
@@ -261,7 +259,7 @@ class _Solve:
         """Return a rough solution over the whole time."""
         return self._from_start(self._first())[1]
 
-    # --- panels -------------------------------------------------------------------------------------------------------
+    # --- panels
     def _first(self) -> PanelGrid:
         begin, end = self.begin, self.options.t_max
         start = OperatorGrid.from_panels(PanelGrid(np.array([begin, end]), 1)).head(1)
@@ -390,7 +388,7 @@ class _Solve:
                 "larger rtol or a shorter time"
             )
 
-    # --- on the way -----------------------------------------------------------------------------------------------------
+    # --- on the way
     def _notify(self, until: float, count: int, left: float) -> None:
         self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {left:.1g}")
 

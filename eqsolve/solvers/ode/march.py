@@ -20,6 +20,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
 from eqsolve.numerics.grids import PanelGrid, over_panels
+from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import Law
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import Pace, excess
@@ -191,7 +192,7 @@ class Integrator:
 
     def run(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None = None, by: float = 0.8) -> OdeRun:
         """Integrate once, with steps at most ``by`` times another run's; raise StoppedError where a path ends."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             try:
                 made = self._march(paths, tolerance, finer_than, by)
             except _StiffError:
@@ -202,14 +203,11 @@ class Integrator:
         return made
 
     def _march(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None, by: float) -> OdeRun:
-        from scipy.integrate import DOP853, OdeSolution, Radau
-
         slope = _Slope(self.system, paths, raises=self.method == "Radau")
         start = self.system.initial(paths)
         end = self.options.t_max
         atol = 1e-3 * tolerance * _sizes(slope, self.begin, start, end, paths.count)
-        kind: Any = DOP853 if self.method == "DOP853" else Radau
-        solver = kind(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
+        solver = integrator(self.method)(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = [self.begin], []
         next_look = _CALLS
         pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
@@ -237,7 +235,7 @@ class Integrator:
                 if solver.step_size * slope.fastest_decay(solver.t, solver.y) > _STIFF:
                     raise _StiffError
                 next_look *= 2
-        return OdeRun(paths, np.array(ends), OdeSolution(ends, pieces), self.method, slope.calls)
+        return OdeRun(paths, np.array(ends), integrator("OdeSolution")(ends, pieces), self.method, slope.calls)
 
     def _structure(self, paths: ConstantPaths) -> dict[str, Any]:
         """Tell the implicit method how to differentiate: paths that share no mean do not see each other."""

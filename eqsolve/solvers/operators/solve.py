@@ -109,7 +109,7 @@ class OperatorsSolver(Solver):
         begin = float(program.begin()[0])
         options.demand_after(begin)
         sweeps = _Sweeps(program)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             if options.step is not None:
                 return _discrete(sweeps, begin, options, plan.name, values)
             try:

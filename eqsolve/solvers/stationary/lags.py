@@ -267,7 +267,7 @@ class LagLaw(Law):
                 made[place, first[kind] + index] += float(np.asarray(value).ravel()[0])
         return made
 
-    # --- as the means read it ---------------------------------------------------------------------------------------
+    # --- as the means read it
     def mean(self, argument: int, rows: slice, groups: Sequence[Any]) -> Array:
         return self.means[argument : argument + 1]
 

@@ -55,42 +55,28 @@ _KEPT = 4096  # paths kept in the result
 
 @dataclass(frozen=True)
 class Control:
-    """What a solve is steered by.
+    """What a solve is steered by."""
 
-    Attributes
-    ----------
-    samples
-        Independent ones, each self-consistent by itself; their spread is the statistical error.
-    paths
-        Of one sample, at first.
-    responses
-        The share of the paths along which responses are followed, and how many at least: they cost more than the paths, and
-        scatter less (measured on batches in diagonal networks and in ridge regression).
-    growth
-        Of the number of paths from one round to the next: at least, and at most. The correction for finitely many paths brings
-        in the scatter of the round before: times 2.4 after a factor of two, 1.5 after four.
-    margin
-        Times the standard error of the mean over samples is stated; with eight samples the true error is more than three times
-        that in one case of a thousand.
-    remainder
-        Of the correction for finitely many paths: stated as what may be left of it.
-    floor
-        Of a value: stated in any case, for responses in single precision.
-    work
-        nodes³ × paths of all samples, at most: a solve that needs more returns what it has.
-    rounds
-        Of refinement, at most.
-    """
-
+    # independent ones, each self-consistent by itself; their spread is the statistical error
     samples: int = 8
-    paths: int = 1024
+    paths: int = 1024  # of one sample, at first
+    # the share of the paths along which responses are followed, and how many at least: they cost
+    # more than the paths, and scatter less (measured on batches in diagonal networks and in ridge
+    # regression)
     responses: tuple[float, int] = (0.25, 2048)
+    # of the number of paths from one round to the next: at least, and at most. The correction for
+    # finitely many paths brings in the scatter of the round before: times 2.4 after a factor of
+    # two, 1.5 after four
     growth: tuple[float, float] = (4.0, 32.0)
+    # times the standard error of the mean over samples is stated; with eight samples the true error
+    # is more than three times that in one case of a thousand
     margin: float = 2.0
+    # of the correction for finitely many paths: stated as what may be left of it
     remainder: float = 0.3
-    floor: float = 1e-6
+    floor: float = 1e-6  # of a value: stated in any case, for responses in single precision
+    # nodes³ × paths of all samples, at most: a solve that needs more returns what it has
     work: float = 4e12
-    rounds: int = 5
+    rounds: int = 5  # of refinement, at most
 
 
 class StepsSolver(Solver):
@@ -130,7 +116,7 @@ class StepsSolver(Solver):
                 share, time = law.at(values.numbers)()
                 drawn[name] = Chain(float(share), math.exp(-options.step / float(time)))
         grid = OperatorGrid.discrete(options.step, begin, options.t_max)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             return _Solve(program, laws, drawn, grid, options, control or Control()).run(values.settings)
 
 
@@ -236,7 +222,7 @@ class _Solve:
             )
         return march(self.plan, self.grid, samples)
 
-    # --- the result --------------------------------------------------------------------------------------------------
+    # --- the result
     def _chance(self, estimate: Estimate) -> dict[str, Array]:
         every = estimate.curves.all
         return {

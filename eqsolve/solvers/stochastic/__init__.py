@@ -13,4 +13,4 @@ SOLVER = "eqsolve.solvers.stochastic.solve:StochasticSolver"
 
 def fit(facts: Facts, wanted: Wanted) -> float:
     """Return how well it fits: processes are followed path by path."""
-    return 50.0 if (facts.processes or facts.noises) else 0.0
+    return 50.0 if facts.driven else 0.0

@@ -8,95 +8,65 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Control:
-    """What a solve is steered by.
+    """What a solve is steered by."""
 
-    Attributes
-    ----------
-    first, growth, slower
-        The first panel in units of the first time scale, and how each follows from the last; where few points have no start.
-    ratio
-        Density of the panels that a solution is compared with.
-    rounds
-        Of refinement, at most.
-    share
-        Of the tolerance, for panels, and for points.
-    stuck
-        Of the error of panels: where paths bend and denser ones leave more, it is that of single paths, which cross kinks
-        between other nodes; more paths mend it, not more panels.
-    stop, rough
-        Of the tolerance: what the iteration may leave, and what it may leave while panels are chosen.
-    settled
-        Of the tolerance: where the iteration leaves more, refining panels and points is of no use.
-    paths_to
-        Of what the iteration may leave: the accuracy to which paths are followed.
-    linearised
-        Of that accuracy, where derivatives are asked for: their equations rest on slopes along paths that solve theirs.
-    few
-        When more points change the solution by so many tolerances, panels are looked at again; more points are taken before
-        panels are chosen; and where two sets do, a sample is tried.
-    early, crowd
-        Sets of points that are tried before panels are chosen, and paths in them, at most.
-    matters
-        Of the largest effect: ways to have more points that have less are left.
-    hope, alike
-        Of the move before the last: what may be left of it when the solution was moved once more; and where the last set was
-        not finer than the one before, so that both may err alike.
-    negligible
-        Of the tolerance: a way to have more points that changes less is left out of the next sets.
-    checks, hopeless
-        Sets of other points that move a solution, at most (twice as many while their errors fall), before it is iterated
-        again with more points of its own; at once where a set moves it by ``hopeless`` tolerances.
-    other
-        Nodes on the panels that check others, relative to these.
-    dearest, cheap
-        Paths of a set of other points, relative to those of the solution, at most; unless paths × nodes³ is cheap.
-    highest
-        Order of panels in which responses are recovered near the diagonal to the order's own accuracy.
-    handed
-        How much denser, at least and at most, the panels handed on to a neighbour are than those of the solution: along a
-        sweep they follow what is needed, also where that is less.
-    kept
-        Paths, to look at laws.
-    crowded
-        Paths of a sparse grid of the accuracy asked for, from which on they are sampled: two small ensembles.
-    sets
-        Independent sets of points to average kinks, and of sampled paths.
-    probe
-        Paths of a small sample, with which a start is made where paths have kinks.
-    sample, most_sample, quick
-        Paths of a set for averages of kinks: at first, and most, unless paths × nodes² is below ``quick``/32.
-    """
-
+    # the first panel in units of the first time scale, and how each follows from the last; where
+    # few points have no start
     first: float = 1.5
     growth: float = 2.0
     slower: float = 1.5
-    ratio: float = math.sqrt(2.0)
-    rounds: int = 8
-    share: float = 0.45
+    ratio: float = math.sqrt(2.0)  # density of the panels that a solution is compared with
+    rounds: int = 8  # of refinement, at most
+    share: float = 0.45  # of the tolerance, for panels, and for points
+    # of the error of panels: where paths bend and denser ones leave more, it is that of single
+    # paths, which cross kinks between other nodes; more paths mend it, not more panels
     stuck: float = 0.7
+    # of the tolerance: what the iteration may leave, and what it may leave while panels are chosen
     stop: float = 1e-2
     rough: float = 5e-2
+    # of the tolerance: where the iteration leaves more, refining panels and points is of no use
     settled: float = 0.3
+    # of what the iteration may leave: the accuracy to which paths are followed
     paths_to: float = 1e-3
+    # of that accuracy, where derivatives are asked for: their equations rest on slopes along paths
+    # that solve theirs
     linearised: float = 1e-4
+    # when more points change the solution by so many tolerances, panels are looked at again; more
+    # points are taken before panels are chosen; and where two sets do, a sample is tried
     few: float = 10.0
+    # sets of points that are tried before panels are chosen, and paths in them, at most
     early: int = 3
     crowd: int = 500
-    matters: float = 0.3
+    matters: float = 0.3  # of the largest effect: ways to have more points that have less are left
+    # of the move before the last: what may be left of it when the solution was moved once more; and
+    # where the last set was not finer than the one before, so that both may err alike
     hope: float = 0.04
     alike: float = 0.5
+    # of the tolerance: a way to have more points that changes less is left out of the next sets
     negligible: float = 0.1
+    # sets of other points that move a solution, at most (twice as many while their errors fall),
+    # before it is iterated again with more points of its own; at once where a set moves it by
+    # `hopeless` tolerances
     checks: int = 5
     hopeless: float = 30.0
-    other: float = 1.1
+    other: float = 1.1  # nodes on the panels that check others, relative to these
+    # paths of a set of other points, relative to those of the solution, at most; unless paths ×
+    # nodes³ is cheap
     dearest: float = 10.0
     cheap: float = 1e8
+    # order of panels in which responses are recovered near the diagonal to the order's own accuracy
     highest: int = 8
+    # how much denser, at least and at most, the panels handed on to a neighbour are than those of
+    # the solution: along a sweep they follow what is needed, also where that is less
     handed: tuple[float, float] = (0.75, 1.2)
-    kept: int = 4096
+    kept: int = 4096  # paths, to look at laws
+    # paths of a sparse grid of the accuracy asked for, from which on they are sampled: two small
+    # ensembles
     crowded: int = 2048
-    sets: int = 4
-    probe: int = 512
+    sets: int = 4  # independent sets of points to average kinks, and of sampled paths
+    probe: int = 512  # paths of a small sample, with which a start is made where paths have kinks
+    # paths of a set for averages of kinks: at first, and most, unless paths × nodes² is below
+    # `quick`/32
     sample: int = 1024
     most_sample: int = 16384
     quick: float = 2e10
@@ -104,46 +74,36 @@ class Control:
 
 @dataclass(frozen=True)
 class Sampling:
-    """What a solve by sampled paths is steered by.
+    """What a solve by sampled paths is steered by."""
 
-    Attributes
-    ----------
-    small, sets, levels
-        Paths of the small ensemble; independent large ones; rounds of larger ones, at most.
-    rough, stop
-        Tolerances that outputs would still move by where modes are chosen anew, and where an iteration ends.
-    sweeps
-        Of the small ensemble, at most.
-    ratio, rounds, share, stuck
-        Density of the panels compared with; rounds of refinement, at most; of the tolerance for the panels' error; of the
-        last error, where denser panels leave more it is not the panels'.
-    left
-        Of the last change of a solution by large ensembles: what one more would change (the contraction of the scheme was
-        0.02 to 0.06).
-    margin
-        Standard errors that are stated: with four ensembles six are exceeded once in a hundred (Student's law).
-    growth
-        Paths of an ensemble relative to those of the last one, at most: in smaller steps the last change is smaller.
-    rate, safety
-        The error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of smooth functions).
-    cost
-        Paths × nodes³ of one ensemble, at most: half a minute of one core. With less, soft spins
-        at 1e-3 and two of sixty diagonal networks ended above the tolerance.
-    """
-
+    # paths of the small ensemble; independent large ones; rounds of larger ones, at most
     small: int = 1024
     sets: int = 4
     levels: int = 5
+    # tolerances that outputs would still move by where modes are chosen anew, and where an
+    # iteration ends
     rough: float = 0.2
     stop: float = 0.02
-    sweeps: int = 25
+    sweeps: int = 25  # of the small ensemble, at most
+    # density of the panels compared with; rounds of refinement, at most; of the tolerance for the
+    # panels' error; of the last error, where denser panels leave more it is not the panels'
     ratio: float = math.sqrt(2.0)
     rounds: int = 6
     share: float = 0.45
     stuck: float = 0.7
+    # of the last change of a solution by large ensembles: what one more would change (the
+    # contraction of the scheme was 0.02 to 0.06)
     left: float = 0.06
+    # standard errors that are stated: with four ensembles six are exceeded once in a hundred
+    # (Student's law)
     margin: float = 2.0
+    # paths of an ensemble relative to those of the last one, at most: in smaller steps the last
+    # change is smaller
     growth: float = 8.0
+    # the error of an ensemble falls like paths^−rate (0.85 measured, between 0.5 of chance and 1 of
+    # smooth functions)
     rate: float = 0.85
     safety: float = 1.3
+    # paths × nodes³ of one ensemble, at most: half a minute of one core. With less, soft spins at
+    # 1e-3 and two of sixty diagonal networks ended above the tolerance
     cost: float = 2e11

@@ -51,7 +51,7 @@ class Ensembles:
     progress: float = 0.5  # share of the work that is done when large ensembles begin
     marched: bool = False  # whether the start is that of an ensemble that drives itself
 
-    # --- the small ensemble -------------------------------------------------------------------------------------------
+    # --- the small ensemble
     def begin(self, rough: Solved) -> Solved:
         """Return the fixed point of the small ensemble on the grid of a rough solution.
 
@@ -114,7 +114,7 @@ class Ensembles:
     def _layouts(self, solved: Solved) -> tuple[Layout, ...]:
         return tuple(item if item.kind == "cubic" else _SINGLE for item in solved.layouts)
 
-    # --- panels -------------------------------------------------------------------------------------------------------
+    # --- panels
     def settle_panels(self, solved: Solved) -> tuple[Solved, Errors]:
         """Return the small ensemble's solution on panels that are dense enough, and the error of the panels."""
         control, judge = self.control, self.judge
@@ -155,7 +155,7 @@ class Ensembles:
         level = solved.averages[0].choice.level
         return self._iterate(grid, means, Design(level), self.control.stop, kept=on_coarser(self.engine, solved.averages))
 
-    # --- large ensembles ------------------------------------------------------------------------------------------------
+    # --- large ensembles
     def refine(
         self, small: Sequence[Solved], by_panels: Callable[[Sequence[Curves]], Errors], paths: float = 0.0
     ) -> tuple[tuple[Solved, ...], Errors, list[Means]]:

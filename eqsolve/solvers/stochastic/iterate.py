@@ -31,50 +31,35 @@ logger = logging.getLogger("eqsolve")
 
 @dataclass(frozen=True)
 class Iteration:
-    """When an iteration is trusted, changed and ended. Residuals are relative to the largest value of each mean.
+    """When an iteration is trusted, changed and ended. Residuals are relative to the largest value of each mean."""
 
-    Attributes
-    ----------
-    most
-        Sweeps, at most.
-    choose
-        Residuals at which modes and points are chosen anew: far from the solution they are chosen for another one.
-    far
-        Residual above which neither mean responses that make long steps nor past steps are trusted: the map is not
-        linear on that scale.
-    stretch
-        A step by mean responses that is so many times the residual is too long, when far away.
-    trust
-        Whether to begin with mean responses.
-    stalled, fall
-        After so many sweeps in which the residual did not fall by this factor, mean responses are given up.
-    depth, plain_depth
-        Past steps kept with mean responses, and without.
-    krylov, accuracy
-        Most steps of the Krylov method, and the residual it may leave: a sweep follows anyway.
-    difference
-        Of the means, by which kernels are changed to see how they react: so small that they react linearly to the accuracy
-        of the Krylov method, so large that rounding does not matter where long responses make much of it.
-    leaves
-        Part of a residual that a sweep is taken to leave, also where the last one left less.
-    back
-        Part of a step that is taken again when a sweep fails after it.
-    """
-
-    most: int = 60
+    most: int = 60  # sweeps, at most
+    # residuals at which modes and points are chosen anew: far from the solution they are chosen for
+    # another one
     choose: tuple[float, ...] = (0.3, 1e-2)
+    # residual above which neither mean responses that make long steps nor past steps are trusted:
+    # the map is not linear on that scale
     far: float = 0.5
+    # A step by mean responses that is so many times the residual is too long, when far away
     stretch: float = 3.0
-    trust: bool = True
+    trust: bool = True  # whether to begin with mean responses
+    # after so many sweeps in which the residual did not fall by this factor, mean responses are
+    # given up
     stalled: int = 8
     fall: float = 0.7
+    # past steps kept with mean responses, and without
     depth: int = 5
     plain_depth: int = 20
+    # most steps of the Krylov method, and the residual it may leave: a sweep follows anyway
     krylov: int = 25
     accuracy: float = 1e-2
+    # of the means, by which kernels are changed to see how they react: so small that they react
+    # linearly to the accuracy of the Krylov method, so large that rounding does not matter where
+    # long responses make much of it
     difference: float = 1e-3
+    # part of a residual that a sweep is taken to leave, also where the last one left less
     leaves: float = 0.2
-    back: float = 0.2
+    back: float = 0.2  # part of a step that is taken again when a sweep fails after it
 
 
 USUAL = Iteration()
@@ -129,7 +114,7 @@ class Correction:
     means: Means
 
 
-# --- means as one vector --------------------------------------------------------------------------------------------
+# --- means as one vector
 def pack(engine: Engine, means: Means) -> Array:
     """Return all means that act back in one vector."""
     fed = engine.fed

@@ -345,7 +345,7 @@ class _March:
                 made.define(definition)
         return made
 
-    # --- what is iterated -----------------------------------------------------------------------------------------------
+    # --- what is iterated
     def _names(self) -> list[str]:
         return [m.name for item in self.ensembles for m in item.plan.means if m.acts and m.kind in ("one", "response")]
 

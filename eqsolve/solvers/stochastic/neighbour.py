@@ -36,27 +36,15 @@ _LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before
 
 @dataclass(frozen=True, eq=False)
 class Neighbour:
-    """A solution as the start of another.
+    """A solution as the start of another."""
 
-    Attributes
-    ----------
-    grid
-        The nodes; panels, or the steps of a discrete time.
-    edges
-        Of the panels that would do for the same solution, as times since the start.
-    rate
-        The inverse of the first time scale.
-    means, shapes
-        The means that act back, and how much responses vary, on the nodes.
-    observables
-        Names of those that were solved for: means are numbered, and others have other numbers.
-    """
-
-    grid: PanelGrid | tuple[float, ...]
-    edges: Array
-    rate: float
+    grid: PanelGrid | tuple[float, ...]  # the nodes; panels, or the steps of a discrete time
+    edges: Array  # of the panels that would do for the same solution, as times since the start
+    rate: float  # the inverse of the first time scale
+    # the means that act back, and how much responses vary, on the nodes
     means: Means
     shapes: Shapes | None
+    # names of those that were solved for: means are numbered, and others have other numbers
     observables: tuple[str, ...]
 
     def __str__(self) -> str:

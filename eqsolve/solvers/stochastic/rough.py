@@ -29,30 +29,22 @@ _BLOCK = 4  # steps that are solved together
 
 @dataclass(frozen=True)
 class Steps:
-    """What the steps of a solve are chosen by.
+    """What the steps of a solve are chosen by."""
 
-    Attributes
-    ----------
-    first, ratio
-        How many there are at first; the last to the first: paths relax from their start.
-    order, growth, rounds
-        Of their error, as far as it is relied on to choose them; how many more in every round, and rounds, at most.
-    aim
-        Of the tolerance, that their error is to leave.
-    share
-        Of the distance of the two extrapolated solutions (steps h and 2h; 2h and 4h): stated as the error. Of a fourth order
-        it is 1/15; where few steps resolve the start the order is less, and linear spins were seen to err by all of it.
-    floor
-        Of a value: stated in any case, for nearly singular covariances on dense nodes.
-    """
-
+    # how many there are at first; the last to the first: paths relax from their start
     first: float = 32.0
     ratio: float = 6.0
+    # of their error, as far as it is relied on to choose them; how many more in every round, and
+    # rounds, at most
     order: float = 3.0
     growth: float = 3.0
     rounds: int = 6
-    aim: float = 0.3
+    aim: float = 0.3  # of the tolerance, that their error is to leave
+    # of the distance of the two extrapolated solutions (steps h and 2h; 2h and 4h): stated as the
+    # error. Of a fourth order it is 1/15; where few steps resolve the start the order is less, and
+    # linear spins were seen to err by all of it
     share: float = 0.4
+    # of a value: stated in any case, for nearly singular covariances on dense nodes
     floor: float = 2e-7
 
 

@@ -48,32 +48,22 @@ logger = logging.getLogger("eqsolve")
 
 @dataclass(frozen=True)
 class Effort:
-    """What is spent on derivatives.
+    """What is spent on derivatives."""
 
-    Attributes
-    ----------
-    most, stop
-        Sweeps, at most, and what the iteration may leave, of the tolerance.
-    krylov
-        Residual that the Krylov method of mean responses may leave: a sweep follows.
-    sets
-        Sets of other points, at most.
-    enough
-        Tolerances, as an error that needs no further set: a derivative changes its sign somewhere, and what is allowed there
-        is a tenth of what it is elsewhere.
-    dearest
-        Paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below ``cheap``.
-    share
-        Of the move before the last that the error is at least: every set is finer than the last.
-    """
-
+    # sweeps, at most, and what the iteration may leave, of the tolerance
     most: int = 30
     stop: float = 0.3
+    # residual that the Krylov method of mean responses may leave: a sweep follows
     krylov: float = 0.1
-    sets: int = 4
+    sets: int = 4  # sets of other points, at most
+    # tolerances, as an error that needs no further set: a derivative changes its sign somewhere,
+    # and what is allowed there is a tenth of what it is elsewhere
     enough: float = 3.0
+    # paths of a set, relative to those of the solution, at most; unless paths × nodes³ is below
+    # `cheap`
     dearest: float = 60.0
     cheap: float = 1e8
+    # of the move before the last that the error is at least: every set is finer than the last
     share: float = 0.04
 
 
@@ -89,7 +79,7 @@ def add_derivatives(
     program = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), values.numbers)
     drawn = {name: law.at(values.numbers, values.laws) for name, law in program.laws}
     engine = Engine(program, {**own.laws, **values.laws, **drawn}, Work(), accuracy=1e-5 * options.rtol)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         found, errors = _Search(own, engine, solved, options, effort).run()
     return _attached(result, engine, found, errors, options)
 

@@ -37,7 +37,7 @@ from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
-from eqsolve.solvers.contract import Solver, why_not_a
+from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.control import Control, Sampling
 from eqsolve.solvers.stochastic.ensembles import Ensembles, denser
@@ -89,9 +89,7 @@ class StochasticSolver(Solver):
         return not plan.facts.whites
 
     def why_not(self, plan: Plan) -> str:
-        facts = plan.facts
-        driven = facts.noises or facts.whites or (facts.processes and (facts.memory or facts.kernels))
-        return why_not_a("System", plan) or ("" if driven else "there is neither noise nor memory of paths in it")
+        return why_not_driven(plan)
 
     def form(self, discrete: bool) -> Form[Any]:
         return DISCRETE if discrete else STOCHASTIC
@@ -121,7 +119,7 @@ class StochasticSolver(Solver):
         def until(end: float) -> _Solve:
             return part(replace(options, t_max=end, at=(), checkpoint=None))
 
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             whole = part(options)
             try:
                 result = whole.run()
@@ -359,7 +357,7 @@ class _Solve:
                 solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
         return solved, by_panels
 
-    # --- panels -------------------------------------------------------------------------------------------------------
+    # --- panels
     @functools.cached_property
     def _rate(self) -> float:
         """How fast paths move at the start."""
@@ -482,7 +480,7 @@ class _Solve:
                 raise
         return min(found, key=lambda pair: pair[0].left)
 
-    # --- points -------------------------------------------------------------------------------------------------------
+    # --- points
     def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
@@ -555,7 +553,7 @@ class _Solve:
                 errors[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
         return errors
 
-    # --- on the way -----------------------------------------------------------------------------------------------------
+    # --- on the way
     def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
         """Remember a solution in case of an interruption; without known errors they are as large as the values."""
         if errors is None:

@@ -189,7 +189,7 @@ class Sample:
     @functools.cached_property
     def processes(self) -> dict[str, Array]:
         try:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            with np.errstate(all="ignore"):
                 return self.follow().processes()
         except (SolverError, MemoryError) as reason:
             logger.info("the sample of paths cannot be followed: %s", reason)

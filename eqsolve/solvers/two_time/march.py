@@ -298,7 +298,7 @@ class March:
         self._observe()
         self._keep()
 
-    # --- one panel --------------------------------------------------------------------------------------------------
+    # --- one panel
     def add_panel(self, step: float) -> float:
         """Solve one panel of the given length; return how far it is from resolved (0 is perfect).
 
@@ -344,7 +344,7 @@ class March:
             self.records.append(Record(history.now, float(panel.times[-1]), edges, tables))
         history.extend(panel)
 
-    # --- first guesses ------------------------------------------------------------------------------------------------
+    # --- first guesses
     def _guess(self) -> None:
         """Take the guide; or, for each unknown, the kind of guess that was the better one on the panel before."""
         if self.guide is not None:
@@ -413,7 +413,7 @@ class March:
             worst = max(worst, tail / panel.sizes[head])
         return worst
 
-    # --- the solution -------------------------------------------------------------------------------------------------
+    # --- the solution
     @property
     def end(self) -> float:
         return self.history.now

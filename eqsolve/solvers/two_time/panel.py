@@ -192,7 +192,7 @@ class Integrals:
         out[:, past:] = out[:, past - 1 : past] + left[:, past:] @ self.panel.matrix.T
         return out
 
-    # --- integrands that do not separate ------------------------------------------------------------------------
+    # --- integrands that do not separate
     def _joint(self, entry: CompiledContraction) -> Array:
         """An integrand that does not separate, row by row: cost columns² per row and sweep."""
         past, total, joint = self.past, self.panel.total, entry.joint
@@ -341,7 +341,7 @@ class RowPanel:
             made[equation.name] = panel._right(equation, integrals, panel.total, False)[0, : panel.past]
         return made
 
-    # --- the vector of unknowns -----------------------------------------------------------------------------------
+    # --- the vector of unknowns
     def _lay_out(self) -> None:
         """Make the unknowns views into one vector, block by block."""
         arity = {equation.name: 2 for equation in self.plan.kernels}
@@ -384,7 +384,7 @@ class RowPanel:
                 target[:] = source
             self.integrals.forget(name)
 
-    # --- reading values -------------------------------------------------------------------------------------------
+    # --- reading values
     def _view(self, slot: Slot) -> Any:
         """Return a value on (rows, columns) that follows the state; patterns of times are explained at ``Pointwise``."""
         name, times = slot
@@ -422,7 +422,7 @@ class RowPanel:
         shape = (self.count, width)
         return value if value.shape == shape else np.broadcast_to(value, shape)
 
-    # --- sweeps ---------------------------------------------------------------------------------------------------
+    # --- sweeps
     def solve(self, tolerance: float) -> int:
         """Iterate until the largest change is below the tolerance, relative to each unknown's size; return the sweeps."""
         self.measure()
@@ -533,7 +533,7 @@ class RowPanel:
             block += (own_inverse @ (own - block)[:, :, None])[:, :, 0]
         self.refresh((head,))
 
-    # --- the implicit part ------------------------------------------------------------------------------------------
+    # --- the implicit part
     def _slope(self, equation: CompiledEquation, integrals: dict[Any, Array], width: int) -> Array:
         assert equation.slope is not None
         return self.shaped(np.asarray(equation.slope(self.read, integrals), float), width)
@@ -582,7 +582,7 @@ class RowPanel:
             self._constants[equation.name] = values
         return values
 
-    # --- after the iteration --------------------------------------------------------------------------------------
+    # --- after the iteration
     def observe(self, equation: CompiledEquation) -> Array:
         """Return an observable on the panel's nodes."""
         integrals = {entry.symbol: self.integrals.row(entry)[:, None] for entry in equation.contractions}

@@ -177,7 +177,7 @@ class TwoTimeSolver(Solver):
         if not compiled.separable or options.t_max <= begin:
             return None
         order = nodes_per_panel(replace(options, order=None))
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             for panels in _LOOKS:
                 march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
                 if march is None or march.panels < panels or (ahead := panels_ahead(march, options.t_max)) < _TOO_MANY:
@@ -191,7 +191,7 @@ class TwoTimeSolver(Solver):
         options.demand_after(begin)
         order = nodes_per_panel(options)
         accuracy = Accuracy(max(0.3 * options.rtol, 1e-12), rough=True)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with np.errstate(all="ignore"):
             coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
             if not coarse.panels:
                 assert stop is not None
