@@ -13,7 +13,7 @@ from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionEquation, derive_convolution_form
 from eqsolve.passes.forms.convolution_form import Reading as Reading
-from eqsolve.passes.forms.derivatives import slope
+from eqsolve.passes.forms.expressions import slope
 
 
 @dataclass(frozen=True, eq=False)

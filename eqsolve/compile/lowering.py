@@ -123,7 +123,7 @@ def as_function(
     ``names`` are what the arguments stand for, in messages.
     """
     from eqsolve.compile.safe import safe
-    from eqsolve.compile.special import with_evaluators
+    from eqsolve.compile.safe_functions import with_evaluators
 
     placeholders = [_placeholder(index, item, real) for index, item in enumerate(arguments)]
     mapping = dict(zip(arguments, placeholders, strict=True))

@@ -15,9 +15,9 @@ from sympy import KroneckerDelta
 
 from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.language.equations import Equation
+from eqsolve.language.laws import IN_STEPS
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import GP, Int
-from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Function, Parameter, Value
 from eqsolve.language.system import System, members
 

@@ -25,7 +25,7 @@ from eqsolve.numerics.relations import (
     SmoothKernel,
     Sum,
 )
-from eqsolve.passes.forms.reads import outermost, outside_means
+from eqsolve.passes.forms.expressions import outermost, outside_means
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, initial_values, separate_times
 from eqsolve.passes.forms.structure import Derivation
 

@@ -15,12 +15,12 @@ from sympy.core.function import Derivative, Subs
 from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.relations import Relations, in_order
+from eqsolve.language.laws import Resampled
 from eqsolve.language.nodes import GP, E, FollowedGP
-from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms import path_form as form
-from eqsolve.passes.forms.derivatives import slope
+from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW

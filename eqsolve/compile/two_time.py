@@ -15,7 +15,7 @@ from eqsolve.language.model import leaves, mapper
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.derivatives import slope
+from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, split_sectors
 
 Slot = tuple[str, str]

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import EqsolveError, UsageError
-from eqsolve.explorer.describe import TIMED, describe, observable_names, stamp
+from eqsolve.explorer.describe import TIMED, describe, find_related, observable_names, stamp, unknown_settings
 from eqsolve.explorer.mathml import equations
-from eqsolve.explorer.related import find_related, unknown_settings
 from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model

@@ -18,7 +18,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,8 +31,12 @@ from eqsolve.fitting.evaluating import Evaluation, Question, find_parameters
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
+from eqsolve.results.archive import write_dataset
 from eqsolve.results.result import Result
-from eqsolve.verbs import later
+
+if TYPE_CHECKING:
+    import xarray as xr
+
 
 _SMALL = 1e-12  # of a parameter's size: the least value of one that must be positive
 _ROUNDS = 50
@@ -178,7 +182,7 @@ class Fit:
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, which ``eqsolve.open`` reads back and ``eqsolve plot`` draws."""
-        later("save_fit")(self, path)
+        save_fit(self, path)
 
 
 def _counted(count: int, what: str) -> str:
@@ -532,3 +536,48 @@ class _Problem:
                 f"{moved} cannot be identified from these data: {how} leaves {seen} as they are at "
                 f"all times given; hold one of them fixed, or add observables or times that depend on it"
             )
+
+
+# --- Fits in files: the data, the model at their times and between, and what was found.
+_FIELDS = (
+    "model", "parameters", "errors", "intervals", "correlations", "chi2", "freedom", "at_edge", "assumes", "solves", "latex",
+)  # fmt: skip
+_PARTS = ("data", "bar", "fit", "sigma", "line")  # of an observable: what was measured, its bars, the model, what was used
+
+
+def save_fit(found: Fit, path: str | os.PathLike[str]) -> None:
+    """Write a netCDF file with one JSON record; the names of a second set of data end in ``@2``."""
+    import xarray as xr
+
+    made: dict[str, Any] = {}
+    for place, item in enumerate(found.sets, 1):
+        end = f"@{place}" if place > 1 else ""
+        data = item.data
+        along, moment = "t" + end if data.times is not None else "place" + end, "moment" + end
+        made |= {} if data.times is None else {along: (along, data.times)}
+        made |= {moment: (moment, item.lines["t"])} if item.lines else {}
+        for name in data.names:
+            parts = (data.values[name], data.errors.get(name), item.curves[name], item.sigmas[name], item.lines.get(name))
+            dims = (("draw" + end, along), along, along, along, moment)
+            entries = zip(_PARTS, dims, parts, strict=True)
+            made |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries if values is not None}
+    sets = [{"names": item.data.names, "settings": item.settings} for item in found.sets]
+    record = {"kind": "fit", "sets": sets, **{name: getattr(found, name) for name in _FIELDS}}
+    write_dataset(xr.Dataset(made), record, path)
+
+
+def read_fit(dataset: xr.Dataset, record: Mapping[str, Any]) -> Fit:
+    """Return the fit of a file's values and record."""
+    sets = []
+    for place, entry in enumerate(record["sets"], 1):
+        end = f"@{place}" if place > 1 else ""
+        values, bars, fits, sigmas, lines = (
+            {name: dataset[key].values for name in entry["names"] if (key := f"{name}_{part}{end}") in dataset}
+            for part in _PARTS
+        )
+        data = Data(dataset["t" + end].values if "t" + end in dataset else None, values, bars)
+        drawn = {"t": dataset["moment" + end].values, **lines} if lines else {}
+        sets.append(FitSet(data, entry["settings"], fits, sigmas, drawn))
+    fields = {name: record[name] for name in _FIELDS}
+    fields["intervals"] = {name: tuple(pair) for name, pair in fields["intervals"].items()}
+    return Fit(sets=tuple(sets), **fields)

@@ -99,7 +99,7 @@ class Optimum:
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the landscape: the scan along one parameter, or as a map over two, and the optimum in it."""
-        from eqsolve.plotting.landscapes import plot_landscape
+        from eqsolve.plotting.fits import plot_landscape
 
         names = [item.name for item in self.ranges]
         best = ([self.parameters[name] for name in names], self.value, [self.errors[name] for name in names])

@@ -9,8 +9,7 @@ import numpy as np
 from eqsolve.errors import SolverError
 from eqsolve.laplace.controls import CONTROLS, TINY
 from eqsolve.laplace.half_plane import Complex, Region
-from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.newton import fold_newton, track_to
+from eqsolve.laplace.implicit import Prepared, fold_newton, track_to
 from eqsolve.laplace.real_axis import RealTrack
 from eqsolve.numerics.richardson import extrapolate
 

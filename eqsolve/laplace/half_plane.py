@@ -14,8 +14,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.laplace.controls import CONTROLS, TINY
-from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.newton import fold_newton, newton, pole_limit, track_to
+from eqsolve.laplace.implicit import Prepared, fold_newton, newton, pole_limit, track_to
 from eqsolve.numerics.arrays import Array
 
 

@@ -22,7 +22,7 @@ from sympy.integrals.laplace import LaplaceTransform
 from eqsolve.errors import ModelError
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Head, Response, Time, Value
-from eqsolve.passes.forms.reads import free_times
+from eqsolve.passes.forms.expressions import free_times
 from eqsolve.passes.forms.tangents import Tangent
 
 

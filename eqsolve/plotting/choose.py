@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.plotting.curves import set_scales, time_axis
 from eqsolve.plotting.labels import differences, written
 from eqsolve.plotting.style import COLOURS, DIVERGING, SEQUENTIAL, Ways, edges_between, new_axes, plain
-from eqsolve.plotting.times import set_scales, time_axis
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
@@ -183,7 +183,7 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
     if dims == _KERNEL:
         return plot_kernel(result, names[0], ways)
-    from eqsolve.plotting.paths import is_process, plot_paths
+    from eqsolve.plotting.curves import is_process, plot_paths
 
     if is_process(result, names[0]):
         return plot_paths(result, names[0], ways)

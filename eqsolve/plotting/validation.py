@@ -11,10 +11,9 @@ import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.plotting.choose import read_ways
-from eqsolve.plotting.curves import draw_line
+from eqsolve.plotting.curves import TimeAxis, draw_line, set_scales, spread_times, time_axis
 from eqsolve.plotting.labels import TITLE_SIZE, settings_title, written
 from eqsolve.plotting.style import COLOURS, LINE, Ways, new_axes
-from eqsolve.plotting.times import TimeAxis, set_scales, spread_times, time_axis
 from eqsolve.results.words import percent
 
 if TYPE_CHECKING:

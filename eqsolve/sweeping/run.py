@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
+from eqsolve.compile.tasks import select_observables
 from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.options import documented, refuse_idle
-from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.progress import watching
 from eqsolve.results.derivatives import derivative_entries

@@ -15,7 +15,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Function, Head, Parameter, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.reads import free_times, rebuilt
+from eqsolve.passes.forms.expressions import free_times, rebuilt
 
 
 # --- One-time functions at shifted times: φ(t − s) under an integral over s, and y(t − τ) at a constant delay.

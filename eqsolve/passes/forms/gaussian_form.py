@@ -13,7 +13,7 @@ from sympy import Add, Basic, DiracDelta, Dummy, Expr, Poly, S, expand
 
 from eqsolve.language.laws import Normal
 from eqsolve.language.symbols import Random
-from eqsolve.passes.forms.derivatives import partial
+from eqsolve.passes.forms.expressions import partial
 from eqsolve.passes.forms.kinks import switches
 from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
 from eqsolve.passes.forms.sectors import ROW

@@ -15,7 +15,7 @@ from sympy.logic.boolalg import BooleanFunction
 
 from eqsolve.language.nodes import E, Int, InverseValue
 from eqsolve.language.symbols import Value
-from eqsolve.passes.forms.reads import rebuilt
+from eqsolve.passes.forms.expressions import rebuilt
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
 """Functions that bend or jump."""

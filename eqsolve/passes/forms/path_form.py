@@ -20,13 +20,11 @@ from sympy import Add, Basic, Dummy, Expr, MatrixBase, Mul, S, expand
 from eqsolve.errors import ModelError
 from eqsolve.graphs import connected_parts, make_graph, reached
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Law
+from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, Int, Resp, White
-from eqsolve.language.noises import Resampled, Telegraph
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System, members, start_constant
-from eqsolve.passes.forms.derivatives import partial, slope
-from eqsolve.passes.forms.reads import free_times, rebuilt
+from eqsolve.passes.forms.expressions import free_times, partial, rebuilt, slope
 from eqsolve.passes.forms.sectors import (
     COLUMN,
     MIDDLE,

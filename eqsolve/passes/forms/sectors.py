@@ -28,7 +28,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
-from eqsolve.passes.forms.reads import free_times, rebuilt
+from eqsolve.passes.forms.expressions import free_times, rebuilt
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
 
 ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")

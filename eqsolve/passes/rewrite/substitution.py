@@ -45,8 +45,8 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, InverseValue, Node, Resp
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.forms.expressions import outermost, reads, rebuilt
 from eqsolve.passes.forms.kinks import KINKS
-from eqsolve.passes.forms.reads import outermost, reads, rebuilt
 
 
 # --- Cancelling in expressions made of exponentials and hyperbolic functions, without the slow ``simplify``.
