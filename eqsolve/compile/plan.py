@@ -123,12 +123,11 @@ class Plan:
     def why_not_gaussian(self) -> str:
         """Return why the law of the paths is not known to be Gaussian; nothing when it is."""
         if "gaussian" not in self._objections:
-            from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
+            from eqsolve.compile.gaussian import why_not_gaussian
 
             made = self.derivation(GAUSSIAN).form
             assert made is not None
-            found = derive_gaussian_form(made)
-            self._objections["gaussian"] = found if isinstance(found, str) else ""
+            self._objections["gaussian"] = why_not_gaussian(made)
         return self._objections["gaussian"]
 
     def why_not_convolution(self) -> str:
