@@ -19,8 +19,9 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law, law_names
 from eqsolve.language.loading import list_models, load
 from eqsolve.language.model import Model
-from eqsolve.language.printing import decimal_text, expression_text
+from eqsolve.language.printing import decimal_text
 from eqsolve.language.symbols import Parameter, Random, meanings
+from eqsolve.passes.explain.explain import describe_domain
 from eqsolve.passes.routing import is_found, models_behind, settable
 
 # --- What can be set on the page: one slider or box for every parameter of a model, one choice of law for what is random.
@@ -81,7 +82,7 @@ def _number(model: Model, item: Parameter) -> Control:
         default = 1.0 if low <= 1.0 <= high else (low + high) / 2
     return Control(
         item.name, to_mathml(item.latex_name), "number", _text(given, default), low, high, scale, bool(item.is_integer),
-        ", ".join(_domain(item)), meanings(model.file).get(item, ""),
+        describe_domain(item).removeprefix("number").strip(), meanings(model.file).get(item, ""),
     )  # fmt: skip
 
 
@@ -131,18 +132,6 @@ def _round_up(value: float) -> float:
     """Return the next of 1, 2, 5, 10, 20, ... that is not below a value."""
     decade = 10.0 ** math.floor(math.log10(value))
     return next(step * decade for step in (1, 2, 5, 10) if step * decade >= value * (1 - 1e-12))
-
-
-def _domain(item: Parameter) -> Iterator[str]:
-    words = ("integer", item.is_integer), ("positive", item.is_positive), ("negative", item.is_negative)
-    yield from (word for word, holds in words if holds)
-    if item.is_nonnegative and not item.is_positive:
-        yield "at least 0"
-    low, high = item.bounds
-    if low is not None and not (item.is_nonnegative and low == 0):
-        yield f"at least {expression_text(low)}"
-    if high is not None and math.isfinite(float(high)):
-        yield f"at most {expression_text(high)}"
 
 
 # --- Where a model goes and how fast: the fixed points and the rates that are declared for the same microscopic model.

@@ -66,16 +66,9 @@ class Question:
         begin = None if near is None or self.model.kind not in ("System", "Flow") else near.source
         return solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
 
-    def evaluate(
-        self,
-        point: Sequence[float] | Array,
-        *,
-        slopes: bool = True,
-        rtol: float | None = None,
-        near: Result | None = None,
-    ) -> Evaluation:
-        """Return values, errors and derivatives at a point of the parameters."""
-        result = self.solve(point, slopes=slopes, rtol=rtol, near=near)
+    def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, **how: Any) -> Evaluation:
+        """Return values, errors and derivatives at a point of the parameters; ``how`` as in ``solve``."""
+        result = self.solve(point, slopes=slopes, **how)
         data = result.at(self.times) if self.times is not None else result.dataset
         for name in self.observables:
             if name not in result.names:

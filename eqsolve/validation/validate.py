@@ -28,8 +28,7 @@ from eqsolve.progress import part_of, watching
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
-from eqsolve.validation.law_picture import picture_laws
-from eqsolve.validation.wasserstein import distances, distances_at_rest
+from eqsolve.validation.wasserstein import distances, distances_at_rest, picture_laws
 
 __all__ = ["Comparison", "Validation", "validate"]
 
@@ -248,7 +247,7 @@ class _Task:
             known = (sampled[name].values[begin:], sampled[f"{name}_error"].values[begin:])
             compared[name] = (*known, large.values[name][:, begin:], half_values)
         distance = distances(theory, large, half, _lawful(theory, self.flow)) if keep else None
-        return self._package("dynamics", compared, large, notes, theory, large.t[begin:], distance)
+        return self._package("dynamics", compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
 
     def fixed_point(self, t_max: float | None) -> Validation:
         from eqsolve.solving import solve
@@ -269,7 +268,7 @@ class _Task:
                 notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
             small = None if half is None else half.values[name][:, 1:]
             compared[name] = (np.array([values[name]]), np.array([np.hypot(errors[name], moving)]), runs[:, 1:], small)
-        made = self._package("fixed point", compared, large, notes, theory, None, None)
+        made = self._package("fixed point", compared, (large.d, large.n, large.data), notes, theory, None, None)
         names = () if variable is None else theory.law(variable).names
         if not names or any(name not in large.snapshots[0][-1] for name in names):
             return made
@@ -307,7 +306,7 @@ class _Task:
             for name in names
         }
         spec = self.model.minimises  # type: ignore[attr-defined]
-        size = _Size(d, round(binding.number(spec.ratio) * d), self.seeds, str(self.data), binding.settings())
+        size = (d, round(binding.number(spec.ratio) * d), str(self.data))
         made = self._package("fixed point", compared, size, [], theory, None, None)
         named = large.law.names[0] in self.model.variables  # type: ignore[attr-defined]
         return self._with_law(made, theory, [half.law, large.law]) if named else made
@@ -326,12 +325,11 @@ class _Task:
         error = float(theory.error[name]) if name in theory.error else 0.0
         compared = {name: (np.array([float(theory[name])]), np.array([error]), rates[0][:, None], rates[1][:, None])}
         n = round(float(bind(self.flow, shared).values[self.flow.ratio]) * d)
-        size = _Size(d, n, self.seeds, str(self.data), bind(self.flow, shared).settings())
-        return self._package("singularity", compared, size, [], theory, None, None, order=2 / 3)
+        return self._package("singularity", compared, (d, n, str(self.data)), [], theory, None, None, order=2 / 3)
 
     def _package(
-        self, kind: str, compared: dict[str, Any], size: Any, notes: list[str], theory: Result, times: Array | None,
-        distance: dict[str, Any] | None, order: float = 1.0,
+        self, kind: str, compared: dict[str, Any], size: tuple[int, int, str], notes: list[str], theory: Result,
+        times: Array | None, distance: dict[str, Any] | None, order: float = 1.0,
     ) -> Validation:  # fmt: skip
         count = sum(values[0].size for values in compared.values())
         made = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
@@ -341,19 +339,11 @@ class _Task:
         verdicts = [item.verdict for item in made.values()]
         verdict = next((word for word in (DISAGREES, UNDECIDED) if word in verdicts), AGREES)
         spread = {name: values[2] for name, values in compared.items()}
+        d, n, data = size
         return Validation(
-            self.model.name, kind, verdict, made, dict(theory.params), size.d, size.n, self.seeds, size.data, times, distance,
+            self.model.name, kind, verdict, made, dict(theory.params), d, n, self.seeds, data, times, distance,
             tuple(dict.fromkeys(notes)), {}, theory, spread,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Size:
-    d: int
-    n: int
-    seeds: int
-    data: str
-    params: dict[str, Any]
 
 
 def _undefined_start(runs: Any, names: Iterable[str], notes: list[str]) -> int:
