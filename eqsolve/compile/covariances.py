@@ -24,7 +24,7 @@ _NODES = 24  # of a solved grid on which a covariance in unknowns is tested
 
 
 @dataclass(frozen=True)
-class Covariance:
+class DeclaredCovariance:
     """The covariance of one process, or of several.
 
     ``reads`` are the unknowns in it, by name, with the places (0 for t, 1 for t') of the times
@@ -51,7 +51,7 @@ class Covariances:
     """All that can be tested pointwise; ``begin`` is the start of time."""
 
     begin: Lowered
-    items: tuple[Covariance, ...]
+    items: tuple[DeclaredCovariance, ...]
 
     def demand_declared(self, numbers: Mapping[str, float], end: float, step: float | None) -> None:
         """Raise for a declared covariance that is none between the start and the last time."""
@@ -125,5 +125,5 @@ def compile_covariances(system: System, parameters: tuple[Symbol, ...]) -> Covar
         except ModelError:  # integrals, expectations: what they are made of is tested where it stands
             continue
         reads = tuple((value.head.name, tuple(times.index(moment) for moment in value.moments)) for value in values)
-        items.append(Covariance(names, label, lowered, reads))
+        items.append(DeclaredCovariance(names, label, lowered, reads))
     return Covariances(lower([system.start], [], parameters), tuple(items))

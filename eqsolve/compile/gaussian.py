@@ -17,7 +17,7 @@ from eqsolve.language.laws import Normal
 from eqsolve.language.symbols import Function, Parameter, Random, Value
 from eqsolve.passes.forms.expressions import partial
 from eqsolve.passes.forms.kinks import switches
-from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
+from eqsolve.passes.forms.path_form import Mean, PathEnsemble, PathForm
 from eqsolve.passes.forms.sectors import ROW
 from eqsolve.passes.forms.structure import Derivation
 
@@ -97,7 +97,7 @@ class _NotGaussianError(Exception):
 class _GaussianLaw:
     """Takes what an ensemble averages apart into functions of Gaussian arguments; equal ones are kept once."""
 
-    def __init__(self, ensemble: Ensemble) -> None:
+    def __init__(self, ensemble: PathEnsemble) -> None:
         unknowns = [unknown.symbol for unknown in ensemble.unknowns]
         noises = [noise(ROW) for noise in ensemble.noises]
         self.affine = _affine_constants(ensemble, [*unknowns, *noises])
@@ -190,11 +190,13 @@ class _GaussianLaw:
         for function, symbols, degree, bends in self.factors.values():
             value, zeros = (lower(pieces, [*symbols, *beside], parameters) for pieces in ([function], bends))
             factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(bends), zeros))
-        names = (tuple(item.name for item in items) for items in (self.affine, self.conditions, functions))
-        return LawPlan(*names, arguments, tuple(factors), self.pairs)
+        affine, conditions, beside_them = (
+            tuple(item.name for item in items) for items in (self.affine, self.conditions, functions)
+        )
+        return LawPlan(affine, conditions, beside_them, arguments, tuple(factors), self.pairs)
 
 
-def _affine_constants(ensemble: Ensemble, moving: Sequence[Basic]) -> list[Random]:
+def _affine_constants(ensemble: PathEnsemble, moving: Sequence[Basic]) -> list[Random]:
     """Return the Gaussian constants in which all equations of the paths are affine; raise where a path is not linear."""
     affine = [item for item in ensemble.randoms if item.law is None or isinstance(item.law, Normal)]
     equations: list[tuple[str, Expr]] = [(ensemble.unknowns[link.unknown].name, link.signal) for link in ensemble.links]

@@ -75,16 +75,9 @@ class PolynomialForm:
 
 
 class ImplicitTransform:
-    """h(R, p) with expectations, compiled once; a law and numbers are put in later.
+    """h(R, p), whose zero defines the transform R of ``unknown`` in ``variable``, compiled once.
 
-    Parameters
-    ----------
-    expression
-        h, whose zero defines the transform; expectations are written with ``E``.
-    unknown, variable
-        The symbols of the transform R and of its variable p.
-    parameters
-        Symbols that stay free.
+    Expectations are written with ``E``; a law, and numbers of the ``parameters``, are put in later.
     """
 
     def __init__(self, expression: Expr, unknown: Basic, variable: Basic, parameters: Sequence[Basic] = ()) -> None:

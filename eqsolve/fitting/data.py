@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
 
@@ -40,10 +40,7 @@ class Data:
     def cut(self, at: Iterable[float] | None, names: Iterable[str] | None) -> Data:
         """Return some of the observables, at some of the times."""
         chosen = self.names if names is None else tuple(names)
-        for name in chosen:
-            if name not in self.values:
-                has = ", ".join(self.names)
-                raise UsageError(f"the data have no `{name}`{did_you_mean(name, self.names)} (they have: {has})")
+        demand_known(chosen, self.values, "the data have no `{}`", "they have")
         keep = slice(None)
         if at is not None:
             if self.times is None:

@@ -25,7 +25,7 @@ import numpy as np
 from eqsolve.arguments import checked, list_of, names, number, table
 from eqsolve.arguments import path as read_path
 from eqsolve.deviations import is_uncertain
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.fitting.data import Data, read_data
 from eqsolve.fitting.evaluating import Evaluation, Question, find_parameters
 from eqsolve.language.loading import read_model
@@ -173,10 +173,7 @@ class Fit:
         """
         from eqsolve.plotting.fits import plot_fit
 
-        for name in names:
-            if name not in self.data.names:
-                has = ", ".join(self.data.names)
-                raise UsageError(f"`{name}` was not fitted{did_you_mean(name, self.data.names)} (to draw there are: {has})")
+        demand_known(names, self.data.names, "`{}` was not fitted", "to draw there are")
         return plot_fit(self, names or self.data.names, ax=ax, logx=logx, logy=logy)
 
     @checked(path=read_path)

@@ -179,7 +179,7 @@ def optimise(
     names = (observable,) if isinstance(observable, str) else ()
     question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol)
     goal = None if plain else _read(observable, timeless) if isinstance(observable, str) else observable
-    return _Search(question, own, timed, -1.0 if maximise else 1.0, _name(observable), goal, limits).run(maximise)
+    return _OptimumSearch(question, own, timed, -1.0 if maximise else 1.0, _name(observable), goal, limits).run(maximise)
 
 
 def _name(goal: str | Function) -> str:
@@ -250,7 +250,7 @@ class _Seen:
 
 
 @dataclass(eq=False)
-class _Search:
+class _OptimumSearch:
     """One search: its question, its ranges, and what was solved so far."""
 
     question: Question

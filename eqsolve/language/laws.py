@@ -491,8 +491,7 @@ class Telegraph(NoiseLaw):
             raise ModelError(f"{here()}Telegraph(b, tau) takes a probability b from 0 to 1, got `{share}`")
         if time.is_number and not (time.is_real and time.is_finite and time > 0):
             raise ModelError(f"{here()}Telegraph(b, tau) takes a positive time tau, got `{time}`")
-        obj: Telegraph = Basic.__new__(cls, share, time)
-        return obj
+        return Basic.__new__(cls, share, time)
 
 
 class Resampled(NoiseLaw):
@@ -508,8 +507,7 @@ class Resampled(NoiseLaw):
             raise ModelError(
                 f"{here()}Resampled takes the law of one draw, such as Bernoulli(0.2) or Normal(0, 1); got {law!r}"
             )
-        obj: Resampled = Basic.__new__(cls, law)
-        return obj
+        return Basic.__new__(cls, law)
 
 
 IN_STEPS = (Resampled, Telegraph)

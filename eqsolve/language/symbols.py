@@ -316,8 +316,7 @@ class Value(Written):
     _diff_wrt = True
 
     def __new__(cls, head: Head, *moments: Expr) -> Value:
-        obj: Value = Expr.__new__(cls, head, *moments)
-        return obj
+        return Expr.__new__(cls, head, *moments)
 
     @property
     def head(self) -> Head:

@@ -88,7 +88,7 @@ def _roots(a: Sequence[int], digits: int) -> list[Any]:
         return [mpmath.re(x) if abs(mpmath.im(x)) <= sharp * abs(x) else x for x in found]
 
 
-class Values:
+class Roots:
     """The roots R of P(p, R) = 0 as functions of q = (p − centre)/scale; coefficients in q are exact up to one rounding."""
 
     def __init__(self, table: list[list[int]], centre: complex, scale: float) -> None:
@@ -152,7 +152,7 @@ class Sheets:
         away = np.abs(places - self.centre)
         self.scale = _binary(float(np.median(away)) or float(away.max()) or 1.0)
         self._exact = table
-        self.values = Values(table, self.centre, self.scale)
+        self.values = Roots(table, self.centre, self.scale)
         self.q = np.array([complex((point - self.centre) / self.scale) for point in self.points])
         self.right = float(self.q.real.max()) + 1.0 if len(self.q) else 1.0
 
@@ -180,7 +180,7 @@ class Sheets:
     def circle(self, R: complex, q: complex, arm: complex) -> tuple[Array, int]:
         """Continue one sheet around a point, until it comes back; return its values, and after how many turns."""
         at, size = self.centre + self.scale * q, _binary(abs(arm) * self.scale)
-        here = Values(self._exact, at, size)  # exact coefficients around the point: nothing cancels
+        here = Roots(self._exact, at, size)  # exact coefficients around the point: nothing cancels
         way = arm * self.scale / size * np.exp(2j * np.pi * np.arange(CONTROLS.circle) / CONTROLS.circle)
         values, slopes = here(way)
         first = place = _nearest(R, values[0])
@@ -246,16 +246,10 @@ class Sheets:
     # singular points
 
     def rightmost(self, R: complex, low: float, height: float, slack: float) -> tuple[list[Critical], bool]:
-        """Return the rightmost singular points of a sheet in the upper half plane, and whether all was decided.
+        """Return the rightmost singular points of a sheet, R at ``right``, and whether all was decided.
 
-        Parameters
-        ----------
-        R
-            The sheet, at ``right``.
-        low, height
-            Look at Re p ≥ low and |Im p| ≤ height.
-        slack
-            How far left of the rightmost one others still count as of equal real part.
+        Looked at are those with Re p ≥ low and 0 ≤ Im p ≤ height; ``slack`` is how far left of the rightmost one others still
+        count as of equal real part.
         """
         found: list[Critical] = []
         sure, best = True, -np.inf

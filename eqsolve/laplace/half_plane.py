@@ -48,19 +48,11 @@ class Mesh:
 def survey(
     prepared: Prepared, anchor: tuple[float, float], region: Region, real: float | None, margin: float
 ) -> tuple[list[Complex], bool]:
-    """Search the upper half of a region.
+    """Search the upper half of a region, from the right.
 
-    Returns the singularities off the real axis that lie as far right as the one on it, or further, and whether every cell to
-    the right of the rightmost one passed.
-
-    Parameters
-    ----------
-    anchor
-        A point (R, p) of the physical sheet on the real axis at ``region.high`` or to its right.
-    real
-        The singularity on the real axis; the search ends a little to its left.
-    margin
-        How far left of ``real`` singularities still count as of equal real part.
+    Return the singularities off the real axis that lie as far right as ``real``, the one on it, or further, and whether every
+    cell to the right of the rightmost one passed. ``anchor`` is a point (R, p) of the physical sheet on the real axis at
+    ``region.high`` or to its right; up to ``margin`` left of ``real`` singularities count as of equal real part.
     """
     if real is None:
         left = region.low

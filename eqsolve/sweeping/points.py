@@ -23,7 +23,7 @@ _CHAIN = 16  # neighbours solved one from another; a constant, so that no number
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """Where a point lies, what is set there, and from which earlier point it may start."""
 
     index: int
@@ -36,7 +36,7 @@ class Point:
         return ", ".join(f"{name}={value}" for name, value in zip(self.settings, values, strict=True))
 
 
-def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[Point]:
+def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[SweepPoint]:
     """Return the points, row by row along the last axis; with ``chained``, each knows the neighbour it may start from.
 
     In "rows" that is the one before in its row, but for every 16th, which starts from nothing: what is followed along a row
@@ -47,7 +47,7 @@ def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[Point]:
     cells = itertools.product(*(axis.settings for axis in axes))
     lengths = [len(axis) for axis in axes]
     return [
-        Point(index, dict(zip(names, cell, strict=True)), _neighbour(index, lengths, chained))
+        SweepPoint(index, dict(zip(names, cell, strict=True)), _neighbour(index, lengths, chained))
         for index, cell in enumerate(cells)
     ]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
 from eqsolve.compile.tasks import select_observables
-from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
+from eqsolve.errors import ParameterError, SolverError, UsageError, demand_known, did_you_mean
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
@@ -29,7 +29,7 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
 from eqsolve.sweeping.journal import Journal, fingerprint
-from eqsolve.sweeping.points import Point, Record, chaining, lay_out_points, solve_point
+from eqsolve.sweeping.points import Record, SweepPoint, chaining, lay_out_points, solve_point
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
 logger = logging.getLogger("eqsolve")
@@ -156,11 +156,8 @@ def sweep(
 def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]:
     """Return the axes along which to differentiate."""
     axes = {axis.name: axis for axis in grid}
+    demand_known(derivatives, axes, "derivatives: `{}` is no axis of the sweep", "its axes")
     for name in derivatives:
-        if name not in axes:
-            raise UsageError(
-                f"derivatives: `{name}` is no axis of the sweep{did_you_mean(name, axes)} (its axes: {', '.join(axes)})"
-            )
         if not all(isinstance(value, int | float) for value in axes[name].labels):
             raise UsageError(f"derivatives: the axis `{name}` holds laws, along which there is no derivative")
     return list(dict.fromkeys(derivatives))
@@ -181,8 +178,8 @@ def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], flo
 
 
 def _settings(
-    model: Model, fixed: Mapping[str, Any], points: list[Point], axes: tuple[Axis, ...]
-) -> tuple[dict[str, float | str], Point]:
+    model: Model, fixed: Mapping[str, Any], points: list[SweepPoint], axes: tuple[Axis, ...]
+) -> tuple[dict[str, float | str], SweepPoint]:
     """Return the values that are the same everywhere, and a point that can be set.
 
     Raise when a first few points show that none can be solved.
@@ -250,11 +247,11 @@ class _Run:
     records: dict[int, Record] = field(default_factory=dict)
     journal: Journal | None = None
     total: int = 0
-    points: list[Point] = field(default_factory=list)
+    points: list[SweepPoint] = field(default_factory=list)
     after: dict[int, list[int]] = field(default_factory=dict)  # the points that start from one
     starts: dict[int, Any] = field(default_factory=dict)  # what is handed on, until it is taken
 
-    def go(self, points: list[Point], journal: Journal | None, executor: Executor | None, workers: int) -> None:
+    def go(self, points: list[SweepPoint], journal: Journal | None, executor: Executor | None, workers: int) -> None:
         """Solve everything that the journal does not hold."""
         self.journal, self.total, self.points = journal, len(points), points
         for point in points:
@@ -287,9 +284,9 @@ class _Run:
             if point.index not in self.records and (point.before is None or point.before in self.records)
         ]
         heapq.heapify(ready)
-        under_way: dict[Future[Answer], tuple[Point, int]] = {}
+        under_way: dict[Future[Answer], tuple[SweepPoint, int]] = {}
 
-        def submit(point: Point, tries: int) -> None:
+        def submit(point: SweepPoint, tries: int) -> None:
             under_way[executor.submit(solve_point, *self._arguments(point))] = (point, tries)
 
         try:
@@ -322,7 +319,7 @@ class _Run:
                 count[point.before] += 1 + count[point.index]
         return count
 
-    def _arguments(self, point: Point) -> tuple[Any, ...]:
+    def _arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         start = None if point.before is None else self.starts.get(point.before)
         before = None if point.before is None else self.records[point.before]
         if start is None and before is not None and before["status"] == "ok":
@@ -330,7 +327,7 @@ class _Run:
             start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start
 
-    def _finish(self, point: Point, record: Record, handed: Any) -> None:
+    def _finish(self, point: SweepPoint, record: Record, handed: Any) -> None:
         self.records[point.index] = record
         if handed is not None and any(index not in self.records for index in self.after.get(point.index, ())):
             self.starts[point.index] = handed

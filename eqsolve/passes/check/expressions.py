@@ -70,14 +70,7 @@ class Scope:
 class ExpressionCheck:
     """Walks through expressions of one model and gathers what is wrong with them, in the order found.
 
-    Parameters
-    ----------
-    model
-        The model the expressions belong to.
-    kinds
-        The kinds of symbol that may stand in them.
-    start
-        The first time of a system.
+    ``kinds`` are the kinds of symbol that may stand in them, ``start`` is the first time of a system.
     """
 
     def __init__(self, model: Model, kinds: tuple[type[Named], ...], start: Expr = S.Zero) -> None:

@@ -294,8 +294,7 @@ class _General:
     def _with_teacher(self, i: int, j: int) -> Expr:
         """Return m_ij = E[w_i w*_j] at the running time."""
         if (i, j) in self.overlap:
-            value: Expr = self.overlap[i, j](self.parts.t)
-            return value
+            return self.overlap[i, j](self.parts.t)
         return mean_of((self.parts.weights[i] * self.parts.weights[j]).expand(), self.flow)
 
     def _by_parts(self, a: int, j: int) -> Expr:

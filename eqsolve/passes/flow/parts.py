@@ -84,8 +84,7 @@ class FlowParts:
     def gamma(self, a: int, i: int) -> Function:
         """Return the function Γ_ai, the mean slope of a loss gradient in a field."""
         field, gradient = self.flow.fields[i].name, self.flow.gradients[a].name
-        made: Function = self.head(Function, f"Gamma_{field}" if len(self.active) == 1 else f"Gamma_{gradient}_{field}")
-        return made
+        return self.head(Function, f"Gamma_{field}" if len(self.active) == 1 else f"Gamma_{gradient}_{field}")
 
     def on_samples(self, node: E) -> bool:
         """Whether an expectation is over the samples, not the coordinates."""

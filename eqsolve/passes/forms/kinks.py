@@ -173,8 +173,7 @@ def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
             inside = stage.expression.xreplace(signs)
             signs[stage.symbol] = sign(inside)
             if _is_crossed(value, inside, every, names):
-                told: Expr = inside.xreplace({dummy: item for item, dummy in placeholders.items()})
-                return told
+                return inside.xreplace({dummy: item for item, dummy in placeholders.items()})
     return None
 
 

@@ -37,8 +37,6 @@ from eqsolve.passes.forms.sectors import (
     unseparated,
 )
 
-__all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
-
 
 @dataclass(frozen=True)
 class Memory:
@@ -50,7 +48,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class PathUnknown:
     """An unknown along a path: ``symbol`` stands for its value now; ``integrated`` if its equation is for the
     derivative."""
 
@@ -61,7 +59,7 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class Link:
+class Coupling:
     """unknown += [J] diag(coefficient) [kernel operator] signal; ``memory`` is None for a plain signal."""
 
     unknown: int
@@ -71,7 +69,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Drive:
+class Forcing:
     """unknown += [J] diag(coefficient) noise."""
 
     unknown: int
@@ -93,20 +91,20 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class PathEnsemble:
     """Processes, noises and constants that depend on each other, and the means over them.
 
     ``signals`` are those of the links, each once; ``slopes`` and ``noise_slopes`` their derivatives by the unknowns and the
     noises: the linearised equations, from which responses are solved.
     """
 
-    unknowns: tuple[Unknown, ...]
+    unknowns: tuple[PathUnknown, ...]
     signals: tuple[Expr, ...]
     slopes: tuple[tuple[Expr, ...], ...]
     noise_slopes: tuple[tuple[Expr, ...], ...]
-    links: tuple[Link, ...]
-    drives: tuple[Drive, ...]
-    kicks: tuple[Drive, ...]
+    links: tuple[Coupling, ...]
+    drives: tuple[Forcing, ...]
+    kicks: tuple[Forcing, ...]
     memories: tuple[Memory, ...]
     noises: tuple[Process, ...]
     randoms: tuple[Random, ...]
@@ -124,7 +122,7 @@ class PathForm:
     """
 
     name: str
-    ensembles: tuple[Ensemble, ...]
+    ensembles: tuple[PathEnsemble, ...]
     covariances: tuple[tuple[tuple[Process, ...], GP], ...]
     whites: tuple[tuple[Process, Expr], ...]
     kernels: tuple[Equation, ...]
@@ -325,7 +323,7 @@ class _Means:
         return Mean(node, "response", (around,), output, inner.noise.head)
 
 
-def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
+def _ensembles(builder: _Builder, means: _Means) -> tuple[PathEnsemble, ...]:
     """Write down the path equations and cut the system into parts that share nothing random."""
     raw = [(equation, True) for equation in builder.states] + [(equation, False) for equation in builder.loops]
     rights = []
@@ -382,15 +380,15 @@ def _ensemble(
     part: set[object],
     rights: list[tuple[Equation, bool, Expr, Expr]],
     memories: dict[Dummy, Memory],
-) -> Ensemble:
+) -> PathEnsemble:
     mine = [entry for entry in rights if entry[0].head in part]
-    unknowns = [Unknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
+    unknowns = [PathUnknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
     driving = [noise for noise in builder.system.noises if noise in part]
     whites = builder.system.whites
     noises = tuple(noise for noise in driving if noise not in whites)
-    links: list[Link] = []
-    drives: list[Drive] = []
-    kicks: list[Drive] = []
+    links: list[Coupling] = []
+    drives: list[Forcing] = []
+    kicks: list[Forcing] = []
     nonlinear: dict[Dummy, None] = {}
     for index, (_, _, right, _) in enumerate(mine):
         rest = right
@@ -406,7 +404,7 @@ def _ensemble(
             weight = _path_free(partial(rest, value))
             if weight is not None and weight != 0:
                 rest = rest - weight * value
-                (kicks if noise in whites else drives).append(Drive(index, weight, noise))
+                (kicks if noise in whites else drives).append(Forcing(index, weight, noise))
         rest = expand(rest) if rest != right else rest
         if rest != 0:
             links.append(_link(index, S.One, None, rest))
@@ -422,7 +420,7 @@ def _ensemble(
             continue
         done.append(symbol)
         memory = memories[symbol]
-        unknowns.append(Unknown(f"memory {symbol.name}", symbol, False, S.Zero))
+        unknowns.append(PathUnknown(f"memory {symbol.name}", symbol, False, S.Zero))
         links.append(_link(len(unknowns) - 1, S.One, memory, memory.signal))
         pending += [s for s in memory.signal.atoms(Dummy) if s in memories]
     randoms = tuple(sorted((item for item in part if isinstance(item, Random)), key=lambda item: item.name))
@@ -436,7 +434,7 @@ def _ensemble(
         if _sources(inlined, memories) & part and {s for s in inlined.atoms(Dummy)} <= known:
             shown.append((head, inlined))
     signals = tuple(dict.fromkeys(link.signal for link in links))
-    return Ensemble(
+    return PathEnsemble(
         unknowns=tuple(unknowns),
         signals=signals,
         slopes=tuple(tuple(slope(signal, unknown.symbol) for unknown in unknowns) for signal in signals),
@@ -452,11 +450,11 @@ def _ensemble(
     )
 
 
-def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Link:
+def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Coupling:
     """Return a link whose signal has a canonical sign, so that equal signals are recognised."""
     if signal.could_extract_minus_sign():
-        return Link(unknown, -weight, memory, -signal)
-    return Link(unknown, weight, memory, signal)
+        return Coupling(unknown, -weight, memory, -signal)
+    return Coupling(unknown, weight, memory, signal)
 
 
 def _path_free(weight: Expr) -> Expr | None:

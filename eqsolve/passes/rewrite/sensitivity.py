@@ -21,23 +21,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import (
-    Add,
-    Basic,
-    DiracDelta,
-    Dummy,
-    Expr,
-    ImmutableMatrix,
-    Piecewise,
-    S,
-    Tuple,
-    expand_mul,
-    sqrt,
-)
+from sympy import Add, Basic, DiracDelta, Dummy, Expr, ImmutableMatrix, Piecewise, S, Tuple, expand_mul, sqrt
 from sympy.core.function import Derivative, Subs
 from sympy.matrices.matrixbase import MatrixBase
 
-from eqsolve.errors import UsageError, did_you_mean, quoted
+from eqsolve.errors import UsageError, demand_known, quoted
 from eqsolve.graphs import make_graph, reached
 from eqsolve.language.binding import bind_some
 from eqsolve.language.equations import Equation
@@ -74,9 +62,7 @@ def name_law_numbers(
     randoms = {item.name: item for item in model.randoms}
     changed: dict[Any, Any] = {}
     for constant, arguments in wanted.items():
-        if constant not in randoms:
-            near, has = did_you_mean(constant, randoms), ", ".join(randoms) or "none"
-            raise UsageError(f"model `{model.name}` has no random constant `{constant}`{near} (it has: {has})")
+        demand_known([constant], randoms, f"model `{model.name}` has no random constant `{{}}`")
         item = randoms[constant]
         if constant in left:
             item = bind_some(model, {constant: left.pop(constant)})[item]
@@ -222,11 +208,7 @@ def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = T
 
 def _parameter(system: System, name: str) -> Parameter:
     found = {item.name: item for item in system.parameters}
-    if name not in found:
-        has = f"it has: {', '.join(found)}" if found else "it has none"
-        raise UsageError(
-            f"model `{system.name}` has no parameter `{name}` to differentiate along{did_you_mean(name, found)} ({has})"
-        )
+    demand_known([name], found, f"model `{system.name}` has no parameter `{{}}` to differentiate along")
     if found[name].is_integer:
         raise UsageError(f"`{name}` of model `{system.name}` is a whole number: there is no derivative along it")
     sides = [*(eq.rhs for eq in system.equations), *system.observables.values()]
