@@ -98,7 +98,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def demand_known(names: Iterable[str], known: Collection[str], says: str, has: str = "it has") -> None:
-    """Raise for the first name that is not among those known; ``says`` is the message, in which {} stands for it."""
+    """Raise for the first name that is not known; {} in ``says`` stands for it."""
     for name in names:
         if name not in known:
             raise UsageError(f"{says.format(name)}{did_you_mean(name, known)} ({has}: {', '.join(known) or 'none'})")

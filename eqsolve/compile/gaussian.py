@@ -36,10 +36,10 @@ class ArgumentPlan:
 
 @dataclass(frozen=True, eq=False)
 class FactorPlan:
-    """A function of Gaussian arguments (their places), the time, the conditions and the functions of time.
+    """A function of Gaussian arguments, the time, the conditions and the functions of time.
 
-    ``degree`` is that of a polynomial in the arguments, None of another function. ``switches`` are functions of the same,
-    affine in the only argument: at their zeros the function bends or jumps.
+    ``degree`` is that of a polynomial in the arguments, None of another function. ``switches`` are
+    functions of the same, affine in the only argument: at their zeros the function bends or jumps.
     """
 
     arguments: tuple[int, ...]
@@ -60,7 +60,7 @@ class LawPlan:
     # of everything that is averaged, each once
     arguments: tuple[ArgumentPlan, ...]
     factors: tuple[FactorPlan, ...]
-    # of each mean, by its terms, the places of its two factors. Of a response, by unknown: a(t) ∂output/∂unknown, and b.
+    # of each mean, by its terms, the places of its two factors; of a response, by unknown
     pairs: tuple[tuple[tuple[int, int], ...], ...]
 
 
@@ -95,7 +95,7 @@ class _NotGaussianError(Exception):
 
 
 class _GaussianLaw:
-    """Takes what an ensemble averages apart into functions of Gaussian arguments; equal ones are kept once."""
+    """Takes what an ensemble averages apart into functions of Gaussian arguments, each once."""
 
     def __init__(self, ensemble: PathEnsemble) -> None:
         unknowns = [unknown.symbol for unknown in ensemble.unknowns]
@@ -107,7 +107,7 @@ class _GaussianLaw:
         self.variables = {item: (kind, place) for kind, items in named for place, item in enumerate(items)}
         self.plain: dict[Basic, Dummy] = {item: Dummy(f"x{place}", real=True) for place, item in enumerate(self.variables)}
         self.back = {placeholder: item for item, placeholder in self.plain.items()}
-        # combinations of variables at one time, (variable, coefficient) pairs, and the symbols that stand for them
+        # combinations of variables at one time, (variable, coefficient) pairs, and their symbols
         self.arguments: dict[tuple[tuple[Basic, Expr], ...], Dummy] = {}
         # by what is averaged: the function, its symbols, its degree, and where it bends
         self.factors: dict[Expr, tuple[Expr, tuple[Dummy, ...], int | None, list[Expr]]] = {}
@@ -176,8 +176,8 @@ class _GaussianLaw:
         """Return the law as array functions."""
         pieces = [slope for argument in self.arguments for _, slope in argument]
         pieces += [function for function, *_ in self.factors.values()]
-        heads = {value.head for expr in pieces for value in expr.atoms(Value) if isinstance(value.head, Function)}
-        functions = sorted(heads, key=str)
+        values = [value.head for expr in pieces for value in expr.atoms(Value)]
+        functions = sorted({head for head in values if isinstance(head, Function)}, key=str)
         beside: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
         arguments = tuple(
             ArgumentPlan(
@@ -190,14 +190,13 @@ class _GaussianLaw:
         for function, symbols, degree, bends in self.factors.values():
             value, zeros = (lower(pieces, [*symbols, *beside], parameters) for pieces in ([function], bends))
             factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(bends), zeros))
-        affine, conditions, beside_them = (
-            tuple(item.name for item in items) for items in (self.affine, self.conditions, functions)
-        )
-        return LawPlan(affine, conditions, beside_them, arguments, tuple(factors), self.pairs)
+        named = (self.affine, self.conditions, functions)
+        affine, conditions, heads = (tuple(item.name for item in items) for items in named)
+        return LawPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs)
 
 
 def _affine_constants(ensemble: PathEnsemble, moving: Sequence[Basic]) -> list[Random]:
-    """Return the Gaussian constants in which all equations of the paths are affine; raise where a path is not linear."""
+    """Return the Gaussian constants in which all equations of the paths are affine."""
     affine = [item for item in ensemble.randoms if item.law is None or isinstance(item.law, Normal)]
     equations: list[tuple[str, Expr]] = [(ensemble.unknowns[link.unknown].name, link.signal) for link in ensemble.links]
     equations += [(unknown.name, unknown.start) for unknown in ensemble.unknowns]

@@ -79,7 +79,7 @@ class LawPlan:
 
 
 def compile_law(law: Law, parameters: Sequence[Parameter], laws: Mapping[Random, Law] | None = None) -> LawPlan:
-    """Return a declared law as data; its numbers are expressions in parameters that get their values later.
+    """Return a declared law as data; the parameters in its numbers get their values later.
 
     ``laws`` are those of the other constants, where the numbers contain moments of them.
     """

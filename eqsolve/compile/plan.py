@@ -40,17 +40,17 @@ class Facts:
     functions: tuple[str, ...] = ()  # functions of one time; of a fixed point, its unknowns
     memory: bool = False  # whether integrals over the past occur
     implicit: bool = False  # whether an unknown stands in its own definition
-    composition: bool = False  # whether every kernel enters linearly or through integrals of at most one other
+    composition: bool = False  # whether kernels enter linearly or composed with one other
     whites: tuple[str, ...] = ()  # those of the driving processes that are white noise
-    shifted: bool = False  # whether functions stand at shifted times, t − s under an integral or t − τ
-    fresh: tuple[str, ...] = ()  # those of the driving processes that are drawn in every step, wholly or in part
+    shifted: bool = False  # whether functions stand at shifted times, t − s or t − τ
+    fresh: tuple[str, ...] = ()  # those that are drawn in every step, wholly or in part
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A compiled model."""
 
-    model: Model  # with the values that decide its structure put in; its constraints have become equations
+    model: Model  # the values that decide its structure put in, constraints as equations
     parameters: tuple[Parameter, ...]  # those that are arguments of the plan's functions
     facts: Facts
     declared: Model  # as it was given

@@ -23,7 +23,7 @@ _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c"}
 class Relations:
     """Compiles expressions of one system; equal pieces are made once.
 
-    ``parameters`` stay arguments; ``means`` are the names of the expectations, ``responses`` those that are operators.
+    ``parameters`` stay arguments; ``means`` names the expectations, ``responses`` are operators.
     """
 
     def __init__(self, parameters: Sequence[Symbol], means: Mapping[E, str], responses: Iterable[E] = ()) -> None:

@@ -289,7 +289,7 @@ class Writer:
         if not isinstance(factor, Pow):
             return self.write(factor) if not factor.is_Mul else self._rebuilt(factor)
         base, power = factor.as_base_exp()
-        if self.real and (found := _logistic(base)) is not None and power.is_negative:
+        if self.real and (found := _with_exponential(base, 1)) is not None and power.is_negative:
             size, argument = found
             return Mul(self.write(size) ** power, to.expit(-self.write(argument)) ** -power)
         return self._rebuilt(factor)
@@ -418,7 +418,8 @@ class Writer:
 
     # --- logarithms -------------------------------------------------------------------------------------------------
     def _logarithm(self, inside: Expr) -> Expr:
-        if isinstance(inside, Add) and (found := _one_minus_exponential(inside)) is not None:
+        found = _with_exponential(inside, -1)
+        if found is not None and found[0].is_number and found[0].is_positive:
             size, argument = found
             written = self.write(argument)
             return self._logarithm(size) + to.log1mexp(written) if size != 1 else to.log1mexp(written)
@@ -500,22 +501,12 @@ def _falls(factor: Expr) -> bool:
     return isinstance(factor.base, sp.cosh | sp.sinh)
 
 
-def _logistic(base: Expr) -> tuple[Expr, Expr] | None:
-    """Return k and x of k (1 + e^x)."""
-    if isinstance(base, Add) and len(base.args) == 2:
-        for one, other in (base.args, base.args[::-1]):
+def _with_exponential(expr: Expr, sign: int) -> tuple[Expr, Expr] | None:
+    """Return k and x of k (1 + sign e^x), where no other exponential is in k."""
+    if isinstance(expr, Add) and len(expr.args) == 2:
+        for one, other in (expr.args, expr.args[::-1]):
             for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
-                if without(one, node) == other and not other.has(exp):
-                    return other, node.args[0]
-    return None
-
-
-def _one_minus_exponential(inside: Add) -> tuple[Expr, Expr] | None:
-    """Return k and x of k (1 − e^x) with a positive number k."""
-    if len(inside.args) == 2:
-        for one, other in (inside.args, inside.args[::-1]):
-            for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
-                if without(one, node) == -other and other.is_positive and other.is_number:
+                if without(one, node) == sign * other and not other.has(exp):
                     return other, node.args[0]
     return None
 

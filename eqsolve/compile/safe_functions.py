@@ -24,8 +24,6 @@ from eqsolve.numerics.backend import anywhere
 class choose(Function):
     """``choose(c, a, b)`` is a where c > 0, else b; used only where the two agree at c = 0."""
 
-    nargs = 3
-
     @classmethod
     def eval(cls, c: Any, a: Any, b: Any) -> Any:
         if a == b:
@@ -57,31 +55,14 @@ def _side(value: Any, condition: Any) -> int:
     return 1 if value.is_nonnegative and value != 0 else -1 if value.is_nonpositive else 0
 
 
-class expm1(Function):
-    """e^x − 1."""
-
-    nargs = 1
-
-    @classmethod
-    def eval(cls, x: Any) -> Any:
-        return S.Zero if x == 0 else None
+def _node(name: str, *, vanishes: bool = False) -> Any:
+    """Return a function for sympy that is known by its name; ``vanishes``: it is 0 at 0."""
+    at_zero = {"eval": classmethod(lambda cls, x: S.Zero if x == 0 else None)} if vanishes else {}
+    return type(name, (Function,), {"__module__": __name__, **at_zero})
 
 
-class log1p(Function):
-    """log(1 + x)."""
-
-    nargs = 1
-
-    @classmethod
-    def eval(cls, x: Any) -> Any:
-        return S.Zero if x == 0 else None
-
-
-def _node(name: str) -> Any:
-    """Return a function for sympy that is known by its name alone."""
-    return type(name, (Function,), {"__module__": __name__})
-
-
+expm1 = _node("expm1", vanishes=True)  # e^x − 1
+log1p = _node("log1p", vanishes=True)  # log(1 + x)
 log_cosh = _node("log_cosh")  # log cosh x
 log_erfc = _node("log_erfc")  # log erfc x
 log_half_erfc = _node("log_half_erfc")  # log(erfc(x)/2), the logarithm of a probability
@@ -249,8 +230,8 @@ def _named(**functions: Any) -> dict[str, Any]:
     return functions
 
 
-# --- sympy's special functions: one table, scipy.special first, then mpmath. A value that is not real is nan, so that the
-# solver can say where the model left their domain.
+# --- sympy's special functions: one table, scipy.special first, then mpmath. A value that is not
+# real is nan, so that the solver can say where the model left their domain.
 def with_evaluators(
     expressions: Sequence[Expr], *, precise: bool = False, names: Mapping[Basic, Basic] | None = None
 ) -> list[Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from eqsolve.compile.values import Values
 
 
-# --- An implicit transform h(R, p) = 0 compiled once: h and its derivatives, random denominators, h solved for R.
+# --- An implicit transform h(R, p) = 0: h and its derivatives, random denominators, h solved for R.
 @dataclass(frozen=True)
 class Denominator:
     """What must not vanish under an expectation: its text, its random variables, and its coefficients in powers of p.

@@ -61,8 +61,8 @@ class MeanPlan:
     kind: str
     factors: Lowered  # f, g of each term, or a, b
     outers: tuple[Pointwise | None, ...]
-    targets: tuple[tuple[int, int], ...]  # of each term, the places of f and g (a and b) among the targets
-    # of a response: the place of the output, the noise, the output's derivatives, whether b is a constant
+    targets: tuple[tuple[int, int], ...]  # places of f and g (a and b) among the targets
+    # of a response: the place of the output, the noise, its derivatives, whether b is a constant
     output: int
     noise: str
     by_unknown: Lowered | None
@@ -71,7 +71,7 @@ class MeanPlan:
     bent: bool  # whether it averages a function with a kink
     reads: tuple[int, ...]  # the places of the arguments that the factors depend on
     switches: Lowered  # the expressions at whose zeros they bend or jump
-    output_reads: tuple[int, ...] = ()  # the places of the arguments that the output of a response depends on
+    output_reads: tuple[int, ...] = ()  # of the arguments of a response's output
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,21 +99,21 @@ class EnsemblePlan:
     means: tuple[MeanPlan, ...]
     processes: tuple[str, ...]
     process_values: Lowered
-    # how many things are averaged, respond, or are acted on by memory: their mean responses tell how the means react to the
-    # kernels, and how much they vary which modes need points
+    # how many things are averaged, respond, or are acted on by memory: their mean responses tell how
+    # the means react to the kernels, and how much they vary which modes need points
     targets: int
     target_values: Lowered
     target_slopes: Lowered
     target_noise_slopes: Lowered
-    # derivatives by the constants: of the starts, of the signals (None if all vanish), and of the targets
+    # derivatives by the constants: of starts, signals (None if all vanish) and targets
     start_slopes: Lowered
     signal_slopes: Lowered | None
     target_steady: Lowered
-    sloped: tuple[bool, ...]  # of every constant, whether these are functions: it may then be a coordinate beside the modes
-    # whether signals have kinks that paths cross, so that responses jump from path to path; or pairs of functions that jump
-    # are averaged, so that slopes do not tell how they respond
+    sloped: tuple[bool, ...]  # of every constant, whether these are functions
+    # whether paths cross kinks, so that responses jump from path to path; or pairs of functions that
+    # jump are averaged, so that slopes do not tell how they respond
     bent: bool
-    degree: int | None  # of what is averaged, in the noises and constants, when the unknowns are affine in them
+    degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
 
     @property
     def driving(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from eqsolve.language.symbols import Parameter, Random, meanings
 from eqsolve.passes.explain.explain import describe_domain
 from eqsolve.passes.routing import is_found, models_behind, settable
 
-# --- What can be set on the page: one slider or box for every parameter of a model, one choice of law for what is random.
+# --- What can be set on the page: a slider or box for every parameter, a law for what is random.
 EXAMPLES = {  # what a law's name puts into its box, to be changed there
     "Point": "Point(1)",
     "Bernoulli": "Bernoulli(0.1)",
@@ -134,7 +134,7 @@ def _round_up(value: float) -> float:
     return next(step * decade for step in (1, 2, 5, 10) if step * decade >= value * (1 - 1e-12))
 
 
-# --- Where a model goes and how fast: the fixed points and the rates that are declared for the same microscopic model.
+# --- Where a model goes and how fast: fixed points and rates of the same microscopic model.
 KINDS = ("FixedPoint", "Cases", "Singularity", "variant")  # as files are listed, without running them
 
 

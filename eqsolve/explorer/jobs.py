@@ -1,8 +1,7 @@
 """What the page asks for: solve, sweep, fixed points and rates, finite sizes, a file. Texts in, plain numbers out.
 
 Settings arrive as the texts that ``--set`` takes. They are parsed, never evaluated, and an answer holds nothing but numbers
-and words, so that no page can make this machine run code. Each page has a process of its own that answers (``serve``), one
-job at a time.
+and words, so that no page can make this machine run code. A process for each page answers (``serve``).
 """
 
 from __future__ import annotations
@@ -275,10 +274,10 @@ class CancelledError(BaseException):  # not an Exception: no solver may take it 
 
 
 def serve(model: str) -> None:
-    """Work through the jobs of the parent, ``{"id": 3, "verb": "solve", ...}``; ``{"cancel": 3}`` asks to leave one.
+    """Work through jobs, ``{"id": 3, "verb": "solve", ...}``; ``{"cancel": 3}`` asks to leave one.
 
-    While a job runs its progress goes back, and its answer ends it. A cancelled job is left at its next report of progress;
-    who cannot wait that long ends the process.
+    While a job runs its progress goes back, and its answer ends it. A cancelled job is left at its
+    next report of progress; who cannot wait that long ends the process.
     """
     jobs: queue.Queue[dict[str, Any]] = queue.Queue()
     unwanted: set[int] = set()

@@ -47,9 +47,9 @@ REQUIRED = Parameter.empty
 class Law(Basic):
     """Base of all laws.
 
-    A subclass names its numbers with their defaults, ``class Normal(Law, mean=0, variance=1)``, or has a ``__new__`` of its
-    own. ``twin`` is what makes the numeric law of them, a name in `eqsolve.numerics.laws` (its own name unless given), called
-    with the numbers and then with the laws of the parts. The twin knows the rest.
+    A subclass names its numbers with their defaults, ``class Normal(Law, mean=0, variance=1)``, or has
+    a ``__new__`` of its own. ``twin``, a name in `eqsolve.numerics.laws`, makes the numeric law of the
+    numbers and of the laws of the parts; it is the law's own name unless given. It knows the rest.
     """
 
     dimension: int = 1
@@ -246,7 +246,7 @@ class Product(Law):
 
 
 class Marginal(Law):
-    """The marginal law of one component of a joint sample; variables that share the joint law are drawn together."""
+    """The marginal law of one component of a joint sample; components are drawn together."""
 
     usage = "declared by random('a b', joint law)"
     twin = "Component"
@@ -473,7 +473,7 @@ def law_names() -> dict[str, type[Law]]:
     return {name: value for name, value in found.items() if value not in hidden}
 
 
-# --- Laws of driving processes beside `GP` and `White`: a telegraph signal, and a fresh draw at every step.
+# --- Laws of driving processes beside `GP` and `White`.
 class Telegraph(NoiseLaw):
     """Law of a signal that is 0 or 1: ``Telegraph(b, tau)`` is 1 with probability b.
 

@@ -200,6 +200,10 @@ class Gradient(Named):
     kind_name = "gradient"
 
 
+DRAWN = (Random, State, Field, Gradient)
+"""Symbols that differ between draws, coordinates or samples: they are averaged over."""
+
+
 class Head(Atom):
     """The name of an unknown function of time; calling it with times gives its value there.
 

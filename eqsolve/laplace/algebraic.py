@@ -246,10 +246,10 @@ class Sheets:
     # singular points
 
     def rightmost(self, R: complex, low: float, height: float, slack: float) -> tuple[list[Critical], bool]:
-        """Return the rightmost singular points of a sheet, R at ``right``, and whether all was decided.
+        """Return the rightmost singular points of a sheet, and whether all was decided.
 
-        Looked at are those with Re p ≥ low and 0 ≤ Im p ≤ height; ``slack`` is how far left of the rightmost one others still
-        count as of equal real part.
+        R is the sheet at ``right``. Looked at are Re p ≥ low and 0 ≤ Im p ≤ height; up to ``slack``
+        left of the rightmost one others count as of equal real part.
         """
         found: list[Critical] = []
         sure, best = True, -np.inf

@@ -50,9 +50,10 @@ def survey(
 ) -> tuple[list[Complex], bool]:
     """Search the upper half of a region, from the right.
 
-    Return the singularities off the real axis that lie as far right as ``real``, the one on it, or further, and whether every
-    cell to the right of the rightmost one passed. ``anchor`` is a point (R, p) of the physical sheet on the real axis at
-    ``region.high`` or to its right; up to ``margin`` left of ``real`` singularities count as of equal real part.
+    Return the singularities off the real axis that lie as far right as ``real``, the one on it, or
+    further, and whether every cell to the right of the rightmost one passed. ``anchor`` is a point
+    (R, p) of the physical sheet on the real axis, right of the region; up to ``margin`` left of
+    ``real`` singularities count as of equal real part.
     """
     if real is None:
         left = region.low

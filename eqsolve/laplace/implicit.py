@@ -349,7 +349,7 @@ def _words(prepared: Prepared, denominator: Denominator) -> str:
     )
 
 
-# --- Newton's method for an implicit transform h(R, p) = 0, and what rests on it: branch points, poles, continuation.
+# --- Newton's method for h(R, p) = 0: branch points, poles, continuation.
 def newton(
     function: Any,
     R: Any,

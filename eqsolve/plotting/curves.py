@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 
-# --- The axis of time: one rule for its scale, and times at which a curve looks right on either scale.
+# --- The axis of time: one rule for its scale, and times that look right on either scale.
 _QUARTER, _HALF = 0.25, 0.5
 _SEEN = 0.003  # the share of all change at which a logarithmic axis begins: less than a line is wide
 _DECADES = 1e-6  # of the last time, where the earliest sample lies

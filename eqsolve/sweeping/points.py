@@ -116,7 +116,7 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
 
 
 def _reached(result: Result, at: Any) -> tuple[Any, int]:
-    """Return a result at the times asked for, as far as they were reached, and how many were not."""
+    """Return a result at the times that were reached, and how many were not."""
     assert result.grid is not None
     times = np.asarray(at, dtype=float)
     inside = times <= result.grid.edges[-1] * (1 + 1e-12)

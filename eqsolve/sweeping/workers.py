@@ -1,4 +1,4 @@
-"""Worker processes on one machine: each a fresh Python with one linear-algebra thread; messages are pickles in pipes.
+"""Worker processes: each a fresh Python with one linear-algebra thread; messages are pickles.
 
 Unlike a process pool they do not import the user's script again (no ``if __name__ == "__main__"`` is needed), and when
 one dies, exactly the piece of work it had is known; the others go on.
@@ -29,7 +29,7 @@ class WorkerLostError(RuntimeError):
 
 
 class Child:
-    """A fresh Python that runs a program, and talks to this process; ``threads`` says whether paths may use several."""
+    """A fresh Python that runs a program; ``threads`` says whether paths may use several."""
 
     def __init__(self, program: str, *arguments: str, threads: bool = False) -> None:
         env = dict(os.environ)
@@ -69,7 +69,7 @@ class Child:
 
 
 def attend(take: Callable[[Any], None]) -> Callable[[Any], None]:
-    """In a child: hand every message of the parent to a function, in a thread of its own; return what sends one back.
+    """In a child: hand every message of the parent to a function; return what sends one back.
 
     The parent's end is the child's end, even in mid-work.
     """

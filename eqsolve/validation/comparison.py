@@ -278,7 +278,7 @@ def _seen(freedom: int, tail: float) -> float:
     return float(nctdtrinc(freedom, _MISSED, -stdtrit(freedom, tail)))
 
 
-# --- Validations as files: the theory's result, and beside it what finite sizes gave, in one netCDF file.
+# --- Validations as files: the theory's result, and beside it what finite sizes gave.
 _FIELDS = ("kind", "verdict", "d", "n", "seeds", "data", "wasserstein", "notes", "stats", "law_picture")
 _MARK = "finite_size_"
 

@@ -97,7 +97,7 @@ def _at_rest(law: FixedPointLaw, parts: list[tuple[Array, float, Array]] | None,
 def _matched(
     parts: Iterable[tuple[Array, Any]], samples: Array, labels: Array, square: Callable[[Any, Array], float]
 ) -> float:
-    """Return W₂ of a law and a sample that are compared within each value of the constants; ``parts`` are (value, law)."""
+    """Return W₂ of a law and a sample within each value of the constants; ``parts`` are (value, law)."""
     total, mass = 0.0, 0.0
     for constants, part in parts:
         there = np.isclose(labels, constants[:, None]).all(axis=0)
@@ -139,7 +139,7 @@ def _square(law: tuple[Array, Array], samples: Array) -> float:
     return _gap(theory, samples)
 
 
-# --- What a picture of two laws shows, as plain numbers: the theory's density, a histogram of finite size, and the atoms.
+# --- What a picture of two laws shows: the theory's density, a histogram, and the atoms.
 _BINS, _POINTS, _SHOWN = 60, 1201, 3
 
 

@@ -606,7 +606,7 @@ def _observables(check: ExpressionCheck, system: System) -> None:
         check.visit(expr, replace(scope, times=tuple(times)))
 
 
-# --- Coefficients that are singular at the start, such as 3/t: named when a solve fails, since some of them cancel.
+# --- Coefficients singular at the start, such as 3/t: named when a solve fails, as some cancel.
 def singular_terms(system: System) -> Iterator[str]:
     """Yield, in words, each power and logarithm of time in an equation that has no finite value at the start."""
     for equation in system.equations:

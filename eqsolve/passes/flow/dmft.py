@@ -332,7 +332,7 @@ class _General:
         return total
 
 
-# --- The limit of infinitely many samples: the gradient is its population value, the noise and the memory are gone.
+# --- The limit of infinitely many samples: the gradient is its population value, without memory.
 #
 # For δ → ∞ the noise u_g/δ and the responses vanish, g = Γ(t) w, and the fields at one time are
 # Gaussian with covariance Q = E[w wᵀ]. They are written with standard normal constants through the

@@ -97,9 +97,9 @@ class ConvolutionEquation:
 
 
 class ConvolutionForm:
-    """A system without processes and kernels in the form the solver takes; a ModelError says why there is none.
+    """A system of one-time functions in the form the solver takes; a ModelError says why there is none.
 
-    ``places`` are the values outside integrals; ``gauges`` are expressions in ``NOW``; integrals and delays are in order.
+    ``places`` are the values outside integrals; ``gauges`` are expressions in ``NOW``.
     """
 
     def __init__(self, system: System) -> None:

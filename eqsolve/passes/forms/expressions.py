@@ -1,4 +1,4 @@
-"""Walks over expressions: the function values they read, and derivatives by what is no symbol (a value, an integral)."""
+"""Walks over expressions: the values they read, and derivatives by values, integrals, expectations."""
 
 import functools
 from collections.abc import Callable, Iterator

@@ -77,7 +77,7 @@ class SectorEquation:
 
 
 def split_sectors(system: System) -> tuple[list[SectorEquation], list[SectorEquation], list[SectorEquation]]:
-    """Return the kernels, functions and observables of a closed system (no processes) in the sector t > t'."""
+    """Return the kernels, functions and observables of a closed system in the sector t > t'."""
     kernels, functions = [], []
     for equation in system.equations:
         made = _equation(system, equation)

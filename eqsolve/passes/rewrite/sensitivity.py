@@ -39,9 +39,7 @@ from eqsolve.passes.forms.kinks import KINKS, jumps, switches
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
 
 
-# --- Numbers in the laws of random constants as parameters, so that one can differentiate along what is written as a number.
-#
-# They are called as in the law's declaration: ``w_star.p`` is the probability of ``w_star ~ Bernoulli(0.1)``.
+# --- Numbers in laws as parameters: ``w_star.p`` is the probability of ``w_star ~ Bernoulli(0.1)``.
 def name_law_numbers(
     model: Model, settings: Mapping[str, Any], names: Iterable[str]
 ) -> tuple[Model, dict[str, Any], dict[str, str]]:
