@@ -8,7 +8,7 @@ comes close to the support of a law costs panels there, not accuracy.
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -74,7 +74,7 @@ def density_parts(law: Law, digits: int | None = None) -> list[DensityPart]:
             return [_marchenko_pastur(law.delta)]
         case Mixture():
             return [
-                DensityPart(weight * part.mass, part.point, part.density, part.low, part.high, part.support)
+                replace(part, mass=weight * part.mass)
                 for weight, component in zip(law.probabilities, law.laws, strict=True)
                 for part in density_parts(component, digits)
             ]
@@ -202,13 +202,9 @@ def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array
     return {key: np.array(column) for key, column in found.items()}
 
 
-def _at(part: DensityPart, y: Array) -> Array:
-    return np.asarray(part.point(y, np))
-
-
 def _lines(law: Law) -> Iterator[tuple[Any, Array]]:
     for part in density_parts(law):
-        yield functools.partial(_at, part), np.linspace(float(part.low), float(part.high), 305)
+        yield functools.partial(part.point, lib=np), np.linspace(float(part.low), float(part.high), 305)
     for ladder in law_ladders(law):
         yield np.asarray, np.sort(ladder)
 
@@ -336,12 +332,11 @@ class LawSource:
         ]
 
     def _usual(self, name: str) -> float:
-        points, weights = _join(_atoms(self.laws[name], None), self._continuous(name))
-        return float(points[int(np.argmax(weights))])
-
-    def _continuous(self, name: str) -> tuple[Array, Array]:
         law = self.laws[name]
-        return _resolved(law, None, None)[:2] if density_parts(law.numeric()) else (np.zeros(0), np.zeros(0))
+        points, weights = _atoms(law, None)
+        if density_parts(law.numeric()):
+            points, weights = _join((points, weights), _resolved(law, None, None)[:2])
+        return float(points[int(np.argmax(weights))])
 
     def tail(self, probe: Probe) -> float:
         """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""

@@ -35,87 +35,6 @@ from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
 from eqsolve.sweeping.points import Record, SweepPoint, chaining, lay_out_points, solve_point
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
-
-# --- The journal of a sweep: finished points, so that a killed sweep goes on where it stopped.
-# One line per point: the checksum of the rest, then JSON. The first line says which sweep it is. A
-# line that was cut short by a crash fails its checksum and is dropped, with everything after it.
-def fingerprint(described: dict[str, Any]) -> str:
-    """Return a hash of everything that decides a sweep's numbers."""
-    return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:32]
-
-
-class Journal:
-    """Finished points beside the file they will end up in; ``done`` are those found there at the start."""
-
-    def __init__(self, out: Path, identity: str) -> None:
-        self.path = out.with_name(out.name + ".journal")
-        self.done: dict[int, Record] = {}
-        try:
-            self._stream: IO[bytes] = open(self.path, "a+b")  # noqa: SIM115  (closed in close)
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
-        try:
-            lock(self._stream, self.path)
-            self._read(identity)
-        except BaseException:
-            self._stream.close()
-            raise
-
-    def _read(self, identity: str) -> None:
-        self._stream.seek(0)
-        good = 0
-        for place, line in enumerate(self._stream):
-            entry = _decode(line)
-            if entry is None:
-                break
-            if place == 0 and entry.get("sweep") != identity:
-                raise UsageError(
-                    f"{str(self.path)!r} keeps the points of an unfinished sweep with another model, grid or options; "
-                    "remove it to give them up, or choose another file"
-                )
-            if place > 0:
-                self.done[int(entry["index"])] = entry["record"]
-            good += len(line)
-        self._stream.truncate(good)
-        if good == 0:
-            self._append({"sweep": identity})
-
-    def write(self, index: int, record: Record) -> None:
-        """Append a finished point; it is on the disk when this returns."""
-        self._append({"index": index, "record": record})
-
-    def _append(self, entry: dict[str, Any]) -> None:
-        try:
-            self._stream.write(_encode(entry))
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
-
-    def close(self, *, remove: bool) -> None:
-        """Let go of the journal; remove it once the result is saved."""
-        if remove:
-            self.path.unlink(missing_ok=True)
-        self._stream.close()
-
-
-def _encode(entry: dict[str, Any]) -> bytes:
-    body = json.dumps(entry).encode()
-    return b"%08x %s\n" % (zlib.crc32(body), body)
-
-
-def _decode(line: bytes) -> dict[str, Any] | None:
-    """Return the entry of a line, or None when the line is not whole."""
-    head, _, body = line.rstrip(b"\n").partition(b" ")
-    try:
-        if not line.endswith(b"\n") or int(head, 16) != zlib.crc32(body):
-            return None
-        entry = json.loads(body)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) else None
-
-
 logger = logging.getLogger("eqsolve")
 
 Answer = tuple[Record, Any]
@@ -293,7 +212,7 @@ def _identity(run: _Run) -> str:
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
     }
-    return fingerprint(described)
+    return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def _finished(out: str | os.PathLike[str], identity: str) -> Result | None:
@@ -474,3 +393,78 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
         params=settled, stats=stats, provenance=provenance,
         latex=latex_names((run.model, *models_behind(run.model))),
     )  # fmt: skip
+
+
+# --- The journal of a sweep: finished points, so that a killed sweep goes on where it stopped.
+# One line per point: the checksum of the rest, then JSON. The first line says which sweep it is. A
+# line that was cut short by a crash fails its checksum and is dropped, with everything after it.
+class Journal:
+    """Finished points beside the file they will end up in; ``done`` are those found there at the start."""
+
+    def __init__(self, out: Path, identity: str) -> None:
+        self.path = out.with_name(out.name + ".journal")
+        self.done: dict[int, Record] = {}
+        try:
+            self._stream: IO[bytes] = open(self.path, "a+b")  # noqa: SIM115  (closed in close)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+        try:
+            lock(self._stream, self.path)
+            self._read(identity)
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def _read(self, identity: str) -> None:
+        self._stream.seek(0)
+        good = 0
+        for place, line in enumerate(self._stream):
+            entry = _decode(line)
+            if entry is None:
+                break
+            if place == 0 and entry.get("sweep") != identity:
+                raise UsageError(
+                    f"{str(self.path)!r} keeps the points of an unfinished sweep with another model, grid or options; "
+                    "remove it to give them up, or choose another file"
+                )
+            if place > 0:
+                self.done[int(entry["index"])] = entry["record"]
+            good += len(line)
+        self._stream.truncate(good)
+        if good == 0:
+            self._append({"sweep": identity})
+
+    def write(self, index: int, record: Record) -> None:
+        """Append a finished point; it is on the disk when this returns."""
+        self._append({"index": index, "record": record})
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        try:
+            self._stream.write(_encode(entry))
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def close(self, *, remove: bool) -> None:
+        """Let go of the journal; remove it once the result is saved."""
+        if remove:
+            self.path.unlink(missing_ok=True)
+        self._stream.close()
+
+
+def _encode(entry: dict[str, Any]) -> bytes:
+    body = json.dumps(entry).encode()
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def _decode(line: bytes) -> dict[str, Any] | None:
+    """Return the entry of a line, or None when the line is not whole."""
+    head, _, body = line.rstrip(b"\n").partition(b" ")
+    try:
+        if not line.endswith(b"\n") or int(head, 16) != zlib.crc32(body):
+            return None
+        entry = json.loads(body)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None

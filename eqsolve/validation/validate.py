@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, whole
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
@@ -201,9 +201,7 @@ class _Task:
         known = set(theory)
         both = [name for name in self.flow.observables if name in known]
         if self.wanted is not None:
-            missing = [name for name in self.wanted if name not in both]
-            if missing:
-                raise UsageError(f"`{missing[0]}` is not an observable of both sides (both have: {', '.join(both) or 'none'})")
+            demand_known(self.wanted, both, "`{}` is not an observable of both sides", "both have")
             return list(self.wanted)
         if not both:
             raise UsageError(f"model `{self.model.name}` and flow `{self.flow.name}` have no observable of the same name")
@@ -258,7 +256,6 @@ class _Task:
         variable = next((name for name in moving_names if name in self.model.variables), None)  # type: ignore[attr-defined]
         large, half = self._two_sizes([last / 2, last], variable is not None)
         values = {name: float(theory[name]) for name in theory.names if theory[name].ndim == 0}
-        errors = {name: float(theory.error[name]) if name in theory.error else 0.0 for name in values}
         compared, notes = {}, list(large.notes)
         for name in self._names(values):
             runs = large.values[name]
@@ -266,8 +263,8 @@ class _Task:
             if moving > 0.01 * abs(values[name]):
                 span = f"between t = {last / 2:g} and {last:g}"
                 notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
-            small = None if half is None else half.values[name][:, 1:]
-            compared[name] = (np.array([values[name]]), np.array([np.hypot(errors[name], moving)]), runs[:, 1:], small)
+            small = None if half is None else half.values[name][:, 1]
+            compared[name] = _number(theory, name, moving, runs[:, 1], small)
         made = self._package("fixed point", compared, (large.d, large.n, large.data), notes, theory, None, None)
         names = () if variable is None else theory.law(variable).names
         if not names or any(name not in large.snapshots[0][-1] for name in names):
@@ -292,19 +289,8 @@ class _Task:
         d, exact = self.d or 2000, self.constants != "sampled"
         large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
         names = self.wanted or tuple(large.values)
-        missing = [name for name in names if name not in large.values]
-        if missing:
-            has = ", ".join(large.values)
-            raise UsageError(f"`{missing[0]}` is no measure of the estimator of `{self.model.name}` (it has: {has})")
-        compared = {
-            name: (
-                np.array([float(theory[name])]),
-                np.array([float(theory.error[name])]),
-                large.values[name][:, None],
-                half.values[name][:, None],
-            )
-            for name in names
-        }
+        demand_known(names, large.values, f"`{{}}` is no measure of the estimator of `{self.model.name}`")
+        compared = {name: _number(theory, name, 0.0, large.values[name], half.values[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
         size = (d, round(binding.number(spec.ratio) * d), str(self.data))
         made = self._package("fixed point", compared, size, [], theory, None, None)
@@ -322,8 +308,7 @@ class _Task:
         d = self.d or 400
         shared = self._shared()
         rates = [decay_rates(self.flow, size, self.seeds, self.seed, shared, self.data) for size in (d, d // 2)]
-        error = float(theory.error[name]) if name in theory.error else 0.0
-        compared = {name: (np.array([float(theory[name])]), np.array([error]), rates[0][:, None], rates[1][:, None])}
+        compared = {name: _number(theory, name, 0.0, *rates)}
         n = round(float(bind(self.flow, shared).values[self.flow.ratio]) * d)
         return self._package("singularity", compared, (d, n, str(self.data)), [], theory, None, None, order=2 / 3)
 
@@ -344,6 +329,12 @@ class _Task:
             self.model.name, kind, verdict, made, dict(theory.params), d, n, self.seeds, data, times, distance,
             tuple(dict.fromkeys(notes)), {}, theory, spread,
         )  # fmt: skip
+
+
+def _number(theory: Result, name: str, moving: float, runs: Array, half: Array | None) -> tuple[Any, ...]:
+    """Return a number of the theory, its error, what still moves counted in, and the draws at both sizes."""
+    error = np.hypot(float(theory.error[name]) if name in theory.error else 0.0, moving)
+    return np.array([float(theory[name])]), np.array([error]), runs[:, None], None if half is None else half[:, None]
 
 
 def _undefined_start(runs: Any, names: Iterable[str], notes: list[str]) -> int:

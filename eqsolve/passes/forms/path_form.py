@@ -134,7 +134,7 @@ class PathForm:
 
 
 class _Builder:
-    """Inlines definitions, names integrals, splits right-hand sides; one per system."""
+    """Inlines definitions, names integrals, splits right-hand sides, collects means; one per system."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -149,6 +149,7 @@ class _Builder:
         self.loops = [eq for eq in pointwise if eq.head in looped]
         self.definitions = {eq.head: eq for eq in pointwise if eq.head not in looped}
         self.memories: dict[tuple[Expr, Expr], Memory] = {}
+        self.means: dict[E, Mean] = {}
 
     # --- inlining -------------------------------------------------------------------------------------------------
     def inline(self, expr: Any) -> Any:
@@ -212,72 +213,23 @@ class _Builder:
     def at_row(self, expr: Expr, time: Basic, label: str) -> Expr:
         return self.local(self.inline(self.freshen(expr).xreplace({time: ROW})), label)
 
-
-def derive_path_form(system: System) -> PathForm:
-    """Return the path equations, means and closures of a system whose parameters are bound."""
-    builder = _Builder(system)
-    means = _Means(builder)
-    kernels: list[Equation] = []
-    functions: list[Equation] = []
-    for equation in system.equations:
-        if isinstance(equation.head, Process):
-            continue
-        assert equation.target is not None
-        places = dict(zip(equation.target.moments, (ROW, COLUMN), strict=False))
-        moved = equation.map(places)
-        means.collect(moved.rhs, equation.label)
-        (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
-    observables = []
-    for name, expr in system.observables.items():
-        observables.append((name, means.collect(at_row(expr), f"observable `{name}`")))
-    running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
-    covariances = []
-    for key, law in system.laws.items():
-        if isinstance(law, GP):
-            moments = sorted(free_times(law.covariance), key=lambda item: (item not in running, str(item)))
-            places = dict(zip(moments, (ROW, COLUMN), strict=False))
-            label = f"law of `{members(key)[0]}`"
-            kernel = law.covariance.xreplace(places)
-            for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
-                means.collect(entry, label)
-            centre = at_row(law.mean)
-            for entry in centre if isinstance(centre, MatrixBase) else (centre,):
-                means.collect(entry, label)
-            covariances.append((members(key), law.func(kernel, centre, *law.args[2:])))
-    whites = []
-    for key, law in system.laws.items():
-        if isinstance(law, White):
-            whites.append((key, means.collect(at_row(law.strength), f"law of `{key.name}`")))
-    ensembles = _ensembles(builder, means)
-    return PathForm(
-        system.name, ensembles, tuple(covariances), tuple(whites), tuple(kernels), tuple(functions), tuple(observables),
-        tuple(builder.laws.items()), system.start, tuple((noise, system.laws[noise]) for noise in system.stepped),
-    )  # fmt: skip
-
-
-class _Means:
-    """Collects expectations and brings them to separated form."""
-
-    def __init__(self, builder: _Builder) -> None:
-        self.builder = builder
-        self.found: dict[E, Mean] = {}
-
+    # --- expectations, brought to separated form ---------------------------------------------------------------------
     def collect(self, expr: Expr, label: str) -> Expr:
         for node in expr.atoms(E):
-            if node not in self.found:
-                self.found[node] = self.separate(node, label)
+            if node not in self.means:
+                self.means[node] = self.separate(node, label)
         return expr
 
     def separate(self, node: E, label: str) -> Mean:
-        argument = self.builder.inline(self.builder.freshen(node.argument))
+        argument = self.inline(self.freshen(node.argument))
         responses = argument.atoms(Resp)
         if responses:
             return self.response(node, argument, responses, label)
         moments = argument.free_symbols & {ROW, COLUMN}
         if COLUMN not in moments:
-            return Mean(node, "one", ((S.One, self.builder.local(argument, label), S.One),))
+            return Mean(node, "one", ((S.One, self.local(argument, label), S.One),))
         if ROW not in moments:
-            moved = self.builder.local(argument.xreplace({COLUMN: ROW}), label)
+            moved = self.local(argument.xreplace({COLUMN: ROW}), label)
             return Mean(node, "two", ((S.One, S.One, moved),))
         whole = self.split(argument, label)
         if whole is not None:
@@ -301,7 +253,7 @@ class _Means:
         if groups["mixed"]:
             return None
         first, second = Mul(*groups["first"]), Mul(*groups["second"]).xreplace({COLUMN: ROW})
-        return Mul(*groups["outer"]), self.builder.local(first, label), self.builder.local(second, label)
+        return Mul(*groups["outer"]), self.local(first, label), self.local(second, label)
 
     def response(self, node: E, argument: Expr, responses: set[Resp], label: str) -> Mean:
         marks = {item: Dummy("response", real=True) for item in responses}
@@ -319,11 +271,52 @@ class _Means:
         around = self.split(rest, label)
         if around is None:
             raise ModelError(unseparated(label, node))
-        output = self.builder.local(self.builder.inline(self.builder.freshen(inner.output)), label)
+        output = self.local(self.inline(self.freshen(inner.output)), label)
         return Mean(node, "response", (around,), output, inner.noise.head)
 
 
-def _ensembles(builder: _Builder, means: _Means) -> tuple[PathEnsemble, ...]:
+def derive_path_form(system: System) -> PathForm:
+    """Return the path equations, means and closures of a system whose parameters are bound."""
+    builder = _Builder(system)
+    kernels: list[Equation] = []
+    functions: list[Equation] = []
+    for equation in system.equations:
+        if isinstance(equation.head, Process):
+            continue
+        assert equation.target is not None
+        places = dict(zip(equation.target.moments, (ROW, COLUMN), strict=False))
+        moved = equation.map(places)
+        builder.collect(moved.rhs, equation.label)
+        (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
+    observables = []
+    for name, expr in system.observables.items():
+        observables.append((name, builder.collect(at_row(expr), f"observable `{name}`")))
+    running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
+    covariances = []
+    for key, law in system.laws.items():
+        if isinstance(law, GP):
+            moments = sorted(free_times(law.covariance), key=lambda item: (item not in running, str(item)))
+            places = dict(zip(moments, (ROW, COLUMN), strict=False))
+            label = f"law of `{members(key)[0]}`"
+            kernel = law.covariance.xreplace(places)
+            for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
+                builder.collect(entry, label)
+            centre = at_row(law.mean)
+            for entry in centre if isinstance(centre, MatrixBase) else (centre,):
+                builder.collect(entry, label)
+            covariances.append((members(key), law.func(kernel, centre, *law.args[2:])))
+    whites = []
+    for key, law in system.laws.items():
+        if isinstance(law, White):
+            whites.append((key, builder.collect(at_row(law.strength), f"law of `{key.name}`")))
+    ensembles = _ensembles(builder)
+    return PathForm(
+        system.name, ensembles, tuple(covariances), tuple(whites), tuple(kernels), tuple(functions), tuple(observables),
+        tuple(builder.laws.items()), system.start, tuple((noise, system.laws[noise]) for noise in system.stepped),
+    )  # fmt: skip
+
+
+def _ensembles(builder: _Builder) -> tuple[PathEnsemble, ...]:
     """Write down the path equations and cut the system into parts that share nothing random."""
     raw = [(equation, True) for equation in builder.states] + [(equation, False) for equation in builder.loops]
     rights = []
@@ -340,7 +333,7 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[PathEnsemble, ...]:
     for equation, _, right, start in rights:
         touch(equation.head, right)
         touch(equation.head, start)
-    for mean in means.found.values():
+    for mean in builder.means.values():
         pieces = [piece for term in mean.terms for piece in term[1:]] + [mean.output]
         for piece in pieces:
             touch(mean, piece)
@@ -351,7 +344,7 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[PathEnsemble, ...]:
             graph.setdefault(member, {})[members(key)[0]] = None
     made = []
     for part in connected_parts(graph):
-        made.append(_ensemble(builder, means, part, rights, memories))
+        made.append(_ensemble(builder, part, rights, memories))
     return tuple(item for item in made if item.unknowns or item.means)
 
 
@@ -376,7 +369,6 @@ def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
 
 def _ensemble(
     builder: _Builder,
-    means: _Means,
     part: set[object],
     rights: list[tuple[Equation, bool, Expr, Expr]],
     memories: dict[Dummy, Memory],
@@ -409,7 +401,7 @@ def _ensemble(
         if rest != 0:
             links.append(_link(index, S.One, None, rest))
     pending = list(nonlinear)
-    chosen = tuple(mean for mean in means.found.values() if mean in part)
+    chosen = tuple(mean for mean in builder.means.values() if mean in part)
     averaged = [piece for mean in chosen for term in mean.terms for piece in term[1:]] + [mean.output for mean in chosen]
     for piece in [*(link.signal for link in links), *averaged]:
         pending += [s for s in sorted(piece.atoms(Dummy), key=str) if s in memories and s not in pending]
