@@ -138,6 +138,11 @@ def _matrix(part: Any) -> Any:
     return as_expression(part, "GP")
 
 
+def entries(part: Any) -> list[Any]:
+    """Return the entries of a matrix, row by row; an expression is its only one."""
+    return list(part) if isinstance(part, ImmutableMatrix) else [part]
+
+
 class NoiseLaw(Basic):
     """Base of the laws of driving processes."""
 

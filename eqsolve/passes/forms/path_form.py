@@ -15,13 +15,13 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Add, Basic, Dummy, Expr, MatrixBase, Mul, S, expand
+from sympy import Add, Basic, Dummy, Expr, Mul, S, expand
 
 from eqsolve.errors import ModelError
 from eqsolve.graphs import connected_parts, make_graph, reached
 from eqsolve.language.equations import Equation
 from eqsolve.language.laws import Law, Resampled, Telegraph
-from eqsolve.language.nodes import GP, E, Int, Resp, White
+from eqsolve.language.nodes import GP, E, Int, Resp, White, entries
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System, members, start_constant
 from eqsolve.passes.forms.expressions import free_times, partial, rebuilt, slope
@@ -288,9 +288,7 @@ def derive_path_form(system: System) -> PathForm:
         moved = equation.map(places)
         builder.collect(moved.rhs, equation.label)
         (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
-    observables = []
-    for name, expr in system.observables.items():
-        observables.append((name, builder.collect(at_row(expr), f"observable `{name}`")))
+    observables = [(name, builder.collect(at_row(expr), f"observable `{name}`")) for name, expr in system.observables.items()]
     running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
     covariances = []
     for key, law in system.laws.items():
@@ -298,17 +296,12 @@ def derive_path_form(system: System) -> PathForm:
             moments = sorted(free_times(law.covariance), key=lambda item: (item not in running, str(item)))
             places = dict(zip(moments, (ROW, COLUMN), strict=False))
             label = f"law of `{members(key)[0]}`"
-            kernel = law.covariance.xreplace(places)
-            for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
-                builder.collect(entry, label)
-            centre = at_row(law.mean)
-            for entry in centre if isinstance(centre, MatrixBase) else (centre,):
+            kernel, centre = law.covariance.xreplace(places), at_row(law.mean)
+            for entry in (*entries(kernel), *entries(centre)):
                 builder.collect(entry, label)
             covariances.append((members(key), law.func(kernel, centre, *law.args[2:])))
-    whites = []
-    for key, law in system.laws.items():
-        if isinstance(law, White):
-            whites.append((key, builder.collect(at_row(law.strength), f"law of `{key.name}`")))
+    strengths = {key: law.strength for key, law in system.laws.items() if isinstance(law, White)}
+    whites = [(key, builder.collect(at_row(value), f"law of `{key.name}`")) for key, value in strengths.items()]
     ensembles = _ensembles(builder)
     return PathForm(
         system.name, ensembles, tuple(covariances), tuple(whites), tuple(kernels), tuple(functions), tuple(observables),
@@ -368,10 +361,7 @@ def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
 
 
 def _ensemble(
-    builder: _Builder,
-    part: set[object],
-    rights: list[tuple[Equation, bool, Expr, Expr]],
-    memories: dict[Dummy, Memory],
+    builder: _Builder, part: set[object], rights: list[tuple[Equation, bool, Expr, Expr]], memories: dict[Dummy, Memory]
 ) -> PathEnsemble:
     mine = [entry for entry in rights if entry[0].head in part]
     unknowns = [PathUnknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
