@@ -1,6 +1,6 @@
 """Laplace transforms of declared systems, and the singularities that set their long-time decay; usable on their own."""
 
-from eqsolve.laplace.candidates import Candidate
+from eqsolve.laplace.half_plane import Candidate
 from eqsolve.laplace.singularity import SingularPoint, implicit_function, invert, rightmost_singularity
 from eqsolve.laplace.transform import Transform, TransformedSystem, transform_system
 

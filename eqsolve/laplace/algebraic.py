@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from sympy import ZZ, Poly, symbols
 
-from eqsolve.laplace.candidates import Candidate, Found
 from eqsolve.laplace.controls import CONTROLS, ROUNDING
-from eqsolve.laplace.half_plane import Region
+from eqsolve.laplace.half_plane import Candidate, Found, Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.real_axis import no_bounded_solution
 from eqsolve.numerics.arrays import Array

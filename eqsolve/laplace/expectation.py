@@ -204,7 +204,7 @@ def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array
 
 def _lines(law: Law) -> Iterator[tuple[Any, Array]]:
     for part in density_parts(law):
-        yield functools.partial(part.point, lib=np), np.linspace(float(part.low), float(part.high), 305)
+        yield lambda y, part=part: part.point(y, np), np.linspace(float(part.low), float(part.high), 305)
     for ladder in law_ladders(law):
         yield np.asarray, np.sort(ladder)
 

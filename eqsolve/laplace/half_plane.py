@@ -28,6 +28,46 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A singularity on the physical sheet.
+
+    Attributes
+    ----------
+    p, R
+        Where it is, and the transform there (inf at a pole, and at a branch point at which it diverges).
+    kind
+        "branch point", "pole", "edge", or "singularity" where nothing but the place is known.
+    exponent
+        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole, −1 − μ where
+        R ≈ … + c (p − p_c)^μ; None at an edge.
+    amplitude
+        The factor of t^ν e^{pt}; None where it is not known.
+    error
+        Bound on the error of p.
+    certificate
+        How it is known: in words.
+    """
+
+    p: Any
+    R: Any
+    kind: str
+    exponent: float | None
+    amplitude: Any
+    error: float
+    certificate: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found, whether nothing lies to the right of it for certain, where it looked, and the size of p there."""
+
+    candidates: list[Candidate]
+    clean: bool
+    region: Region
+    scale: float
+
+
+@dataclass(frozen=True)
 class Complex:
     """A singularity off the real axis, on the physical sheet, in the upper half plane."""
 
