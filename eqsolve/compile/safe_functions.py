@@ -1,7 +1,7 @@
 """The functions that safe expressions are written in: as nodes for sympy, on arrays of numbers, and in mpmath's numbers.
 
 Each is finite and accurate where the form that a user writes overflows, underflows or cancels. All take real arrays;
-those that a complex-valued model meets compare real parts.
+those that a complex-valued model meets compare real parts. Below them: sympy's special functions.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""What the page shows of a model before anything is solved."""
+"""What the page shows of a model before anything is solved: what can be set, and its neighbours."""
 
 from __future__ import annotations
 
@@ -80,18 +80,11 @@ def _number(model: Model, item: Parameter) -> Control:
     low, high, scale = slider_range(item, default)
     if default is None and low is not None and high is not None:
         default = 1.0 if low <= 1.0 <= high else (low + high) / 2
+    text = decimal_text(given) if isinstance(given, Rational) else "" if default is None else f"{default:.12g}"
     return Control(
-        item.name, to_mathml(item.latex_name), "number", _text(given, default), low, high, scale, bool(item.is_integer),
+        item.name, to_mathml(item.latex_name), "number", text, low, high, scale, bool(item.is_integer),
         describe_domain(item).removeprefix("number").strip(), meanings(model.file).get(item, ""),
     )  # fmt: skip
-
-
-def _text(given: Any, default: float | None) -> str:
-    if isinstance(given, Rational):
-        return decimal_text(given)
-    if default is None:
-        return ""
-    return f"{default:.12g}"
 
 
 def _law(model: Model, item: Random, law: Law) -> Control:

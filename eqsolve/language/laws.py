@@ -1,4 +1,4 @@
-"""The laws a user can name: points, densities, mixtures."""
+"""The laws a user can name: of random constants (points, densities, mixtures), and of noises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of time with their error bands."""
+"""Functions of time: their axis, lines with error bands, and the quantiles of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data, the curves fitted to them, and the residuals in units of the errors."""
+"""Fits with their residuals in units of the errors, and landscapes with their optima."""
 
 from __future__ import annotations
 
