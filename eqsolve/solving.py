@@ -112,7 +112,6 @@ def solve_as_asked(
     from eqsolve.compile.tasks import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import RESERVED, check
-    from eqsolve.passes.check.system import singular_terms
     from eqsolve.passes.routing import models_behind
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
@@ -205,6 +204,8 @@ def solve_as_asked(
         identity = _identity(choice.solver, task, options)
         return finish(_run_kept(run, identity, options, checkpoint, resume))
     except SolverError as error:
+        from eqsolve.passes.check.system import singular_terms
+
         if error.partial is not None:
             error.partial = finish(error.partial)
         if isinstance(plan.model, System) and (terms := "; ".join(singular_terms(plan.model))):
