@@ -10,7 +10,7 @@ _HOMES = {
         "correlation field function gradient normal param process random response state symbol times unknown"
     ),
     "eqsolve.language.nodes": "E GP Int Inverse Resp White proximal",
-    "eqsolve.language.noises": "Resampled Telegraph",
+    "eqsolve.language.laws": "Resampled Telegraph",
     "eqsolve.language.equations": "Eq Equation",
     "eqsolve.language.system": "System",
     "eqsolve.language.fixed_point": "Cases FixedPoint Minimiser Singularity",
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from eqsolve.language.equations import Eq, Equation
     from eqsolve.language.fixed_point import Cases, FixedPoint, Minimiser, Singularity
     from eqsolve.language.flow import Flow
+    from eqsolve.language.laws import Resampled, Telegraph
     from eqsolve.language.loading import load
     from eqsolve.language.nodes import GP, E, Int, Inverse, Resp, White, proximal
-    from eqsolve.language.noises import Resampled, Telegraph
     from eqsolve.language.system import System
     from eqsolve.microscopic.minimisers import message_passing
     from eqsolve.microscopic.simulation import Simulation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -95,6 +95,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     lowered = {candidate.lower(): candidate for candidate in reversed(candidates)}
     close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
     return f"; did you mean `{lowered[close[0]]}`?" if close else ""
+
+
+def demand_known(names: Iterable[str], known: Collection[str], says: str, has: str = "it has") -> None:
+    """Raise for the first name that is not known; {} in ``says`` stands for it."""
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{says.format(name)}{did_you_mean(name, known)} ({has}: {', '.join(known) or 'none'})")
 
 
 def quoted(items: Iterable[object]) -> str:

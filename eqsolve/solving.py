@@ -111,7 +111,6 @@ def solve_as_asked(
     from eqsolve.compile.tasks import make_task
     from eqsolve.language.printing import latex_names
     from eqsolve.passes.check.check import check, refuse_words
-    from eqsolve.passes.check.singular import singular_terms
     from eqsolve.passes.routing import models_behind, settable
     from eqsolve.results.derivatives import refuse_kinks, with_derivatives, with_scalar_derivatives
     from eqsolve.results.provenance import describe
@@ -125,7 +124,7 @@ def solve_as_asked(
     derivatives = options.derivatives
     called: dict[str, str] = {}
     if any("." in name for name in derivatives):
-        from eqsolve.passes.rewrite.law_parameters import name_law_numbers
+        from eqsolve.passes.rewrite.sensitivity import name_law_numbers
 
         model, settings, called = name_law_numbers(model, settings, derivatives)
     along = {called.get(name, name): name for name in derivatives}
@@ -201,6 +200,8 @@ def solve_as_asked(
         identity = _identity(choice.solver, task, options)
         return finish(_run_kept(run, identity, options, checkpoint, resume))
     except SolverError as error:
+        from eqsolve.passes.check.system import singular_terms
+
         if error.partial is not None:
             error.partial = finish(error.partial)
         if isinstance(plan.model, System) and (terms := "; ".join(singular_terms(plan.model))):

@@ -1,7 +1,7 @@
 """Many species with random interactions and immigration: where abundances go on fluctuating for ever.
 
-The generalised Lotka–Volterra model with a small influx ι of every species, N_i' = N_i (1 − N_i − Σ_j a_ij N_j) + ι, which keeps
-species from dying out: beyond σ = √2/(1 + γ) the community is chaotic (Roy, Biroli, Bunin and Cammarota).
+The generalised Lotka–Volterra model with a small influx ι of every species, N_i' = N_i (1 − N_i − Σ_j a_ij N_j) + ι, which
+keeps species from dying out: beyond σ = √2/(1 + γ) the community is chaotic (Roy, Biroli, Bunin and Cammarota).
 """
 
 from sympy import exp, log

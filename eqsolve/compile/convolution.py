@@ -11,9 +11,9 @@ from eqsolve.compile.two_time import take_moments
 from eqsolve.language.functions import not_everywhere
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
-from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionEquation, derive_convolution_form
+from eqsolve.passes.forms.convolution_form import EARLY, LAG, NOW, ConvolutionEquation, ConvolutionForm
 from eqsolve.passes.forms.convolution_form import Reading as Reading
-from eqsolve.passes.forms.derivatives import slope
+from eqsolve.passes.forms.expressions import slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +71,14 @@ class ConvolutionProgram:
 def compile_convolution(system: System, parameters: Sequence[Parameter]) -> ConvolutionProgram:
     """Return the array functions of a system; parameters, and means of random constants, are arguments."""
     system, moments, known = take_moments(system, parameters)
-    form = derive_convolution_form(system)
+    form = ConvolutionForm(system)
+    convolutions = list(form.integrals.values())
 
     def terms(expressions: Sequence[Expr]) -> Terms:
         used = set().union(*(expr.free_symbols for expr in expressions))
-        places = [(dummy, place) for dummy, place in form.places if dummy in used]
-        integrals = [index for index, item in enumerate(form.integrals) if item.symbol in used]
-        arguments: list[Dummy] = [*(dummy for dummy, _ in places), *(form.integrals[index].symbol for index in integrals)]
+        places = {place: dummy for place, dummy in form.places.items() if dummy in used}
+        integrals = [index for index, item in enumerate(convolutions) if item.symbol in used]
+        arguments: list[Dummy] = [*places.values(), *(convolutions[index].symbol for index in integrals)]
         pairs, slopes = [], []
         for row, expr in enumerate(expressions):
             for column, argument in enumerate(arguments):
@@ -86,7 +87,7 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
                     slopes.append(slope(expr, argument))
         inputs: list[Basic] = [NOW, *arguments]
         return Terms(
-            tuple(place for _, place in places),
+            tuple(places),
             tuple(integrals),
             lower(list(expressions), inputs, known),
             tuple(pairs),
@@ -95,13 +96,12 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
 
     def equation(item: ConvolutionEquation) -> MemoryEquation:
         source = item.source
-        assert source is not None
         label = source.label if item.kind != "constraint" else f"constraint on `{item.name}` ({source.location})"
         past = None if item.start is None else lower([item.start], [NOW], known)
         return MemoryEquation(item.name, label, not_everywhere(source.rhs), item.kind, past)
 
     integrals = []
-    for convolution in form.integrals:
+    for convolution in convolutions:
         inputs = [EARLY, LAG, *(dummy for dummy, _ in convolution.places)]
         slopes = [slope(convolution.integrand, dummy) for dummy, _ in convolution.places]
         integrals.append(
@@ -116,8 +116,8 @@ def compile_convolution(system: System, parameters: Sequence[Parameter]) -> Conv
         moments=moments,
         equations=tuple(map(equation, form.equations)),
         bodies=terms([item.body for item in form.equations]),
-        observables=tuple(name for name, _ in form.observables),
-        outputs=terms([expr for _, expr in form.observables]),
+        observables=tuple(form.observables),
+        outputs=terms(list(form.observables.values())),
         integrals=tuple(integrals),
         delays=lower(list(form.delays), [], known),
         gauges=lower(list(form.gauges), [NOW], known),

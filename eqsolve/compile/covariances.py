@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sympy import ImmutableMatrix, Symbol
+from sympy import Symbol
 
 from eqsolve.compile.lowering import Lowered, at, lower
 from eqsolve.errors import ModelError, SolverError
-from eqsolve.language.nodes import GP, FollowedGP
+from eqsolve.language.nodes import GP, FollowedGP, entries
 from eqsolve.language.symbols import Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.arrays import Array
@@ -24,7 +24,7 @@ _NODES = 24  # of a solved grid on which a covariance in unknowns is tested
 
 
 @dataclass(frozen=True)
-class Covariance:
+class DeclaredCovariance:
     """The covariance of one process, or of several.
 
     ``reads`` are the unknowns in it, by name, with the places (0 for t, 1 for t') of the times
@@ -51,7 +51,7 @@ class Covariances:
     """All that can be tested pointwise; ``begin`` is the start of time."""
 
     begin: Lowered
-    items: tuple[Covariance, ...]
+    items: tuple[DeclaredCovariance, ...]
 
     def demand_declared(self, numbers: Mapping[str, float], end: float, step: float | None) -> None:
         """Raise for a declared covariance that is none between the start and the last time."""
@@ -112,18 +112,17 @@ def compile_covariances(system: System, parameters: tuple[Symbol, ...]) -> Covar
     for key, law in system.laws.items():
         if not isinstance(law, GP) or isinstance(law, FollowedGP):
             continue
-        matrix = law.covariance
-        entries = list(matrix) if isinstance(matrix, ImmutableMatrix) else [matrix]
-        values = sorted(set().union(*(entry.atoms(Value) for entry in entries)), key=str)
-        times = sorted(set().union(*(entry.atoms(Time) for entry in entries)), key=str)
+        matrix, kernels = law.covariance, entries(law.covariance)
+        values = sorted(set().union(*(entry.atoms(Value) for entry in kernels)), key=str)
+        times = sorted(set().union(*(entry.atoms(Time) for entry in kernels)), key=str)
         if len(times) != 2 or any(moment not in times for value in values for moment in value.moments):
             continue
         names = tuple(member.name for member in members(key))
-        label = f"the covariance `{entries[0] if len(entries) == 1 else matrix}` of `{', '.join(names)}` ({system.location})"
+        label = f"the covariance `{kernels[0] if len(kernels) == 1 else matrix}` of `{', '.join(names)}` ({system.location})"
         try:
-            lowered = lower(entries, [*times, *values], parameters)
+            lowered = lower(kernels, [*times, *values], parameters)
         except ModelError:  # integrals, expectations: what they are made of is tested where it stands
             continue
         reads = tuple((value.head.name, tuple(times.index(moment) for moment in value.moments)) for value in values)
-        items.append(Covariance(names, label, lowered, reads))
+        items.append(DeclaredCovariance(names, label, lowered, reads))
     return Covariances(lower([system.start], [], parameters), tuple(items))

@@ -44,29 +44,9 @@ def domain_of(item: Unknown) -> Domain:
 
 
 class FixedPointPlan:
-    """The compiled form of a fixed point; no numbers of a particular solve. Solvers know everything in it by name or place.
+    """The compiled form of a fixed point; no numbers of a particular solve.
 
-    Attributes
-    ----------
-    name, location
-        Of the model.
-    parameters, smooth
-        Names of the parameters, and of those along which derivatives exist.
-    unknowns, declared
-        Domains of the remaining unknowns, and of all.
-    normals, constants, gaussians
-        Standard normal variables, random constants, and the Gaussian variables that the first stand for.
-    variables, randoms
-        Names of the variables, and of everything declared random.
-    means
-        How many expectations there are.
-    outputs
-        Names of eliminated unknowns and observables.
-    lefts, averaged, logarithmic
-        Of each equation: the unknown on its left if it is one, whether it contains an expectation, and whether its left side
-        is positive.
-    is_switch, switches
-        What each stage is, and the places of the switches among them.
+    Solvers know everything in it by name or place.
     """
 
     def __init__(
@@ -88,16 +68,19 @@ class FixedPointPlan:
             *(s.symbol for s in self._stages),
         )
         self.parameters = tuple(item.name for item in self._parameters)
-        self.smooth = tuple(item.name for item in self._parameters if not item.is_integer)
+        self.smooth = tuple(item.name for item in self._parameters if not item.is_integer)  # have derivatives
+        # domains of the unknowns that remain, and of all
         self.unknowns = tuple(domain_of(item) for item in self._unknowns)
         self.declared = tuple(domain_of(item) for item in model.unknowns)
-        self.normals = tuple(item.name for item in self._normals)
+        self.normals = tuple(item.name for item in self._normals)  # standard ones, which stand for ``gaussians``
         self.constants = tuple(item.name for item in self._constants)
         self.gaussians = tuple(reduced.gaussians)
         self.variables = tuple(reduced.variables)
         self.randoms = tuple(item.name for item in model.randoms)
         self.means = len(self._integrands)
-        self.outputs = tuple(self._outputs)
+        self.outputs = tuple(self._outputs)  # eliminated unknowns and observables
+        # of each equation: the unknown on its left if it is one, whether it contains an expectation, and
+        # whether its left side is positive
         self.lefts = tuple(eq.lhs.name if isinstance(eq.lhs, Unknown) else None for eq in reduced.equations)
         self.averaged = tuple(bool(right.free_symbols & set(self._means)) for _, right in self._sides)
         inner = {item: Dummy(item.name, positive=True) for item in self._unknowns if item.bounds[0] == 0}

@@ -37,8 +37,7 @@ class Form(Generic[Program]):
 
     def compile(self, source: Any, *parameters: Any) -> Program:
         module, name = self.home.split(":")
-        made: Program = getattr(importlib.import_module(module), name)(source, *parameters)
-        return made
+        return getattr(importlib.import_module(module), name)(source, *parameters)
 
 
 COVARIANCES: Form[Covariances] = Form("covariances", "eqsolve.compile.covariances:compile_covariances")

@@ -1,16 +1,23 @@
-"""A system whose law is Gaussian as a plan: the path equations of a stochastic system, and what is averaged as functions of
-few Gaussian arguments."""
+"""Ensembles whose paths are affine in Gaussian drives and Gaussian constants: their law is Gaussian, no path is needed.
 
-from collections.abc import Sequence
+Where every signal and every start is affine in the unknowns, the noises and the Gaussian constants, with coefficients that
+are the same for all paths, these are jointly Gaussian. Constants of another law, or ones that enter otherwise, are conditioned
+on: given them the law is Gaussian. What is averaged is then a function of few Gaussian arguments at each time, each an affine
+combination of unknowns, noises and constants.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sympy import Basic, Expr
+from sympy import Add, Basic, DiracDelta, Dummy, Expr, Poly, S, expand
 
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.stochastic import StochasticPlan, compile_stochastic
+from eqsolve.language.laws import Normal
 from eqsolve.language.symbols import Function, Parameter, Random, Value
-from eqsolve.passes.forms.gaussian_form import Argument, Factor, GaussianEnsemble, derive_gaussian_form
-from eqsolve.passes.forms.path_form import Ensemble
+from eqsolve.passes.forms.expressions import partial
+from eqsolve.passes.forms.kinks import switches
+from eqsolve.passes.forms.path_form import Mean, PathEnsemble, PathForm
 from eqsolve.passes.forms.sectors import ROW
 from eqsolve.passes.forms.structure import Derivation
 
@@ -31,7 +38,8 @@ class ArgumentPlan:
 class FactorPlan:
     """A function of Gaussian arguments, the time, the conditions and the functions of time.
 
-    ``switches`` are functions of the same, affine in the only argument: at their zeros the function bends or jumps.
+    ``degree`` is that of a polynomial in the arguments, None of another function. ``switches`` are
+    functions of the same, affine in the only argument: at their zeros the function bends or jumps.
     """
 
     arguments: tuple[int, ...]
@@ -43,13 +51,16 @@ class FactorPlan:
 
 @dataclass(frozen=True, eq=False)
 class LawPlan:
-    """What is needed beside an ensemble's path equations to average with its Gaussian law; see ``GaussianEnsemble``."""
+    """What is needed beside an ensemble's path equations to average with its Gaussian law."""
 
+    # constants in which everything is affine, and those that are conditioned on whatever their law
     affine: tuple[str, ...]
     conditions: tuple[str, ...]
     functions: tuple[str, ...]
+    # of everything that is averaged, each once
     arguments: tuple[ArgumentPlan, ...]
     factors: tuple[FactorPlan, ...]
+    # of each mean, by its terms, the places of its two factors; of a response, by unknown
     pairs: tuple[tuple[tuple[int, int], ...], ...]
 
 
@@ -65,39 +76,144 @@ def compile_gaussian(derivation: Derivation, parameters: Sequence[Parameter]) ->
     """Return the plan of a system whose law is Gaussian, its parameters being arguments."""
     form = derivation.form
     assert form is not None
-    made = derive_gaussian_form(form)
-    assert not isinstance(made, str), made
-    pairs = zip(form.ensembles, made, strict=True)
-    return GaussianPlan(compile_stochastic(derivation, parameters), tuple(_law(*pair, parameters) for pair in pairs))
+    laws = tuple(_GaussianLaw(ensemble).plan(parameters) for ensemble in form.ensembles)
+    return GaussianPlan(compile_stochastic(derivation, parameters), laws)
 
 
-def _law(ensemble: Ensemble, law: GaussianEnsemble, parameters: Sequence[Parameter]) -> LawPlan:
-    pieces: list[Expr] = [slope for argument in law.arguments for _, slope in argument]
-    pieces += [factor.function for factor in law.factors]
-    heads = {value.head for expr in pieces for value in expr.atoms(Value) if isinstance(value.head, Function)}
-    functions = sorted(heads, key=str)
-    beside: list[Basic] = [ROW, *law.conditions, *(head(ROW) for head in functions)]
-    places: dict[Basic, tuple[str, int]] = {
-        **{unknown.symbol: ("unknown", place) for place, unknown in enumerate(ensemble.unknowns)},
-        **{noise(ROW): ("noise", place) for place, noise in enumerate(ensemble.noises)},
-        **{item: ("constant", place) for place, item in enumerate(law.affine)},
-    }
+def why_not_gaussian(form: PathForm) -> str:
+    """Return why the law of the paths is not known to be Gaussian; nothing when it is."""
+    try:
+        for ensemble in form.ensembles:
+            _GaussianLaw(ensemble)
+    except _NotGaussianError as reason:
+        return str(reason)
+    return ""
 
-    def argument(item: Argument) -> ArgumentPlan:
-        slopes = lower([slope for _, slope in item], beside, parameters)
-        return ArgumentPlan(tuple(places[variable] for variable, _ in item), slopes)
 
-    def factor(item: Factor) -> FactorPlan:
-        inputs = [*item.symbols, *beside]
-        return FactorPlan(
-            item.arguments, lower([item.function], inputs, parameters), item.degree, len(item.switches),
-            lower(list(item.switches), inputs, parameters),
-        )  # fmt: skip
+class _NotGaussianError(Exception):
+    """Says what keeps a system from being Gaussian."""
 
-    def names(items: Sequence[Random]) -> tuple[str, ...]:
-        return tuple(item.name for item in items)
 
-    return LawPlan(
-        names(law.affine), names(law.conditions), tuple(head.name for head in functions),
-        tuple(argument(item) for item in law.arguments), tuple(factor(item) for item in law.factors), law.pairs,
-    )  # fmt: skip
+class _GaussianLaw:
+    """Takes what an ensemble averages apart into functions of Gaussian arguments, each once."""
+
+    def __init__(self, ensemble: PathEnsemble) -> None:
+        unknowns = [unknown.symbol for unknown in ensemble.unknowns]
+        noises = [noise(ROW) for noise in ensemble.noises]
+        self.affine = _affine_constants(ensemble, [*unknowns, *noises])
+        self.conditions = [item for item in ensemble.randoms if item not in self.affine]
+        named: tuple[tuple[str, Sequence[Basic]], ...]
+        named = (("unknown", unknowns), ("noise", noises), ("constant", self.affine))
+        self.variables = {item: (kind, place) for kind, items in named for place, item in enumerate(items)}
+        self.plain: dict[Basic, Dummy] = {item: Dummy(f"x{place}", real=True) for place, item in enumerate(self.variables)}
+        self.back = {placeholder: item for item, placeholder in self.plain.items()}
+        # combinations of variables at one time, (variable, coefficient) pairs, and their symbols
+        self.arguments: dict[tuple[tuple[Basic, Expr], ...], Dummy] = {}
+        # by what is averaged: the function, its symbols, its degree, and where it bends
+        self.factors: dict[Expr, tuple[Expr, tuple[Dummy, ...], int | None, list[Expr]]] = {}
+        self.pairs = tuple(self._pairs(mean, unknowns) for mean in ensemble.means)
+
+    def _pairs(self, mean: Mean, unknowns: Sequence[Basic]) -> tuple[tuple[int, int], ...]:
+        """Return the places of the two factors of every term of a mean."""
+        terms: Iterable[tuple[Expr, Expr]] = [(left, right) for _, left, right in mean.terms]
+        if mean.kind == "response":
+            ((before, after),) = terms
+            terms = [(before * partial(mean.output, symbol), after) for symbol in unknowns]
+        made = []
+        for term in terms:
+            for expr in term:
+                if expr not in self.factors:
+                    self.factors[expr] = self._factor(expr)
+            # a product rule in more dimensions costs more than paths
+            if (count := sum(len(self.factors[expr][1]) for expr in term)) > 4:
+                raise _NotGaussianError(f"a mean of {count} Gaussian variables at once is cheaper with paths")
+            first, second = (list(self.factors).index(expr) for expr in term)
+            made.append((first, second))
+        return tuple(made)
+
+    def _factor(self, expr: Expr) -> tuple[Expr, tuple[Dummy, ...], int | None, list[Expr]]:
+        if expr.has(DiracDelta):
+            raise _NotGaussianError("the response of a function with a jump is asked for")
+        function = self._walk(expr.xreplace(self.plain))
+        assert isinstance(function, Expr)
+        symbols = tuple(item for item in self.arguments.values() if function.has(item))
+        degree = None
+        if not symbols:
+            degree = 0
+        elif function.is_polynomial(*symbols):
+            degree = int(Poly(function, *symbols).total_degree())
+        bends = [item for item in switches([function]) if item.free_symbols & {*symbols}]
+        if bends and (len(symbols) > 1 or not all(_is_affine(item, symbols) for item in bends)):
+            raise _NotGaussianError("a mean has a kink that is no simple function of one Gaussian variable")
+        return function, symbols, degree, bends
+
+    def _walk(self, node: Basic) -> Basic:
+        """Return a node with its largest affine parts as functions of arguments."""
+        if not node.free_symbols & self.back.keys():
+            return node
+        if isinstance(node, Expr) and _is_affine(node, list(self.back)):
+            return self._argument(node)
+        if isinstance(node, Add):
+            simple = [part for part in node.args if _is_affine(part, list(self.back))]
+            rest = [part for part in node.args if part not in simple]
+            return Add(self._walk(Add(*simple)), *(self._walk(part) for part in rest))
+        return node.func(*(self._walk(part) for part in node.args))
+
+    def _argument(self, expr: Expr) -> Expr:
+        """Return an affine expression in terms of an argument: scale × argument + offset."""
+        present = [item for item in self.back if expr.has(item)]
+        slopes = {item: expand(expr.diff(item)) for item in present}
+        slopes = {item: slope for item, slope in slopes.items() if slope != 0}
+        offset = expand(expr.xreplace(dict.fromkeys(present, S.Zero)))
+        if not slopes:
+            return offset
+        first = next(iter(slopes.values()))
+        scale = first if len(slopes) == 1 or first.is_number else S.One
+        terms = tuple((self.back[item], expand(slope / scale)) for item, slope in slopes.items())
+        return scale * self.arguments.setdefault(terms, Dummy(f"u{len(self.arguments)}", real=True)) + offset
+
+    def plan(self, parameters: Sequence[Parameter]) -> LawPlan:
+        """Return the law as array functions."""
+        pieces = [slope for argument in self.arguments for _, slope in argument]
+        pieces += [function for function, *_ in self.factors.values()]
+        values = [value.head for expr in pieces for value in expr.atoms(Value)]
+        functions = sorted({head for head in values if isinstance(head, Function)}, key=str)
+        beside: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
+        arguments = tuple(
+            ArgumentPlan(
+                tuple(self.variables[variable] for variable, _ in terms),
+                lower([slope for _, slope in terms], beside, parameters),
+            )
+            for terms in self.arguments
+        )
+        order, factors = list(self.arguments.values()), []
+        for function, symbols, degree, bends in self.factors.values():
+            value, zeros = (lower(pieces, [*symbols, *beside], parameters) for pieces in ([function], bends))
+            factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(bends), zeros))
+        named = (self.affine, self.conditions, functions)
+        affine, conditions, heads = (tuple(item.name for item in items) for items in named)
+        return LawPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs)
+
+
+def _affine_constants(ensemble: PathEnsemble, moving: Sequence[Basic]) -> list[Random]:
+    """Return the Gaussian constants in which all equations of the paths are affine."""
+    affine = [item for item in ensemble.randoms if item.law is None or isinstance(item.law, Normal)]
+    equations: list[tuple[str, Expr]] = [(ensemble.unknowns[link.unknown].name, link.signal) for link in ensemble.links]
+    equations += [(unknown.name, unknown.start) for unknown in ensemble.unknowns]
+    equations += [(memory.symbol.name, memory.signal) for memory in ensemble.memories]
+    for name, expr in equations:
+        if not _is_affine(expr, moving):
+            raise _NotGaussianError(f"the equation of `{name}` is not linear along a path")
+        meeting = [item for item in affine if expr.has(item) and not _is_affine(expr, [*moving, *affine])]
+        affine = [item for item in affine if item not in meeting]
+    if not (ensemble.noises or ensemble.kicks or affine):
+        raise _NotGaussianError("nothing that drives its paths is Gaussian")
+    return affine
+
+
+def _is_affine(expr: Expr, variables: Sequence[Basic]) -> bool:
+    """Whether an expression is affine in variables, with coefficients that do not depend on them."""
+    placeholders = {item: Dummy(f"x{place}", real=True) for place, item in enumerate(variables)}
+    plain = expr.xreplace(placeholders)
+    symbols = plain.free_symbols & set(placeholders.values())
+    return all(not expand(plain.diff(item)).free_symbols & symbols for item in symbols)

@@ -79,16 +79,9 @@ class LawPlan:
 
 
 def compile_law(law: Law, parameters: Sequence[Parameter], laws: Mapping[Random, Law] | None = None) -> LawPlan:
-    """Return a declared law as data.
+    """Return a declared law as data; the parameters in its numbers get their values later.
 
-    Parameters
-    ----------
-    law
-        The law; its numbers are expressions in the parameters and in moments of other constants.
-    parameters
-        Those that get their values later; all others have been put in.
-    laws
-        The laws of the other constants, where moments of them are needed.
+    ``laws`` are those of the other constants, where the numbers contain moments of them.
     """
     means = list(dict.fromkeys(node for item in law.numbers for node in item.atoms(E)))
     return LawPlan(

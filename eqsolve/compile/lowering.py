@@ -46,8 +46,7 @@ class Lowered:
     def function(self) -> Callable[..., list[Any]]:
         space = {**_namespace(self.module), **{name: anywhere(function) for name, function in self.functions}}
         exec(_code(self.text), space)  # text of our own making
-        made: Callable[..., list[Any]] = space["lowered"]
-        return made
+        return space["lowered"]
 
     def __reduce__(self) -> Any:
         return (Lowered, (self.text, self.parameters, self.module, self.functions))
@@ -123,7 +122,7 @@ def as_function(
     ``names`` are what the arguments stand for, in messages.
     """
     from eqsolve.compile.safe import safe
-    from eqsolve.compile.special import with_evaluators
+    from eqsolve.compile.safe_functions import with_evaluators
 
     placeholders = [_placeholder(index, item, real) for index, item in enumerate(arguments)]
     mapping = dict(zip(arguments, placeholders, strict=True))
@@ -185,8 +184,7 @@ def _text(arguments: Sequence[Symbol], bodies: list[Expr], printer: Any, shared:
 
 def at(program: Program, values: Mapping[str, float]) -> Program:
     """Return a program of nested frozen dataclasses, tuples and tables with every function bound to its numbers."""
-    made: Program = _at(program, values, {})
-    return made
+    return _at(program, values, {})
 
 
 def _at(item: Any, values: Mapping[str, float], known: dict[int, Any]) -> Any:

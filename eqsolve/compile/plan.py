@@ -15,9 +15,9 @@ from sympy import KroneckerDelta
 
 from eqsolve.compile.forms import GAUSSIAN, Form
 from eqsolve.language.equations import Equation
+from eqsolve.language.laws import IN_STEPS
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import GP, Int
-from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Function, Parameter, Value
 from eqsolve.language.system import System, members
 
@@ -31,39 +31,19 @@ Program = TypeVar("Program")
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model is made of, by name.
+    """What a model is made of, by name."""
 
-    Attributes
-    ----------
-    kind
-        "System", "FixedPoint" or "Singularity".
-    processes, noises, kernels, functions
-        Unknowns along paths, driving processes, functions of two times and of one; of a fixed point, its unknowns.
-    whites
-        Those of the driving processes that are white noise.
-    memory
-        Whether integrals over the past occur.
-    implicit
-        Whether an unknown stands in its own definition.
-    composition
-        Whether every kernel enters linearly or through integrals of at most one other kernel.
-    shifted
-        Whether functions stand at shifted times, t − s under an integral or t − τ.
-    fresh
-        Those of the driving processes that are drawn in every step, wholly or in part.
-    """
-
-    kind: str
-    processes: tuple[str, ...] = ()
-    noises: tuple[str, ...] = ()
-    kernels: tuple[str, ...] = ()
-    functions: tuple[str, ...] = ()
-    memory: bool = False
-    implicit: bool = False
-    composition: bool = False
-    whites: tuple[str, ...] = ()
-    shifted: bool = False
-    fresh: tuple[str, ...] = ()
+    kind: str  # "System", "FixedPoint" or "Singularity"
+    processes: tuple[str, ...] = ()  # unknowns along paths
+    noises: tuple[str, ...] = ()  # driving processes
+    kernels: tuple[str, ...] = ()  # functions of two times
+    functions: tuple[str, ...] = ()  # functions of one time; of a fixed point, its unknowns
+    memory: bool = False  # whether integrals over the past occur
+    implicit: bool = False  # whether an unknown stands in its own definition
+    composition: bool = False  # whether kernels enter linearly or composed with one other
+    whites: tuple[str, ...] = ()  # those of the driving processes that are white noise
+    shifted: bool = False  # whether functions stand at shifted times, t − s or t − τ
+    fresh: tuple[str, ...] = ()  # those that are drawn in every step, wholly or in part
 
     @property
     def driven(self) -> bool:
@@ -73,22 +53,12 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A compiled model.
+    """A compiled model."""
 
-    Attributes
-    ----------
-    model
-        The model with the values that decide its structure put in; its constraints have become equations.
-    parameters
-        Those that are arguments of the plan's functions.
-    declared
-        The model as it was given.
-    """
-
-    model: Model
-    parameters: tuple[Parameter, ...]
+    model: Model  # the values that decide its structure put in, constraints as equations
+    parameters: tuple[Parameter, ...]  # those that are arguments of the plan's functions
     facts: Facts
-    declared: Model
+    declared: Model  # as it was given
     _programs: dict[str, Any] = field(default_factory=dict, repr=False)
     _derivations: dict[str, Derivation] = field(default_factory=dict, repr=False)
     _objections: dict[str, str] = field(default_factory=dict, repr=False)
@@ -111,8 +81,7 @@ class Plan:
             source = self.model if form.source == "model" else self.derivation(form)
             parameters = (self.parameters,) if isinstance(self.model, System) else ()
             self._programs[form.name] = form.compile(source, *parameters)
-        made: Program = self._programs[form.name]
-        return made
+        return self._programs[form.name]
 
     def derivation(self, form: Form[Any] | None) -> Derivation:
         """Return the equations that the program of this form is compiled from, derived once."""
@@ -128,12 +97,11 @@ class Plan:
     def why_not_gaussian(self) -> str:
         """Return why the law of the paths is not known to be Gaussian; nothing when it is."""
         if "gaussian" not in self._objections:
-            from eqsolve.passes.forms.gaussian_form import derive_gaussian_form
+            from eqsolve.compile.gaussian import why_not_gaussian
 
             made = self.derivation(GAUSSIAN).form
             assert made is not None
-            found = derive_gaussian_form(made)
-            self._objections["gaussian"] = found if isinstance(found, str) else ""
+            self._objections["gaussian"] = why_not_gaussian(made)
         return self._objections["gaussian"]
 
     def why_not_convolution(self) -> str:

@@ -12,20 +12,8 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Correlation, Function, Response, Time, Value
 from eqsolve.language.system import System
-from eqsolve.numerics.relations import (
-    Composition,
-    Definition,
-    DiagonalPart,
-    Integral,
-    KernelOperator,
-    Leaf,
-    OperatorSum,
-    Pointwise,
-    ScaledPart,
-    SmoothKernel,
-    Sum,
-)
-from eqsolve.passes.forms.reads import outermost, outside_means
+from eqsolve.numerics import relations as numeric
+from eqsolve.passes.forms.expressions import outermost, outside_means
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, initial_values, separate_times
 from eqsolve.passes.forms.structure import Derivation
 
@@ -35,75 +23,70 @@ _LETTERS: dict[Basic, str] = {ROW: "r", COLUMN: "c"}
 class Relations:
     """Compiles expressions of one system; equal pieces are made once.
 
-    Parameters
-    ----------
-    parameters
-        Symbols that stay arguments.
-    means
-        Names of the expectations; ``responses`` are those that are operators.
+    ``parameters`` stay arguments; ``means`` names the expectations, ``responses`` are operators.
     """
 
     def __init__(self, parameters: Sequence[Symbol], means: Mapping[E, str], responses: Iterable[E] = ()) -> None:
         self.parameters, self.means, self.responses = tuple(parameters), means, frozenset(responses)
-        self._pointwise: dict[Expr, Pointwise] = {}
-        self._operators: dict[Expr, KernelOperator] = {}
-        self._integrals: dict[Int, Integral] = {}
+        self._pointwise: dict[Expr, numeric.Pointwise] = {}
+        self._operators: dict[Expr, numeric.KernelOperator] = {}
+        self._integrals: dict[Int, numeric.Integral] = {}
 
-    # --- values
-    def pointwise(self, expr: Expr) -> Pointwise:
+    # --- values -----------------------------------------------------------------------------------------------------
+    def pointwise(self, expr: Expr) -> numeric.Pointwise:
         """Return a function of what stands at ROW and COLUMN."""
         if expr not in self._pointwise:
             nodes = outermost(expr, Value, E, Int, Time)
             function = lower([expr], nodes, self.parameters)
-            self._pointwise[expr] = Pointwise(function, tuple(self._leaf(node) for node in nodes))
+            self._pointwise[expr] = numeric.Pointwise(function, tuple(self._leaf(node) for node in nodes))
         return self._pointwise[expr]
 
-    def factor(self, expr: Expr) -> Pointwise | None:
+    def factor(self, expr: Expr) -> numeric.Pointwise | None:
         """Return a pointwise factor, None for one."""
         return None if expr == 1 else self.pointwise(expr)
 
-    def sum(self, expr: Expr) -> Sum:
+    def sum(self, expr: Expr) -> numeric.Sum:
         """Return a function of one time by its terms."""
-        return Sum(tuple(self.pointwise(term) for term in Add.make_args(expr)))
+        return numeric.Sum(tuple(self.pointwise(term) for term in Add.make_args(expr)))
 
-    def _leaf(self, node: Basic) -> Leaf | Integral:
+    def _leaf(self, node: Basic) -> numeric.Leaf | numeric.Integral:
         if node in _LETTERS:
-            return Leaf("time", "", _LETTERS[node])
+            return numeric.Leaf("time", "", _LETTERS[node])
         if isinstance(node, E):
-            return Leaf("mean", self.means[node], "")
+            return numeric.Leaf("mean", self.means[node], "")
         if isinstance(node, Int):
             return self.integral(node)
         assert isinstance(node, Value)
         kind = _kind(node.head)
         times = "".join(_LETTERS.get(moment, "0") for moment in node.moments)
-        return Leaf({"correlation": "table"}.get(kind, kind), node.head.name, times)
+        return numeric.Leaf({"correlation": "table"}.get(kind, kind), node.head.name, times)
 
-    def integral(self, node: Int) -> Integral:
+    def integral(self, node: Int) -> numeric.Integral:
         if node not in self._integrals:
             left, right, outer = _factors(node)
             if node.high == ROW:
                 table = None if right == 1 else self.pointwise(right.xreplace({MIDDLE: ROW}))
-                made = Integral("r", self.kernel(left), table, self.factor(outer))
+                made = numeric.Integral("r", self.kernel(left), table, self.factor(outer))
             else:
                 table = None if left == 1 else self.pointwise(left.xreplace({MIDDLE: COLUMN}))
-                made = Integral("c", self.kernel(right.xreplace({COLUMN: ROW})), table, self.factor(outer))
+                made = numeric.Integral("c", self.kernel(right.xreplace({COLUMN: ROW})), table, self.factor(outer))
             self._integrals[node] = made
         return self._integrals[node]
 
-    # --- operators
-    def kernel(self, expr: Expr) -> KernelOperator:
+    # --- operators ---------------------------------------------------------------------------------------------------
+    def kernel(self, expr: Expr) -> numeric.KernelOperator:
         """Return the operator of a kernel given in (ROW, MIDDLE) or (ROW, COLUMN)."""
         kernel = expr.xreplace({MIDDLE: COLUMN})
         if kernel not in self._operators:
             causal = any(isinstance(value.head, Response) for value in outside_means(kernel))
-            self._operators[kernel] = self.operator(kernel) if causal else SmoothKernel(self.factor(kernel))
+            self._operators[kernel] = self.operator(kernel) if causal else numeric.SmoothKernel(self.factor(kernel))
         return self._operators[kernel]
 
-    def operator(self, expr: Expr) -> OperatorSum:
+    def operator(self, expr: Expr) -> numeric.OperatorSum:
         """Return a response in (ROW, COLUMN): a sum of operators times pointwise factors."""
-        return OperatorSum(tuple(self._term(term) for term in _terms(expr) if term != 0))
+        return numeric.OperatorSum(tuple(self._term(term) for term in _terms(expr) if term != 0))
 
-    def _term(self, term: Expr) -> tuple[Leaf | Composition, Pointwise | None]:
+    def _term(self, term: Expr) -> tuple[numeric.Leaf | numeric.Composition, numeric.Pointwise | None]:
         carriers = [factor.as_base_exp()[0] for factor in Mul.make_args(term) if self._is_causal(factor)]
         if len(carriers) != 1 and not all(isinstance(item, Value) for item in carriers):
             raise ModelError(f"`{term}` is not a response: it should hold exactly one causal factor")
@@ -112,11 +95,11 @@ class Relations:
         carrier = carriers[0]  # of a product of responses, the others are values that multiply the first
         rest = term / carrier
         if isinstance(carrier, Value):
-            return Leaf("response", carrier.head.name, "rc"), self.factor(rest)
+            return numeric.Leaf("response", carrier.head.name, "rc"), self.factor(rest)
         if isinstance(carrier, E):
-            return Leaf("mean", self.means[carrier], ""), self.factor(rest)
+            return numeric.Leaf("mean", self.means[carrier], ""), self.factor(rest)
         left, right, outer = _factors(carrier)
-        composed = Composition(self.kernel(left), self.kernel(right.xreplace({MIDDLE: ROW})))
+        composed = numeric.Composition(self.kernel(left), self.kernel(right.xreplace({MIDDLE: ROW})))
         return composed, self.factor(rest * outer)
 
     def _is_causal(self, factor: Expr) -> bool:
@@ -130,8 +113,8 @@ class Relations:
             return isinstance(factor.head, Response)
         return factor in self.responses if isinstance(factor, E) else isinstance(factor, Int)
 
-    # --- definitions
-    def definition(self, equation: Equation, start: Expr | None = None) -> Definition:
+    # --- definitions --------------------------------------------------------------------------------------------------
+    def definition(self, equation: Equation, start: Expr | None = None) -> numeric.Definition:
         """Return the equation of a kernel or function, solved for it where it enters linearly."""
         head = equation.head
         if equation.is_differential and start is None:
@@ -144,16 +127,16 @@ class Relations:
         right = self.operator(Add(*rest)) if kind == "response" else self.pointwise(Add(*rest))
         lefts = tuple(self._own(term, equation) for term in own)
         begin = None if start is None else self.pointwise(start)
-        return Definition(equation.key, kind, right, lefts, equation.is_differential, begin)
+        return numeric.Definition(equation.key, kind, right, lefts, equation.is_differential, begin)
 
-    def _own(self, term: Expr, equation: Equation) -> DiagonalPart | ScaledPart:
+    def _own(self, term: Expr, equation: Equation) -> numeric.DiagonalPart | numeric.ScaledPart:
         """Return L where a term reads L X, X being the unknown itself."""
         plain = equation.target
         assert plain is not None
         if term.has(plain) and not term.has(Int):
             coefficient = term / plain
             if not coefficient.has(plain) and COLUMN not in coefficient.free_symbols:
-                return DiagonalPart(self.pointwise(coefficient))
+                return numeric.DiagonalPart(self.pointwise(coefficient))
         coefficient, node = term.as_independent(Int)
         if isinstance(node, Int):
             left, right, outer = _factors(node)
@@ -162,7 +145,7 @@ class Relations:
                 left, right = (left / mine[0], mine[0]) if len(mine) == 1 else (left, left)
             found = isinstance(right, Value) and right.head == equation.head
             if found and not any(value.head == equation.head for value in outside_means(left)):
-                return ScaledPart(self.kernel(left), self.factor(coefficient * outer))
+                return numeric.ScaledPart(self.kernel(left), self.factor(coefficient * outer))
         raise ModelError(
             f"{equation.label}: `{equation.key}` enters its own equation in `{term}` in a way that cannot be solved for"
         )
@@ -211,8 +194,8 @@ def _factors(node: Int) -> tuple[Expr, Expr, Expr]:
 class OperatorsProgram:
     """Definitions of all unknowns, the observables, and the first time."""
 
-    definitions: tuple[Definition, ...]
-    observables: tuple[tuple[str, Sum], ...]
+    definitions: tuple[numeric.Definition, ...]
+    observables: tuple[tuple[str, numeric.Sum], ...]
     begin: Lowered
 
 

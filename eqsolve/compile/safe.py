@@ -12,44 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sympy import (
-    Abs,
-    Add,
-    Basic,
-    Expr,
-    LambertW,
-    Mul,
-    Piecewise,
-    Pow,
-    S,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atanh,
-    besseli,
-    besselk,
-    cos,
-    cosh,
-    coth,
-    csch,
-    erf,
-    erfc,
-    erfi,
-    exp,
-    expand,
-    factorial,
-    gamma,
-    log,
-    pi,
-    polylog,
-    sech,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-)
+import sympy as sp
+from sympy import Abs, Add, Basic, Expr, Mul, Piecewise, Pow, S, exp, expand, log
 
 from eqsolve.compile import safe_functions as to
 
@@ -83,7 +47,7 @@ def _pair(writer: Writer, first: Expr, second: Expr) -> Expr | None:
         if power == -1 and base.is_Add and (gap := _difference(k, -second * base)) is not None:
             return writer.write(gap / base)
         rule, factor = _RULES.get((type(base), power)), None
-        complex_tanh = isinstance(base, tanh) and not writer.real
+        complex_tanh = isinstance(base, sp.tanh) and not writer.real
         numbers = {} if complex_tanh else _PLUS_NUMBER.get((type(base), power), {})
         number = next((m for m in numbers if second == m * k), None)
         if number is not None:
@@ -118,15 +82,15 @@ Rule = tuple[Expr, Expr]
 # f(x)^power + m without cancellation, by the function, the power and the number m
 _PLUS_NUMBER: dict[Any, dict[int, Callable[[Expr], Expr]]] = {
     (exp, S.One): {-1: lambda x: to.expm1(x)},
-    (erf, S.One): {1: lambda x: to.plain_erfc(-x), -1: lambda x: -to.plain_erfc(x)},
-    (erfc, S.One): {-1: lambda x: -erf(x), -2: lambda x: -to.plain_erfc(-x)},
-    (tanh, S.One): {1: lambda x: 2 * to.expit(2 * x), -1: lambda x: -2 * to.expit(-2 * x)},
-    (tanh, 2 * S.One): {-1: lambda x: -to.sech2(x)},
-    (cosh, S.One): {-1: lambda x: 2 * sinh(x / 2) ** 2},
-    (cosh, 2 * S.One): {-1: lambda x: sinh(x) ** 2},
-    (cos, S.One): {-1: lambda x: -2 * sin(x / 2) ** 2},
-    (cos, 2 * S.One): {-1: lambda x: -(sin(x) ** 2)},
-    (sin, 2 * S.One): {-1: lambda x: -(cos(x) ** 2)},
+    (sp.erf, S.One): {1: lambda x: to.plain_erfc(-x), -1: lambda x: -to.plain_erfc(x)},
+    (sp.erfc, S.One): {-1: lambda x: -sp.erf(x), -2: lambda x: -to.plain_erfc(-x)},
+    (sp.tanh, S.One): {1: lambda x: 2 * to.expit(2 * x), -1: lambda x: -2 * to.expit(-2 * x)},
+    (sp.tanh, 2 * S.One): {-1: lambda x: -to.sech2(x)},
+    (sp.cosh, S.One): {-1: lambda x: 2 * sp.sinh(x / 2) ** 2},
+    (sp.cosh, 2 * S.One): {-1: lambda x: sp.sinh(x) ** 2},
+    (sp.cos, S.One): {-1: lambda x: -2 * sp.sin(x / 2) ** 2},
+    (sp.cos, 2 * S.One): {-1: lambda x: -(sp.sin(x) ** 2)},
+    (sp.sin, 2 * S.One): {-1: lambda x: -(sp.cos(x) ** 2)},
 }
 
 
@@ -141,7 +105,7 @@ def _exponentials(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | N
 
 
 def _error_functions(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    other = _other(second, k, erf)
+    other = _other(second, k, sp.erf)
     if other is None or not writer.real:
         return None
     return to.erf_difference(*(writer.write(node.args[0]) for node in (base, other))), S.Zero
@@ -149,12 +113,12 @@ def _error_functions(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule 
 
 def _cosh(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
     x = base.args[0]
-    sides = [side for side in (1, -1) if second == side * k * sinh(x)]
+    sides = [side for side in (1, -1) if second == side * k * sp.sinh(x)]
     return (S.One, writer.write(x) * sides[0]) if sides else None
 
 
 def _cosh_squared(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
-    return (S.One, S.Zero) if second == -k * sinh(base.args[0]) ** 2 else None
+    return (S.One, S.Zero) if second == -k * sp.sinh(base.args[0]) ** 2 else None
 
 
 def _logarithms(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | None:
@@ -168,9 +132,9 @@ def _logarithms(writer: Writer, base: Expr, k: Expr, second: Expr) -> Rule | Non
 
 _RULES: dict[Any, Any] = {
     (exp, S.One): _exponentials,
-    (erf, S.One): _error_functions,
-    (cosh, S.One): _cosh,
-    (cosh, 2 * S.One): _cosh_squared,
+    (sp.erf, S.One): _error_functions,
+    (sp.cosh, S.One): _cosh,
+    (sp.cosh, 2 * S.One): _cosh_squared,
     (log, S.One): _logarithms,
 }
 
@@ -250,16 +214,13 @@ def _conjugate(writer: Writer, root: Expr, others: list[Expr]) -> tuple[Expr, li
 
 
 # --- Write expressions so that they neither overflow, nor underflow, nor cancel on the way to a number of ordinary size.
-_WATCHED = (
-    exp, log, cosh, sinh, tanh, coth, sech, csch, erf, erfc, erfi, besseli, besselk, gamma, factorial, cos, sin, tan,
-    asin, atan, asinh, acosh, atanh,
-    LambertW, polylog,
-)  # fmt: skip
-_SLOPE_ONE = (sin, sinh, tan, tanh, asin, atan, asinh, atanh, LambertW, polylog)  # f(x) ~ x at 0
+_SLOPE_ONE = (sp.sin, sp.sinh, sp.tan, sp.tanh, sp.asin, sp.atan, sp.asinh, sp.atanh, sp.LambertW, sp.polylog)  # f(x) ~ x at 0
 _GROWING = (
-    exp, erfc, erfi, cosh, sinh, sech, csch, besseli, besselk, gamma, factorial, to.expm1, to.expit, to.sech2,
-    to.plain_erfc,
+    exp, sp.erfc, sp.erfi, sp.cosh, sp.sinh, sp.sech, sp.csch, sp.besseli, sp.besselk, sp.gamma, sp.factorial,
+    to.expm1, to.expit, to.sech2, to.plain_erfc,
 )  # fmt: skip
+_WATCHED = (*_GROWING, *_SLOPE_ONE, log, sp.coth, sp.erf, sp.cos, sp.acosh)
+_LOGARITHMS = {sp.cosh: to.log_cosh, sp.erfc: to.log_erfc, to.plain_erfc: to.log_erfc, to.sech2: to.log_cosh}
 _CASES = 3  # sides of conditions told apart in one exponent
 _LARGE = 20  # arguments of the gamma function whose logarithm is used
 
@@ -291,12 +252,12 @@ class Writer:
 
     def _write(self, expr: Any) -> Any:
         match expr:
-            case coth():
-                return 1 / self.write(tanh(expr.args[0]))
-            case sech() | csch():
-                return self.write(1 / (cosh if isinstance(expr, sech) else sinh)(expr.args[0]))
-            case factorial():
-                return self.write(gamma(expr.args[0] + 1))
+            case sp.coth():
+                return 1 / self.write(sp.tanh(expr.args[0]))
+            case sp.sech() | sp.csch():
+                return self.write(1 / (sp.cosh if isinstance(expr, sp.sech) else sp.sinh)(expr.args[0]))
+            case sp.factorial():
+                return self.write(sp.gamma(expr.args[0] + 1))
             case Mul() | Pow():
                 return self._product(expr)
             case Add():
@@ -328,7 +289,7 @@ class Writer:
         if not isinstance(factor, Pow):
             return self.write(factor) if not factor.is_Mul else self._rebuilt(factor)
         base, power = factor.as_base_exp()
-        if self.real and (found := _logistic(base)) is not None and power.is_negative:
+        if self.real and (found := _with_exponential(base, 1)) is not None and power.is_negative:
             size, argument = found
             return Mul(self.write(size) ** power, to.expit(-self.write(argument)) ** -power)
         return self._rebuilt(factor)
@@ -376,26 +337,26 @@ class Writer:
                 return to.expit(size), to.choose(x, S.Zero, x)
             case to.sech2():
                 return 4 / (1 + exp(-2 * size)) ** 2, -2 * size
-            case erfc() | to.plain_erfc():
+            case sp.erfc() | to.plain_erfc():
                 return to.scaled_erfc(x), to.choose(x, -(x**2), S.Zero)
-            case cosh():
+            case sp.cosh():
                 return (1 + exp(-2 * size)) / 2, size
-            case sinh():
+            case sp.sinh():
                 return -to.choose(x, S.One, S.NegativeOne) * to.expm1(-2 * size) / 2, size
-            case sech() | csch():
-                return self.pair(1 / (cosh if isinstance(expr, sech) else sinh)(expr.args[0]))
+            case sp.sech() | sp.csch():
+                return self.pair(1 / (sp.cosh if isinstance(expr, sp.sech) else sp.sinh)(expr.args[0]))
             case _ if not self.real:
                 return None
-            case erfi():
-                return 2 / sqrt(pi) * to.dawson(x), x**2
-            case besseli():
+            case sp.erfi():
+                return 2 / sp.sqrt(sp.pi) * to.dawson(x), x**2
+            case sp.besseli():
                 return to.scaled_besseli(self.write(expr.args[0]), x), size
-            case besselk():
+            case sp.besselk():
                 return to.scaled_besselk(self.write(expr.args[0]), x), -x
-            case gamma():
-                return to.choose(x - _LARGE, S.One, gamma(x)), to.choose(x - _LARGE, to.log_gamma(x), S.Zero)
-            case factorial():
-                return self._grown(gamma(x + 1))
+            case sp.gamma():
+                return to.choose(x - _LARGE, S.One, sp.gamma(x)), to.choose(x - _LARGE, to.log_gamma(x), S.Zero)
+            case sp.factorial():
+                return self._grown(sp.gamma(x + 1))
         return None
 
     def _grown_sum(self, expr: Add) -> tuple[Expr, Expr]:
@@ -457,7 +418,8 @@ class Writer:
 
     # --- logarithms
     def _logarithm(self, inside: Expr) -> Expr:
-        if isinstance(inside, Add) and (found := _one_minus_exponential(inside)) is not None:
+        found = _with_exponential(inside, -1)
+        if found is not None and found[0].is_number and found[0].is_positive:
             size, argument = found
             written = self.write(argument)
             return self._logarithm(size) + to.log1mexp(written) if size != 1 else to.log1mexp(written)
@@ -468,7 +430,7 @@ class Writer:
         if len(growing) == 1:
             base, power = growing[0].as_base_exp()
             base = self.write(base)
-            kind = {cosh: to.log_cosh, erfc: to.log_erfc, to.plain_erfc: to.log_erfc, to.sech2: to.log_cosh}.get(type(base))
+            kind = _LOGARITHMS.get(type(base))
             if kind is not None:
                 rest = Mul(*(factor for factor in factors if factor is not growing[0]))
                 times = self.write(power) * (-2 if isinstance(base, to.sech2) else 1)
@@ -535,26 +497,16 @@ def _shortened(expr: Expr) -> Expr:
 def _falls(factor: Expr) -> bool:
     """Whether a factor is one over something that overflows harmlessly, which is not to be heard of."""
     if not isinstance(factor, Pow) or isinstance(factor, exp) or not factor.exp.is_negative:
-        return isinstance(factor, sech | csch)
-    return isinstance(factor.base, cosh | sinh)
+        return isinstance(factor, sp.sech | sp.csch)
+    return isinstance(factor.base, sp.cosh | sp.sinh)
 
 
-def _logistic(base: Expr) -> tuple[Expr, Expr] | None:
-    """Return k and x of k (1 + e^x)."""
-    if isinstance(base, Add) and len(base.args) == 2:
-        for one, other in (base.args, base.args[::-1]):
+def _with_exponential(expr: Expr, sign: int) -> tuple[Expr, Expr] | None:
+    """Return k and x of k (1 + sign e^x), where no other exponential is in k."""
+    if isinstance(expr, Add) and len(expr.args) == 2:
+        for one, other in (expr.args, expr.args[::-1]):
             for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
-                if without(one, node) == other and not other.has(exp):
-                    return other, node.args[0]
-    return None
-
-
-def _one_minus_exponential(inside: Add) -> tuple[Expr, Expr] | None:
-    """Return k and x of k (1 − e^x) with a positive number k."""
-    if len(inside.args) == 2:
-        for one, other in (inside.args, inside.args[::-1]):
-            for node in (factor for factor in Mul.make_args(one) if isinstance(factor, exp)):
-                if without(one, node) == -other and other.is_positive and other.is_number:
+                if without(one, node) == sign * other and not other.has(exp):
                     return other, node.args[0]
     return None
 
@@ -569,10 +521,10 @@ def _power_of(factor: Expr, base: Expr) -> int:
 
 def _small_argument(factor: Expr) -> tuple[Expr, Expr] | None:
     """Return x and f'(0) of a function f(x) that vanishes at 0."""
-    if isinstance(factor, _SLOPE_ONE) and (len(factor.args) == 1 or isinstance(factor, polylog)):
+    if isinstance(factor, _SLOPE_ONE) and (len(factor.args) == 1 or isinstance(factor, sp.polylog)):
         return factor.args[-1], S.One
-    if isinstance(factor, erf):
-        return factor.args[0], 2 / sqrt(pi)
+    if isinstance(factor, sp.erf):
+        return factor.args[0], 2 / sp.sqrt(sp.pi)
     if isinstance(factor, log) and factor.args[0].is_Add and S.One in factor.args[0].args:
         return factor.args[0] - 1, S.One
     if isinstance(factor, Add) and len(factor.args) == 2:

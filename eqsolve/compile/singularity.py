@@ -3,21 +3,188 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sympy import Basic, Dummy, Expr, sympify
+from sympy import Basic, Dummy, Expr, Float, Mul, Poly, PolynomialError, Pow, Rational, fraction, log, sympify, together
+from sympy import exp as sym_exp
 
 from eqsolve.compile.bundles import Bundle
-from eqsolve.compile.transforms import ImplicitTransform
+from eqsolve.compile.lowering import Lowered, as_function
+from eqsolve.errors import UsageError
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.nodes import E
-from eqsolve.language.symbols import Parameter
+from eqsolve.language.symbols import Parameter, Random
 from eqsolve.numerics.laws import Law
 
 if TYPE_CHECKING:
     from eqsolve.compile.values import Values
+
+
+# --- An implicit transform h(R, p) = 0: h and its derivatives, random denominators, h solved for R.
+@dataclass(frozen=True)
+class Denominator:
+    """What must not vanish under an expectation: its text, its random variables, and its coefficients in powers of p.
+
+    The coefficients, highest first, are a function of (R, parameters, static random parts); None where it is no polynomial.
+    """
+
+    text: str
+    randoms: tuple[str, ...]
+    coefficients: Lowered | None
+
+
+@dataclass(frozen=True)
+class ExplicitForm:
+    """R(p) = −b(p)/a(p) of an equation that is linear in R, its logarithms and roots by their arguments.
+
+    ``inner`` are the arguments of logarithms, each a function of (p, parameters, means, logarithms before it), ``outer`` is
+    (a, b), a function of all of them.
+    """
+
+    means: Bundle | None
+    known: tuple[int, ...] | None  # places of the static parts of the means among those of h, if all are there
+    inner: tuple[Lowered, ...]
+    outer: Lowered
+
+
+@dataclass(frozen=True)
+class PolynomialForm:
+    """P(p, R) = Σ c R^i p^j with the same solutions R(p) as h: the powers (i, j), and c as a function of the parameters.
+
+    ``exact`` are the coefficients where they are rational numbers.
+    """
+
+    powers: tuple[tuple[int, int], ...]
+    coefficients: Lowered
+    exact: tuple[Fraction, ...] | None
+
+    def rows(self, parameters: Sequence[float]) -> list[list[Fraction]] | None:
+        """Return the coefficients in powers of p of each power of R; None where one of them is not finite."""
+        values = self.exact if self.exact is not None else self.coefficients(*parameters)
+        if not all(math.isfinite(value) for value in values):
+            return None
+        high, wide = (max(power[k] for power in self.powers) for k in (0, 1))
+        made = [[Fraction(0)] * (wide + 1) for _ in range(high + 1)]
+        for (i, j), value in zip(self.powers, values, strict=True):
+            made[i][j] = Fraction(value)
+        return made
+
+
+class ImplicitTransform:
+    """h(R, p), whose zero defines the transform R of ``unknown`` in ``variable``, compiled once.
+
+    Expectations are written with ``E``; a law, and numbers of the ``parameters``, are put in later.
+    """
+
+    def __init__(self, expression: Expr, unknown: Basic, variable: Basic, parameters: Sequence[Basic] = ()) -> None:
+        self.expression, self.symbols = expression, (unknown, variable)
+        self._parameters = tuple(parameters)
+        R, p = unknown, variable
+        first = [expression.diff(R), expression.diff(p)]
+        second = [first[0].diff(R), first[0].diff(p), first[1].diff(p)]
+        self.is_linear = bool(second[0] == 0)
+        allowed = {R, p, *self._parameters}
+        odd = sorted(
+            (item for item in expression.free_symbols if item not in allowed and not isinstance(item, Random)), key=str
+        )
+        if odd:
+            raise UsageError(f"the transform contains `{odd[0]}`, which has no value; substitute a number for it")
+        self.unknown, self.variable = str(R), str(p)
+        self.parameters = tuple(item.name for item in self._parameters)
+        randoms = sorted((item for item in expression.free_symbols if isinstance(item, Random)), key=str)
+        self.randoms = tuple(item.name for item in randoms)
+        self.bundle = Bundle([expression, *first, *second], (R, p), self._parameters)
+        denominators = _denominators(expression, {R, p})
+        self.distances = Bundle([E(d) for d in denominators], (R, p), self._parameters) if denominators else None
+        self.same_statics = self.distances is None or self.distances.statics == self.bundle.statics
+        self._bottoms = [(str(d), tuple(item.name for item in randoms if item in d.free_symbols)) for d in denominators]
+
+    @functools.cached_property
+    def denominators(self) -> tuple[Denominator, ...]:
+        """The random denominators."""
+        if self.distances is None:
+            return ()
+        arguments, bodies = self.distances.inner
+        p = self.symbols[1]
+        rest = [item for item in arguments if item != p]
+        return tuple(
+            Denominator(text, names, as_function(rest, Poly(b, p).all_coeffs(), real=False) if b.is_polynomial(p) else None)
+            for (text, names), b in zip(self._bottoms, bodies, strict=True)
+        )
+
+    @functools.cached_property
+    def polynomial(self) -> PolynomialForm | None:
+        """The transform as a polynomial equation, where it is one: without expectations, roots, exponentials of R or p."""
+        R, p = self.symbols
+        exact = self.expression.xreplace({item: Rational(float(item)) for item in self.expression.atoms(Float)})
+        if exact.has(E):
+            return None
+        top, bottom = fraction(together(exact))
+        try:  # factors without R do not decide what it is
+            above, below = (
+                Poly(Mul(*(item for item in Mul.make_args(part) if R in item.free_symbols)), R, p) for part in (top, bottom)
+            )
+            whole = above.quo(above.gcd(below)).sqf_part()
+        except PolynomialError:
+            return None
+        if whole.free_symbols_in_domain - set(self._parameters):
+            return None
+        powers, coefficients = zip(*whole.terms(), strict=True)
+        known = tuple(Fraction(int(c.p), int(c.q)) for c in coefficients if c.is_Rational)
+        function = as_function(list(self._parameters), list(coefficients), real=False)
+        return PolynomialForm(powers, function, known if len(known) == len(coefficients) else None)
+
+    @functools.cached_property
+    def explicit(self) -> ExplicitForm:
+        """The transform solved for R, where h is linear in it."""
+        R, p = self.symbols
+        first, rest = self.expression.diff(R), self.expression.subs(R, 0)
+        nodes = sorted(first.atoms(E) | rest.atoms(E), key=str)
+        means = Bundle(nodes, (R, p), self._parameters) if nodes else None
+        have = means is not None and all(part in self.bundle.statics for part in means.statics)
+        known = tuple(self.bundle.statics.index(part) for part in means.statics) if means is not None and have else None
+        names = [Dummy(f"m{index}") for index in range(len(nodes))]
+        logs: dict[Expr, Dummy] = {}
+        swaps: dict[Basic, Basic] = dict(zip(nodes, names, strict=True))
+        bodies = [_continuous(part.xreplace(swaps), p, logs) for part in (first, rest)]
+        arguments, given = [p, *self._parameters, *names], list(logs.values())
+        inner = tuple(as_function([*arguments, *given[:place]], [inside], real=False) for place, inside in enumerate(logs))
+        return ExplicitForm(means, known, inner, as_function([*arguments, *given], bodies, real=False))
+
+
+def _continuous(expr: Expr, p: Basic, logs: dict[Expr, Dummy]) -> Expr:
+    """Give the logarithm of everything under a root or a logarithm a name, the innermost first."""
+    if not expr.args or p not in expr.free_symbols:
+        return expr
+    args = [_continuous(arg, p, logs) for arg in expr.args]
+    if isinstance(expr, Pow) and not expr.exp.is_Integer and p in expr.base.free_symbols:
+        return sym_exp(args[1] * _log(args[0], logs))
+    if isinstance(expr, log):
+        return _log(args[0], logs)
+    return expr.func(*args)
+
+
+def _log(inside: Expr, logs: dict[Expr, Dummy]) -> Dummy:
+    return logs.setdefault(inside, Dummy(f"l{len(logs)}"))
+
+
+def _denominators(expression: Expr, points: set[Basic]) -> tuple[Expr, ...]:
+    """Return what must not vanish under an expectation: random denominators that depend on R or p."""
+    found: dict[Expr, None] = {}
+    for node in expression.atoms(E):
+        for power in node.argument.atoms(Pow):
+            base = power.base
+            negative = power.exp.is_number and (power.exp < 0 or not power.exp.is_integer)
+            random = any(isinstance(item, Random) for item in base.free_symbols)
+            if negative and random and base.free_symbols & points:
+                fixed, moving = base.as_independent(*points, as_Add=True)
+                whole = Dummy("x", real=True)  # what does not depend on R and p stays as it is
+                found[fraction(together(whole + moving))[0].xreplace({whole: fixed})] = None
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from sympy.core.function import Derivative, Subs
 from eqsolve.compile.laws import LawPlan, compile_law
 from eqsolve.compile.lowering import Lowered, lower
 from eqsolve.compile.relations import Relations, in_order
+from eqsolve.language.laws import Resampled
 from eqsolve.language.nodes import GP, E, FollowedGP
-from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Function, Parameter, Process, Value
 from eqsolve.numerics.relations import Definition, KernelOperator, Pointwise, Sum
 from eqsolve.passes.forms import path_form as form
-from eqsolve.passes.forms.derivatives import slope
+from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.kinks import KINKS, jumps, switches
-from eqsolve.passes.forms.path_form import Ensemble, Mean, PathForm
+from eqsolve.passes.forms.path_form import Mean, PathEnsemble, PathForm
 from eqsolve.passes.forms.sectors import ROW
 from eqsolve.passes.forms.structure import Derivation
 
@@ -52,31 +52,26 @@ class Drive:
 
 @dataclass(frozen=True, eq=False)
 class MeanPlan:
-    """An expectation."""
+    """An expectation.
 
-    # `"one"`: E f(t). `"two"`: Σ outer E f(t) g(t'). `"response"`: outer E a(t)
-    # ∂output(t)/∂noise(t') b(t')
+    By kind, ``"one"``: E f(t). ``"two"``: Σ outer E f(t) g(t'). ``"response"``: outer E a(t) ∂output(t)/∂noise(t') b(t').
+    """
+
     name: str
     kind: str
     factors: Lowered  # f, g of each term, or a, b
-    # of each term: the factor in front, and the places of f and g (a and b) among the targets
     outers: tuple[Pointwise | None, ...]
-    targets: tuple[tuple[int, int], ...]
-    # of a response: the place of the output, the noise, the output's derivatives, whether b is a
-    # constant
+    targets: tuple[tuple[int, int], ...]  # places of f and g (a and b) among the targets
+    # of a response: the place of the output, the noise, its derivatives, whether b is a constant
     output: int
     noise: str
     by_unknown: Lowered | None
     plain: bool
-    # whether the mean acts back on the paths, and whether it averages a function with a kink
-    acts: bool
-    bent: bool
-    # the places of the arguments that the factors depend on, and the expressions at whose zeros
-    # they bend or jump
-    reads: tuple[int, ...]
-    switches: Lowered
-    # the places of the unknowns that the output of a response depends on, and of what its slopes do
-    output_reads: tuple[int, ...] = ()
+    acts: bool  # whether the mean acts back on the paths
+    bent: bool  # whether it averages a function with a kink
+    reads: tuple[int, ...]  # the places of the arguments that the factors depend on
+    switches: Lowered  # the expressions at whose zeros they bend or jump
+    output_reads: tuple[int, ...] = ()  # of the arguments of a response's output
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +88,7 @@ class EnsemblePlan:
     constants: tuple[str, ...]
     functions: tuple[str, ...]
     starts: Lowered
-    # the signals, `count` of them, then their derivatives by the unknowns
-    signals: Lowered
+    signals: Lowered  # the signals, ``count`` of them, then their derivatives by the unknowns
     noise_slopes: Lowered | None  # derivatives of the signals by the noises; None if all vanish
     count: int
     links: tuple[Link, ...]
@@ -105,26 +99,21 @@ class EnsemblePlan:
     means: tuple[MeanPlan, ...]
     processes: tuple[str, ...]
     process_values: Lowered
-    # how many things are averaged, respond, or are acted on by memory: their mean responses tell
-    # how the means react to the kernels, and how much they vary which modes need points
+    # how many things are averaged, respond, or are acted on by memory: their mean responses tell how
+    # the means react to the kernels, and how much they vary which modes need points
     targets: int
     target_values: Lowered
     target_slopes: Lowered
     target_noise_slopes: Lowered
-    # derivatives by the constants: of the starts, of the signals (None if all vanish), and of the
-    # targets
+    # derivatives by the constants: of starts, signals (None if all vanish) and targets
     start_slopes: Lowered
     signal_slopes: Lowered | None
     target_steady: Lowered
-    # of every constant, whether these are functions, so that it may be a coordinate beside the
-    # modes of the noises
-    sloped: tuple[bool, ...]
-    # whether signals have kinks that paths cross, so that responses jump from path to path; or
-    # pairs of functions that jump are averaged, so that slopes do not tell how they respond
+    sloped: tuple[bool, ...]  # of every constant, whether these are functions
+    # whether paths cross kinks, so that responses jump from path to path; or pairs of functions that
+    # jump are averaged, so that slopes do not tell how they respond
     bent: bool
-    # that of what is averaged, as a polynomial in the noises and constants, when the unknowns are
-    # affine in them
-    degree: int | None
+    degree: int | None  # of what is averaged, when unknowns are affine in noises and constants
 
     @property
     def driving(self) -> tuple[str, ...]:
@@ -223,7 +212,7 @@ def _covariance(members: Sequence[Process], law: GP, relations: Relations) -> Co
     )
 
 
-def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed: frozenset[E]) -> EnsemblePlan:
+def _ensemble(ensemble: PathEnsemble, relations: Relations, names: dict[E, str], fed: frozenset[E]) -> EnsemblePlan:
     signals = {signal: place for place, signal in enumerate(ensemble.signals)}
     targets = _targets(ensemble)
     unknowns = [unknown.symbol for unknown in ensemble.unknowns]
@@ -253,10 +242,10 @@ def _ensemble(ensemble: Ensemble, relations: Relations, names: dict[E, str], fed
 
     by_constant = steady(list(signals))
 
-    def memory(link: form.Link) -> tuple[KernelOperator | None, int | None]:
+    def memory(link: form.Coupling) -> tuple[KernelOperator | None, int | None]:
         return (None, None) if link.memory is None else (relations.kernel(link.memory.kernel), targets[link.signal])
 
-    def drive(item: form.Drive) -> Drive:
+    def drive(item: form.Forcing) -> Drive:
         return Drive(item.unknown, item.noise.name, relations.factor(item.coefficient))
 
     def mean(item: Mean) -> MeanPlan:
@@ -314,7 +303,7 @@ def _is_sloped(moving: Sequence[Expr], averaged: Sequence[Expr], item: Basic) ->
     return not unwritten and all(jumps(expr, [item]) is None for expr in moving)
 
 
-def _is_bent(ensemble: Ensemble, moving: list[Basic]) -> bool:
+def _is_bent(ensemble: PathEnsemble, moving: list[Basic]) -> bool:
     """Whether a signal has a kink, or one of a pair that is averaged a jump, in what moves from path to path."""
     kinks = {node for signal in ensemble.signals for node in signal.atoms(*KINKS)}
     fixed = set(ensemble.randoms)
@@ -324,7 +313,7 @@ def _is_bent(ensemble: Ensemble, moving: list[Basic]) -> bool:
     return any(jumps(piece, [item for item in moving if item not in fixed]) is not None for piece in pairs)
 
 
-def _targets(ensemble: Ensemble) -> dict[Expr, int]:
+def _targets(ensemble: PathEnsemble) -> dict[Expr, int]:
     found: dict[Expr, None] = {}
     for mean in ensemble.means:
         found.update(dict.fromkeys(piece for term in mean.terms for piece in term[1:]))
@@ -334,7 +323,7 @@ def _targets(ensemble: Ensemble) -> dict[Expr, int]:
     return {expr: place for place, expr in enumerate(found)}
 
 
-def _degree(ensemble: Ensemble, signals: list[Expr]) -> int | None:
+def _degree(ensemble: PathEnsemble, signals: list[Expr]) -> int | None:
     """Return the degree of what is averaged in the noises and constants, or None if unknowns are not affine in them."""
     moving = [unknown.symbol for unknown in ensemble.unknowns] + [noise(ROW) for noise in ensemble.noises]
     moving += [*ensemble.randoms, *(memory.symbol for memory in ensemble.memories)]

@@ -9,25 +9,44 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eqsolve.compile.plan import Plan, make_plan
 from eqsolve.compile.values import Values, binder_of
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.language.binding import Binding, bind, bind_some, read_value
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.flow import Flow
+from eqsolve.language.laws import IN_STEPS, Telegraph
 from eqsolve.language.loading import load
-from eqsolve.language.model import Model
-from eqsolve.language.noises import IN_STEPS, Telegraph
+from eqsolve.language.model import Model, Table
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Parameter
 from eqsolve.language.system import System
 from eqsolve.passes.forms.structure import sign
 
-# The passes are imported where a model is rewritten: what is kept of it needs none of them.
 if TYPE_CHECKING:
     from eqsolve.passes.rewrite.sensitivity import NamedDerivative, Sensitivity
+
+
+# --- Which observables of a model are wanted.
+AnyModel = TypeVar("AnyModel", bound=Model)
+
+
+def select_observables(model: AnyModel, names: Iterable[str] | str | None) -> AnyModel:
+    """Return a model with the named observables only, in its own order; all of them without names."""
+    if names is None:
+        return model
+    wanted = [names] if isinstance(names, str) else list(names)
+    declared = model.observables
+    for name in wanted:
+        if name not in declared:
+            has = f"it has: {', '.join(declared)}" if declared else "it declares none"
+            known = "; unknowns are always computed" if name in model.names else ""
+            raise UsageError(f"model `{model.name}` has no observable `{name}`{did_you_mean(name, declared)} ({has}{known})")
+    if not wanted:
+        raise UsageError(f"observables: name at least one of {', '.join(declared) or 'none'}, or leave it out")
+    return model._with(observables=Table((name, value) for name, value in declared.items() if name in wanted))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +87,6 @@ class _Known:
             return self.model
         key = (names,) if isinstance(names, str) else tuple(names)
         if key not in self._selected:
-            from eqsolve.passes.rewrite.observables import select_observables
-
             self._selected[key] = select_observables(self.model, key)
         return self._selected[key]
 

@@ -15,7 +15,7 @@ from eqsolve.language.model import leaves, mapper
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.derivatives import slope
+from eqsolve.passes.forms.expressions import slope
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW, Contraction, SectorEquation, split_sectors
 
 Slot = tuple[str, str]
@@ -175,7 +175,7 @@ def compile_with_gradients(system: System, parameters: Sequence[Parameter]) -> C
 def compile_system(system: System, parameters: Sequence[Parameter], *, gradients: bool = False) -> CompiledPlan:
     """Return the array functions of a closed system; parameters, and means of random constants, are arguments."""
     system, moments, known = take_moments(system, parameters)
-    plan, begin, parameters = split_sectors(system), lower([system.start], [], parameters), known
+    begin, parameters = lower([system.start], [], parameters), known
     pointwise = functools.partial(_pointwise, parameters, gradients)
     table: dict[Expr, int] = {}
     stored: set[int] = set()
@@ -212,9 +212,7 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
             contractions, diagonal,
         )  # fmt: skip
 
-    kernels = tuple(equation(item) for item in plan.kernels)
-    functions = tuple(equation(item) for item in plan.functions)
-    observables = tuple(equation(item) for item in plan.observables)
+    kernels, functions, observables = (tuple(map(equation, items)) for items in split_sectors(system))
     factors = tuple(pointwise(expr) for expr in table)
     aliases = tuple(expr.head.name if isinstance(expr, Value) and expr.moments == (ROW, COLUMN) else None for expr in table)
     return CompiledPlan(begin, moments, kernels, functions, observables, factors, aliases, frozenset(stored))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -90,7 +91,7 @@ class Binder:
         self._names = {item.name: item for item in model.parameters}
         self._domains = {item.name: ParameterDomain.of(item) for item in model.parameters}
         self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
-        self._conditions = [(type(item).__name__, _sides(model, item)) for item in model.conditions]
+        self._conditions = [(item.rel_op, _sides(model, item)) for item in model.conditions]
         self._base: Values | None = None
         self._plans: dict[Any, Plan] = {}
         known = {item.name: model.defaults.get(item, item.default) for item in model.parameters}
@@ -220,14 +221,7 @@ class Binder:
         return self._plans[key]
 
 
-_HOLDS: dict[str, Callable[[float, float], bool]] = {
-    "StrictGreaterThan": lambda a, b: a > b,
-    "GreaterThan": lambda a, b: a >= b,
-    "StrictLessThan": lambda a, b: a < b,
-    "LessThan": lambda a, b: a <= b,
-    "Equality": lambda a, b: a == b,
-    "Unequality": lambda a, b: a != b,
-}
+_HOLDS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
 
 
 def _itself(binding: Binding) -> Binding:

@@ -8,7 +8,7 @@ import numpy as np
 
 from eqsolve.arguments import checked, list_of, names, number, pair, table, text, whole
 from eqsolve.compile.forms import SINGULARITY
-from eqsolve.errors import SolverError, UsageError, did_you_mean
+from eqsolve.errors import SolverError, UsageError, demand_known
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.numerics.arrays import Array
@@ -134,8 +134,7 @@ def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Arra
         raise UsageError("fit_rate takes the name of an observable: fit_rate(result, 'E_train')")
     values = getattr(data, "values", None)
     if isinstance(values, dict) and hasattr(data, "t"):  # finite-size runs
-        if name not in values:
-            raise UsageError(f"the runs have no `{name}`{did_you_mean(name, values)} (they have: {', '.join(values)})")
+        demand_known([name], values, "the runs have no `{}`", "they have")
         runs = np.atleast_2d(values[name])
         return np.asarray(data.t, dtype=float), list(runs), [None] * len(runs)
     if not hasattr(data, "at") or getattr(data, "grid", None) is None:
@@ -144,9 +143,8 @@ def _curves(data: Any, name: str | None, window: Any, points: int) -> tuple[Arra
     first, last = window if window is not None else (end / 4, end)
     t = np.linspace(max(first, 1e-12), min(last, end), points)
     sampled = data.at(t)
-    if name not in sampled:
-        has = [str(key) for key in sampled if not str(key).endswith("_error")]
-        raise UsageError(f"the result has no curve `{name}`{did_you_mean(name, has)} (it has: {', '.join(has)})")
+    curves = [str(key) for key in sampled if not str(key).endswith("_error")]
+    demand_known([name], curves, "the result has no curve `{}`")
     error = sampled[f"{name}_error"].values if f"{name}_error" in sampled else None
     return t, [sampled[name].values], [error]
 
@@ -221,9 +219,7 @@ class RateCurve:
     certified: Array  # where the half plane was searched; between, the singularity was followed
 
     def __getitem__(self, name: str) -> Array:
-        if name not in self.values:
-            has = ", ".join(self.values)
-            raise UsageError(f"the curve has no `{name}`{did_you_mean(name, self.values)} (it has: {has})")
+        demand_known([name], self.values, "the curve has no `{}`")
         return self.values[name]
 
 

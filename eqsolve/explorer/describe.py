@@ -1,19 +1,186 @@
-"""What the page shows of a model before anything is solved."""
+"""What the page shows of a model before anything is solved: what can be set, and its neighbours."""
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from sympy import Rational
+
 from eqsolve._version import __version__
-from eqsolve.explorer.controls import law_examples, list_controls
-from eqsolve.explorer.mathml import equations, labels
-from eqsolve.explorer.related import flow_names
-from eqsolve.language.binding import spoken_name
-from eqsolve.language.fixed_point import Cases
+from eqsolve.errors import EqsolveError
+from eqsolve.explorer.mathml import equations, labels, to_mathml
+from eqsolve.language.binding import read_value, spoken_name
+from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
+from eqsolve.language.flow import Flow
+from eqsolve.language.laws import Law, law_names
+from eqsolve.language.loading import list_models, load
 from eqsolve.language.model import Model
-from eqsolve.passes.routing import models_behind
+from eqsolve.language.printing import decimal_text
+from eqsolve.language.symbols import Parameter, Random, meanings
+from eqsolve.passes.explain.explain import describe_domain
+from eqsolve.passes.routing import is_found, models_behind, settable
+
+# --- What can be set on the page: a slider or box for every parameter, a law for what is random.
+EXAMPLES = {  # what a law's name puts into its box, to be changed there
+    "Point": "Point(1)",
+    "Bernoulli": "Bernoulli(0.1)",
+    "Rademacher": "Rademacher(0.1)",
+    "Discrete": "Discrete([-1, 1], [0.5, 0.5])",
+    "Normal": "Normal(0, 1)",
+    "Uniform": "Uniform(-1, 1)",
+    "Laplace": "Laplace(1)",
+    "StudentT": "StudentT(5)",
+    "GaussBernoulli": "GaussBernoulli(0.1, 1)",
+}
+
+
+@dataclass(frozen=True)
+class Control:
+    """One thing to set. A slider runs over [low, high]; the box beside it takes any text that ``--set`` takes."""
+
+    name: str
+    label: str  # MathML
+    kind: str  # "number" or "law"
+    value: str  # as the user would type it; a law that the model declares in other symbols is shown, not set
+    low: float | None = None
+    high: float | None = None
+    scale: str = "lin"  # of the slider: "lin" or "log"
+    whole: bool = False
+    domain: str = ""
+    about: str = ""
+
+
+def list_controls(model: Model) -> list[Control]:
+    """Return the controls of a model, those of the models behind it included: numbers first, each kind by name."""
+    found: dict[str, Control] = {}
+    for part in (model, *models_behind(model)):
+        for parameter in part.parameters:
+            if parameter.name not in found:
+                found[parameter.name] = _number(part, parameter)
+        for item in part.randoms:
+            law = getattr(part, "laws", {}).get(item, part.defaults.get(item, item.law))
+            if item.name not in found and isinstance(law, Law) and not is_found(part, item) and law.dimension == 1:
+                found[item.name] = _law(part, item, law)
+    return sorted(found.values(), key=lambda control: (control.kind == "law", control.name))
+
+
+def law_examples() -> dict[str, dict[str, str]]:
+    """Return the laws that can be chosen by name: what to begin with, and how each is written."""
+    known = law_names()
+    return {name: {"text": text, "usage": known[name].usage} for name, text in EXAMPLES.items() if name in known}
+
+
+def _number(model: Model, item: Parameter) -> Control:
+    given = model.defaults.get(item, item.default)
+    default = None if given is None else float(given)
+    low, high, scale = slider_range(item, default)
+    if default is None and low is not None and high is not None:
+        default = 1.0 if low <= 1.0 <= high else (low + high) / 2
+    text = decimal_text(given) if isinstance(given, Rational) else "" if default is None else f"{default:.12g}"
+    return Control(
+        item.name, to_mathml(item.latex_name), "number", text, low, high, scale, bool(item.is_integer),
+        describe_domain(item).removeprefix("number").strip(), meanings(model.file).get(item, ""),
+    )  # fmt: skip
+
+
+def _law(model: Model, item: Random, law: Law) -> Control:
+    return Control(item.name, to_mathml(item.latex_name), "law", decimal_text(law), about=meanings(model.file).get(item, ""))
+
+
+def slider_range(item: Parameter, default: float | None) -> tuple[float | None, float | None, str]:
+    """Return the ends and the scale of a slider, from the parameter's domain and its default.
+
+    A positive parameter gets whole decades, one below its default and one above at least, on a logarithmic slider. What may
+    be zero gets four times its default, at least 1, and what may be negative as much on both sides of it. Declared bounds cut
+    all of them. An infinite value has no slider.
+    """
+    lower, upper = (None if bound is None or not math.isfinite(float(bound)) else float(bound) for bound in item.bounds)
+    if default is not None and not math.isfinite(default):
+        return None, None, "lin"
+    centre = 1.0 if default is None else default
+    scale = "lin"
+    if item.is_integer:
+        first = lower if lower is not None else (1.0 if item.is_positive else 0.0 if item.is_nonnegative else centre - 5)
+        low, high = first, max(first, centre) + 6
+    elif item.is_positive:
+        low, high = 10.0 ** math.floor(math.log10(centre) - 1), 10.0 ** math.ceil(math.log10(centre) + 1)
+        scale = "log"
+    else:
+        reach = _round_up(max(4 * abs(centre), 1.0))
+        low, high = (-reach, reach) if not (item.is_nonnegative or item.is_negative) else (0.0, reach)
+        if item.is_negative:
+            low, high = -reach, -reach * 1e-3
+    low = low if lower is None else max(low, lower)
+    high = high if upper is None else min(high, upper)
+    if lower is not None and upper is not None and not item.is_integer and not item.is_positive:
+        low, high = lower, upper
+    return low, max(low, high), scale if low > 0 else "lin"
+
+
+def _round_up(value: float) -> float:
+    """Return the next of 1, 2, 5, 10, 20, ... that is not below a value."""
+    decade = 10.0 ** math.floor(math.log10(value))
+    return next(step * decade for step in (1, 2, 5, 10) if step * decade >= value * (1 - 1e-12))
+
+
+# --- Where a model goes and how fast: fixed points and rates of the same microscopic model.
+KINDS = ("FixedPoint", "Cases", "Singularity", "variant")  # as files are listed, without running them
+
+
+def flow_names(model: Model) -> set[str]:
+    """Return the names of the microscopic models that a model, or those it chooses among, say they describe."""
+    if isinstance(model, Flow):
+        return {model.name}
+    named = {getattr(part, "flow", None) for part in (model, *models_behind(model))}
+    return {item if isinstance(item, str) else item.name for item in named if item is not None}
+
+
+def find_related(model: Model) -> list[Model]:
+    """Return the fixed points, then the rates, that describe the same microscopic model as a dynamics does.
+
+    A choice among fixed points stands for all of them. Files that cannot be loaded are passed over.
+    """
+    flows = flow_names(model)
+    if not flows or isinstance(model, Singularity):
+        return []
+    timeless = [other for other in _loaded() if other.name != model.name and flow_names(other) & flows]
+    points = [other for other in timeless if isinstance(other, FixedPoint | Cases)]
+    choices = [other for other in points if isinstance(other, Cases)]
+    rates = [other for other in timeless if isinstance(other, Singularity)]
+    if isinstance(model, FixedPoint | Cases):
+        return [*rates]
+    return [*(choices or points), *rates]
+
+
+def _loaded() -> Iterator[Model]:
+    for file in list_models():
+        if file.kind in KINDS:
+            try:
+                yield load(str(file.path))
+            except EqsolveError:
+                continue
+
+
+def unknown_settings(other: Model, settings: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings that another model does not know, unless they are switched off.
+
+    A parameter is switched off at 0 and at infinity: there the term it belongs to is gone.
+    """
+    known = settable(other)
+    return [name for name, value in settings.items() if name not in known and not _is_off(value)]
+
+
+def _is_off(value: Any) -> bool:
+    try:
+        number = float(read_value(value))
+    except (EqsolveError, TypeError):
+        return False
+    return number == 0 or math.isinf(number)
+
 
 TIMED = ("System", "Flow")
 

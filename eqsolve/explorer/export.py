@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.explorer.controls import Control, list_controls
-from eqsolve.explorer.describe import TIMED, describe, observable_names
+from eqsolve.explorer.describe import TIMED, Control, describe, list_controls, observable_names
 from eqsolve.explorer.html import render
 from eqsolve.files.atomic import atomic_path
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
-from eqsolve.plotting.times import time_axis
+from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result
 from eqsolve.sweeping.run import sweep
 

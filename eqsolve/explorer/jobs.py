@@ -1,32 +1,35 @@
 """What the page asks for: solve, sweep, fixed points and rates, finite sizes, a file. Texts in, plain numbers out.
 
 Settings arrive as the texts that ``--set`` takes. They are parsed, never evaluated, and an answer holds nothing but numbers
-and words, so that neither side can make the other run code.
+and words, so that no page can make this machine run code. A process for each page answers (``serve``).
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import queue
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import EqsolveError, UsageError
-from eqsolve.explorer.describe import TIMED, describe, observable_names, stamp
+from eqsolve.errors import EqsolveError, ModelError, UsageError
+from eqsolve.explorer.describe import TIMED, describe, find_related, observable_names, stamp, unknown_settings
 from eqsolve.explorer.mathml import equations, labels
-from eqsolve.explorer.related import find_related, unknown_settings
 from eqsolve.language.binding import read_value
 from eqsolve.language.loading import load
 from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
 from eqsolve.passes.routing import bind_routed, settable
-from eqsolve.plotting.times import time_axis
+from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result
 from eqsolve.results.words import jsonable
 from eqsolve.solving import solve
 from eqsolve.sweeping.run import sweep
+from eqsolve.sweeping.workers import attend
 
 Progress = Callable[[float, float, str], None]
 Answer = dict[str, Any]
@@ -264,3 +267,53 @@ def _number(text: Any, what: str) -> float:
 def _plain(values: Array) -> Any:
     """Return numbers that JSON can hold: None stands for what is not finite."""
     return jsonable(np.asarray(values, dtype=float).tolist())
+
+
+# --- The process that solves for one page.
+PAUSE = 0.1  # seconds between two reports of progress at least
+
+
+class CancelledError(BaseException):  # not an Exception: no solver may take it for a failure of its own and try again
+    """The page does not want the answer any more."""
+
+
+def serve(model: str) -> None:
+    """Work through jobs, ``{"id": 3, "verb": "solve", ...}``; ``{"cancel": 3}`` asks to leave one.
+
+    While a job runs its progress goes back, and its answer ends it. A cancelled job is left at its
+    next report of progress; who cannot wait that long ends the process.
+    """
+    jobs: queue.Queue[dict[str, Any]] = queue.Queue()
+    unwanted: set[int] = set()
+    send = attend(lambda message: unwanted.add(message["cancel"]) if "cancel" in message else jobs.put(message))
+    logging.getLogger("eqsolve").addHandler(logging.NullHandler())  # what is to be said is said on the page
+    desk = Desk(model)
+    while True:
+        job = jobs.get()
+        send({"id": job["id"], "answer": jsonable(_answer(desk, job, unwanted, send))})
+
+
+def _answer(desk: Desk, job: dict[str, Any], unwanted: set[int], send: Callable[[Any], None]) -> Answer:
+    number, last = job["id"], 0.0
+
+    def progress(done: float, total: float, text: str) -> None:
+        nonlocal last
+        if number in unwanted:
+            raise CancelledError
+        if time.monotonic() - last >= PAUSE:
+            last = time.monotonic()
+            send({"id": number, "progress": {"done": float(done), "total": float(total), "text": str(text)}})
+
+    try:
+        progress(0.0, 1.0, "")
+        return VERBS[job["verb"]](desk, job, progress)
+    except CancelledError:
+        return {"cancelled": True}
+    except EqsolveError as error:
+        problems = list(error.problems) if isinstance(error, ModelError) else [str(error)]
+        return {"error": {"kind": type(error).__name__, "problems": problems}}
+    except MemoryError:
+        return {"error": {"kind": "MemoryError", "problems": ["there is not enough memory for this"]}}
+    except Exception as error:  # a bug of ours is shown, and ends neither the worker nor the page
+        text = f"eqsolve stopped on an unexpected {type(error).__name__}: {error}; this is a bug, please report it"
+        return {"error": {"kind": "bug", "problems": [text]}}

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
-import os
 import queue
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from eqsolve.solvers.threads import THREAD_LIMITS
+from eqsolve.sweeping.workers import Child
 
 GRACE = 2.0  # seconds that a cancelled job has to end by itself, before its process is ended
 POLL = 0.05  # seconds after which a waiting job looks whether it is still wanted
 BEAT = 0.5  # seconds after which a waiting page hears that its job is still under way
-_ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class Session:
     """A page's worker. A new job takes the place of the one under way."""
 
-    program = "import sys; from eqsolve.explorer.worker import serve; serve(sys.argv[1])"
+    program = "import sys; from eqsolve.explorer.jobs import serve; serve(sys.argv[1])"
 
     def __init__(self, model: str) -> None:
         self.model = model
         self.used = time.monotonic()
         self._numbers = itertools.count(1)
         self._newest = 0
-        self._process: subprocess.Popen[str] | None = None
+        self._child: Child | None = None
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._turn = threading.Lock()  # held by the job under way
         self._write = threading.Lock()
@@ -78,8 +72,7 @@ class Session:
     @property
     def process_number(self) -> int | None:
         """The number of the worker's process, while it runs."""
-        process = self._process
-        return process.pid if process is not None and process.poll() is None else None
+        return None if self._child is None else self._child.number
 
     def _messages(self, number: int, lines: queue.Queue[dict[str, Any] | None]) -> Iterator[dict[str, Any]]:
         deadline: float | None = None
@@ -117,54 +110,36 @@ class Session:
 
     def _begin(self, job: dict[str, Any]) -> queue.Queue[dict[str, Any] | None]:
         with self._write:
-            process = self._ensure()
+            child = self._ensure()
             with contextlib.suppress(OSError, ValueError):
-                assert process.stdin is not None
-                process.stdin.write(json.dumps(job) + "\n")
-                process.stdin.flush()
+                child.send(job)
             return self._lines
 
     def _tell(self, message: dict[str, Any]) -> None:
         with self._write, contextlib.suppress(OSError, ValueError):
-            if self._process is not None and self._process.stdin is not None:
-                self._process.stdin.write(json.dumps(message) + "\n")
-                self._process.stdin.flush()
+            if self._child is not None:
+                self._child.send(message)
 
-    def _ensure(self) -> subprocess.Popen[str]:
-        if self._process is not None and self._process.poll() is None:
-            return self._process
-        env = dict(os.environ)
-        for name in THREAD_LIMITS:
-            env.setdefault(name, "1")
-        env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_ROOT, *filter(None, sys.path)]))  # what this process sees
-        command = [sys.executable, "-c", self.program, self.model]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True, encoding="utf-8"
-        )
+    def _ensure(self) -> Child:
+        if self._child is not None and self._child.number is not None:
+            return self._child
+        child = Child(self.program, self.model, threads=True)
         lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
         def listen() -> None:
-            assert process.stdout is not None
-            with contextlib.suppress(OSError, ValueError):
-                for line in process.stdout:
-                    lines.put(json.loads(line))
+            with contextlib.suppress(EOFError, OSError, ValueError):
+                while True:
+                    lines.put(child.receive())
             lines.put(None)
 
         threading.Thread(target=listen, daemon=True).start()
-        self._process, self._lines = process, lines
-        return process
+        self._child, self._lines = child, lines
+        return child
 
     def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(OSError):
-            process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
 
 
 class Sessions:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.errors import EqsolveError, MissingExtraError, ModelError, UsageError, did_you_mean
+from eqsolve.errors import EqsolveError, MissingExtraError, ModelError, UsageError, demand_known
 from eqsolve.figures.captions import latex_caption
 
 if TYPE_CHECKING:
@@ -175,9 +175,7 @@ def find_analysis(name: str) -> Analysis:
             raise UsageError(f"there is no analysis file {name!r}")
         return _describe(path.resolve())[1]
     known = {item.name: item for item in list_analyses()}
-    if name not in known:
-        has = ", ".join(known) or "none"
-        raise UsageError(f"there is no figure `{name}`{did_you_mean(name, known)} (there are: {has})")
+    demand_known([name], known, "there is no figure `{}`", "there are")
     return known[name]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.language.fixed_point import Cases
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
@@ -66,23 +66,11 @@ class Question:
         begin = None if near is None or self.model.kind not in ("System", "Flow") else near.source
         return solve_as_asked(self.model, settings, options, paths=False, neighbour=begin)
 
-    def evaluate(
-        self,
-        point: Sequence[float] | Array,
-        *,
-        slopes: bool = True,
-        rtol: float | None = None,
-        near: Result | None = None,
-    ) -> Evaluation:
-        """Return values, errors and derivatives at a point of the parameters."""
-        result = self.solve(point, slopes=slopes, rtol=rtol, near=near)
+    def evaluate(self, point: Sequence[float] | Array, *, slopes: bool = True, **how: Any) -> Evaluation:
+        """Return values, errors and derivatives at a point of the parameters; ``how`` as in ``solve``."""
+        result = self.solve(point, slopes=slopes, **how)
         data = result.at(self.times) if self.times is not None else result.dataset
-        for name in self.observables:
-            if name not in result.names:
-                has = ", ".join(result.names)
-                raise UsageError(
-                    f"model `{self.model.name}` has no `{name}`{did_you_mean(name, result.names)} (it has: {has})"
-                )
+        demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
         keys = derivative_keys(result.dataset)
         values, errors = ([np.atleast_1d(data[name + end].values) for name in self.observables] for end in ("", "_error"))
         moved, unsure = [], []
@@ -144,12 +132,8 @@ def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
         for _, case in model.cases:
             chosen = load(case)
             every |= {item.name: item for item in chosen.parameters}
-    found = {}
+    demand_known(names, every, f"model `{model.name}` has no parameter `{{}}`")
     for name in names:
-        if name not in every:
-            has = ", ".join(every)
-            raise UsageError(f"model `{model.name}` has no parameter `{name}`{did_you_mean(name, every)} (it has: {has})")
         if every[name].is_integer:
             raise UsageError(f"`{name}` of model `{model.name}` is a whole number: there is no derivative along it")
-        found[name] = every[name]
-    return found
+    return {name: every[name] for name in names}

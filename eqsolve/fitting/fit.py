@@ -18,21 +18,25 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eqsolve.arguments import checked, list_of, names, number, table
 from eqsolve.arguments import path as read_path
 from eqsolve.deviations import is_uncertain
-from eqsolve.errors import UsageError, did_you_mean
-from eqsolve.fitting.data import Data, read_data
+from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.fitting.evaluating import Evaluation, Question, find_parameters
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
+from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import Array
+from eqsolve.results.archive import write_dataset
 from eqsolve.results.result import Result
-from eqsolve.verbs import later
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _SMALL = 1e-12  # of a parameter's size: the least value of one that must be positive
 _ROUNDS = 50
@@ -169,16 +173,13 @@ class Fit:
         """
         from eqsolve.plotting.fits import plot_fit
 
-        for name in names:
-            if name not in self.data.names:
-                has = ", ".join(self.data.names)
-                raise UsageError(f"`{name}` was not fitted{did_you_mean(name, self.data.names)} (to draw there are: {has})")
+        demand_known(names, self.data.names, "`{}` was not fitted", "to draw there are")
         return plot_fit(self, names or self.data.names, ax=ax, logx=logx, logy=logy)
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, which ``eqsolve.open`` reads back and ``eqsolve plot`` draws."""
-        later("save_fit")(self, path)
+        save_fit(self, path)
 
 
 def _counted(count: int, what: str) -> str:
@@ -532,3 +533,164 @@ class _Problem:
                 f"{moved} cannot be identified from these data: {how} leaves {seen} as they are at "
                 f"all times given; hold one of them fixed, or add observables or times that depend on it"
             )
+
+
+# --- Data to fit: observables at times, with error bars, or in several draws.
+_ERROR = "_error"
+_DRAWS = ("seed", "draw", "run")
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Observables on (draw, time), and the error bars of their means where they were given.
+
+    ``times`` is None for numbers without a time.
+    """
+
+    times: Array | None
+    values: dict[str, Array]
+    errors: dict[str, Array]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.values)
+
+    @property
+    def draws(self) -> int:
+        return len(next(iter(self.values.values())))
+
+    def cut(self, at: Iterable[float] | None, names: Iterable[str] | None) -> Data:
+        """Return some of the observables, at some of the times."""
+        chosen = self.names if names is None else tuple(names)
+        demand_known(chosen, self.values, "the data have no `{}`", "they have")
+        keep = slice(None)
+        if at is not None:
+            if self.times is None:
+                raise UsageError("times are asked for, and the data have none")
+            places = []
+            for moment in at:
+                place = int(np.argmin(np.abs(self.times - moment)))
+                if abs(self.times[place] - moment) > 1e-9 * max(1.0, abs(moment)):
+                    raise UsageError(f"the data have no time {moment:g}; they have {_listed(self.times)}")
+                places.append(place)
+            keep = places  # type: ignore[assignment]
+        times = None if self.times is None else self.times[keep]
+        errors = {name: self.errors[name][keep] for name in chosen if name in self.errors}
+        return Data(times, {name: self.values[name][:, keep] for name in chosen}, errors)
+
+
+def _listed(times: Array) -> str:
+    shown = ", ".join(f"{moment:g}" for moment in times[:8])
+    return f"{shown}, ..." if len(times) > 8 else shown
+
+
+def read_data(data: Any) -> Data:
+    """Return data from a CSV file, a DataFrame, an xarray Dataset, a table of columns, or a Simulation.
+
+    A table has a column ``t``, one for each observable, error bars as ``NAME_error``, and, of several draws, a column
+    ``seed`` (or ``draw``, ``run``).
+    """
+    if isinstance(data, Data):
+        return data
+    if isinstance(data, Simulation):
+        return Data(np.asarray(data.t, float), {name: np.asarray(entry, float) for name, entry in data.values.items()}, {})
+    if isinstance(data, str | os.PathLike):
+        import pandas as pd
+
+        path = Path(data)
+        if not path.is_file():
+            raise UsageError(f"data: there is no file {str(path)!r}")
+        try:
+            data = pd.read_csv(path, skipinitialspace=True)
+        except (ValueError, UnicodeDecodeError) as reason:
+            raise UsageError(f"data: {str(path)!r} cannot be read as a table of comma-separated values: {reason}") from None
+    if hasattr(data, "data_vars") or (hasattr(data, "to_dataframe") and hasattr(data, "dims")):
+        data = data.to_dataframe().reset_index()
+    if hasattr(data, "columns"):
+        columns = {str(name): data[name].to_numpy() for name in data.columns}
+        if "t" not in columns and getattr(data.index, "name", None) == "t":
+            columns["t"] = data.index.to_numpy()
+    elif isinstance(data, Mapping):
+        columns = {str(name): np.atleast_1d(np.asarray(entry)) for name, entry in data.items()}
+    else:
+        raise UsageError(
+            f"data: expected a CSV file, a DataFrame, an xarray Dataset or a Simulation, got {type(data).__name__}"
+        )
+    return _from_columns(columns)
+
+
+def _from_columns(columns: dict[str, Any]) -> Data:
+    draw = next((name for name in _DRAWS if name in columns), None)
+    try:
+        numbers = {name: np.asarray(entry, float) for name, entry in columns.items() if name != draw}
+    except (TypeError, ValueError):
+        raise UsageError("data: every column must hold numbers") from None
+    names = [name for name in numbers if name != "t" and not name.endswith(_ERROR)]
+    if not names or not len(numbers[names[0]]):
+        raise UsageError(f"data: there is no column to fit; expected t and observables, got {', '.join(columns) or 'nothing'}")
+    for name in names:
+        if not np.isfinite(numbers[name]).all():
+            raise UsageError(f"data: the column `{name}` has entries that are not finite numbers; leave those rows out")
+    if "t" not in numbers:
+        values = {name: numbers[name].reshape(-1, 1) for name in names}
+        errors = {name: numbers[name + _ERROR][:1] for name in names if name + _ERROR in numbers}
+        return Data(None, values, errors)
+    labels = np.zeros(len(numbers["t"])) if draw is None else np.asarray(columns[draw])
+    runs = [numbers["t"][labels == label] for label in np.unique(labels)]
+    times = np.sort(runs[0])
+    if len(np.unique(times)) != len(times) or any(
+        len(run) != len(times) or not np.allclose(np.sort(run), times) for run in runs
+    ):
+        raise UsageError("data: every draw must have the same times, each once; name the draws in a column `seed`")
+    order = [np.flatnonzero(labels == label)[np.argsort(run)] for label, run in zip(np.unique(labels), runs, strict=True)]
+    values = {name: np.stack([numbers[name][rows] for rows in order]) for name in names}
+    errors = {name: numbers[name + _ERROR][order[0]] for name in names if name + _ERROR in numbers}
+    for name, entry in errors.items():
+        if not (entry > 0).all():
+            raise UsageError(f"data: the error bars of `{name}` must be positive")
+    return Data(times, values, errors)
+
+
+# --- Fits in files: the data, the model at their times and between, and what was found.
+_FIELDS = (
+    "model", "parameters", "errors", "intervals", "correlations", "chi2", "freedom", "at_edge", "assumes", "solves", "latex",
+)  # fmt: skip
+_PARTS = ("data", "bar", "fit", "sigma", "line")  # of an observable: what was measured, its bars, the model, what was used
+
+
+def save_fit(found: Fit, path: str | os.PathLike[str]) -> None:
+    """Write a netCDF file with one JSON record; the names of a second set of data end in ``@2``."""
+    import xarray as xr
+
+    made: dict[str, Any] = {}
+    for place, item in enumerate(found.sets, 1):
+        end = f"@{place}" if place > 1 else ""
+        data = item.data
+        along, moment = "t" + end if data.times is not None else "place" + end, "moment" + end
+        made |= {} if data.times is None else {along: (along, data.times)}
+        made |= {moment: (moment, item.lines["t"])} if item.lines else {}
+        for name in data.names:
+            parts = (data.values[name], data.errors.get(name), item.curves[name], item.sigmas[name], item.lines.get(name))
+            dims = (("draw" + end, along), along, along, along, moment)
+            entries = zip(_PARTS, dims, parts, strict=True)
+            made |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries if values is not None}
+    sets = [{"names": item.data.names, "settings": item.settings} for item in found.sets]
+    record = {"kind": "fit", "sets": sets, **{name: getattr(found, name) for name in _FIELDS}}
+    write_dataset(xr.Dataset(made), record, path)
+
+
+def read_fit(dataset: xr.Dataset, record: Mapping[str, Any]) -> Fit:
+    """Return the fit of a file's values and record."""
+    sets = []
+    for place, entry in enumerate(record["sets"], 1):
+        end = f"@{place}" if place > 1 else ""
+        values, bars, fits, sigmas, lines = (
+            {name: dataset[key].values for name in entry["names"] if (key := f"{name}_{part}{end}") in dataset}
+            for part in _PARTS
+        )
+        data = Data(dataset["t" + end].values if "t" + end in dataset else None, values, bars)
+        drawn = {"t": dataset["moment" + end].values, **lines} if lines else {}
+        sets.append(FitSet(data, entry["settings"], fits, sigmas, drawn))
+    fields = {name: record[name] for name in _FIELDS}
+    fields["intervals"] = {name: tuple(pair) for name, pair in fields["intervals"].items()}
+    return Fit(sets=tuple(sets), **fields)

@@ -99,7 +99,7 @@ class Optimum:
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the landscape: the scan along one parameter, or as a map over two, and the optimum in it."""
-        from eqsolve.plotting.landscapes import plot_landscape
+        from eqsolve.plotting.fits import plot_landscape
 
         names = [item.name for item in self.ranges]
         best = ([self.parameters[name] for name in names], self.value, [self.errors[name] for name in names])
@@ -179,7 +179,7 @@ def optimise(
     names = (observable,) if isinstance(observable, str) else ()
     question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol)
     goal = None if plain else _read(observable, timeless) if isinstance(observable, str) else observable
-    return _Search(question, own, timed, -1.0 if maximise else 1.0, _name(observable), goal, limits).run(maximise)
+    return _OptimumSearch(question, own, timed, -1.0 if maximise else 1.0, _name(observable), goal, limits).run(maximise)
 
 
 def _name(goal: str | Function) -> str:
@@ -250,7 +250,7 @@ class _Seen:
 
 
 @dataclass(eq=False)
-class _Search:
+class _OptimumSearch:
     """One search: its question, its ranges, and what was solved so far."""
 
     question: Question

@@ -3,24 +3,9 @@
 from typing import Any
 
 from eqsolve.errors import ModelError
+from eqsolve.language import symbols
 from eqsolve.language.laws import Law, Normal
 from eqsolve.language.source import here
-from eqsolve.language.symbols import (
-    Correlation,
-    Field,
-    Function,
-    Gradient,
-    Parameter,
-    Plain,
-    Process,
-    Random,
-    Response,
-    State,
-    Time,
-    Unknown,
-    as_expression,
-    tell_meanings,
-)
 
 
 def _declare(cls: Any, names: str, latex: str | None, about: str | None = None, **kwargs: Any) -> Any:
@@ -37,7 +22,7 @@ def _declare(cls: Any, names: str, latex: str | None, about: str | None = None, 
     if about is not None and not isinstance(about, str):
         raise ModelError(f"{here()}about= takes a text such as 'samples per dimension', got {about!r}")
     if about:
-        tell_meanings(dict.fromkeys(made, about))
+        symbols.tell_meanings(dict.fromkeys(made, about))
     return made[0] if len(made) == 1 else made
 
 
@@ -49,7 +34,7 @@ def _ends(names: str, domain: Any) -> tuple[Any, Any]:
 
 def times(names: str) -> Any:
     """Declare time variables: ``t, tp, s = times("t t' s")``."""
-    return _declare(Time, names, None)
+    return _declare(symbols.Time, names, None)
 
 
 def param(
@@ -79,9 +64,9 @@ def param(
         sympy assumptions such as ``positive=True``, ``nonnegative=True``, ``integer=True``.
     """
     bounds = (*_ends(names, (None, None) if domain is None else domain), default)
-    extra = tuple(None if value is None else as_expression(value, f"the domain of `{names}`") for value in bounds)
+    extra = tuple(None if value is None else symbols.as_expression(value, f"the domain of `{names}`") for value in bounds)
     given = extra if any(value is not None for value in extra) else ()
-    return _declare(Parameter, names, latex, about, extra=given, **assumptions)
+    return _declare(symbols.Parameter, names, latex, about, extra=given, **assumptions)
 
 
 def random(names: str, law: Any = None, *, latex: str | None = None, about: str | None = None) -> Any:
@@ -102,8 +87,8 @@ def random(names: str, law: Any = None, *, latex: str | None = None, about: str 
     if law is not None and law.dimension > 1:
         if len(parts) != law.dimension:
             raise ModelError(f"{here()}the joint law {law} has {law.dimension} components, got {len(parts)} names: {names!r}")
-        return tuple(Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))
-    return _declare(Random, names, latex, about, extra=() if law is None else (law,))
+        return tuple(symbols.Random(part, None, (law.component(index, tuple(parts)),)) for index, part in enumerate(parts))
+    return _declare(symbols.Random, names, latex, about, extra=() if law is None else (law,))
 
 
 def normal(names: str, *, variance: Any = 1, mean: Any = 0, latex: str | None = None) -> Any:
@@ -113,22 +98,22 @@ def normal(names: str, *, variance: Any = 1, mean: Any = 0, latex: str | None = 
 
 def process(names: str, *, latex: str | None = None) -> Any:
     """Declare stochastic processes: ``w, g, z = process("w g z")``."""
-    return _declare(Process, names, latex)
+    return _declare(symbols.Process, names, latex)
 
 
 def function(names: str, *, latex: str | None = None) -> Any:
     """Declare deterministic functions of one time: ``mu = function("mu")``."""
-    return _declare(Function, names, latex)
+    return _declare(symbols.Function, names, latex)
 
 
 def correlation(names: str, *, latex: str | None = None) -> Any:
     """Declare symmetric functions of two times."""
-    return _declare(Correlation, names, latex)
+    return _declare(symbols.Correlation, names, latex)
 
 
 def response(names: str, *, latex: str | None = None) -> Any:
     """Declare causal functions of two times, zero for t < t'."""
-    return _declare(Response, names, latex)
+    return _declare(symbols.Response, names, latex)
 
 
 def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assumptions: bool) -> Any:
@@ -137,30 +122,30 @@ def unknown(names: str, *, latex: str | None = None, domain: Any = None, **assum
     ``domain`` is a closed interval ``(lowest, highest)`` of two numbers in which a solution is looked for, ends included.
     """
     if domain is None:
-        return _declare(Unknown, names, latex, None, **assumptions)
-    ends = tuple(as_expression(end, f"the domain of `{names}`") for end in _ends(names, domain))
+        return _declare(symbols.Unknown, names, latex, None, **assumptions)
+    ends = tuple(symbols.as_expression(end, f"the domain of `{names}`") for end in _ends(names, domain))
     if not all(end.is_Number and end.is_finite for end in ends) or not ends[0] < ends[1]:
         raise ModelError(f"{here()}domain= of `{names}` takes two increasing numbers, got {domain!r}")
     if ends[0] >= 0:
         assumptions.setdefault("positive" if ends[0] > 0 else "nonnegative", True)
-    return _declare(Unknown, names, latex, None, extra=ends, **assumptions)
+    return _declare(symbols.Unknown, names, latex, None, extra=ends, **assumptions)
 
 
 def symbol(names: str, *, latex: str | None = None, **assumptions: bool) -> Any:
     """Declare bound variables, such as the ``y`` of ``Inverse(f(y), y)``."""
-    return _declare(Plain, names, latex, None, **assumptions)
+    return _declare(symbols.Plain, names, latex, None, **assumptions)
 
 
 def state(names: str, *, latex: str | None = None) -> Any:
     """Declare components of a flow's microscopic state."""
-    return _declare(State, names, latex)
+    return _declare(symbols.State, names, latex)
 
 
 def field(names: str, *, latex: str | None = None) -> Any:
     """Declare a flow's fields f = X w(θ)."""
-    return _declare(Field, names, latex)
+    return _declare(symbols.Field, names, latex)
 
 
 def gradient(names: str, *, latex: str | None = None) -> Any:
     """Declare a flow's gradients g = Xᵀℓ/δ."""
-    return _declare(Gradient, names, latex)
+    return _declare(symbols.Gradient, names, latex)

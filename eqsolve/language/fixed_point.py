@@ -75,8 +75,7 @@ class Minimiser(Basic):
         parts = [as_expression(part, "Minimiser") for part in (ratio, noise, strength)]
         parts += [S.NaN if part is None else as_expression(part, "Minimiser") for part in (penalty, inverse_slope)]
         table = Tuple(*(Tuple(Str(name), Str(kind)) for name, kind in (measures or {}).items()))
-        obj: Minimiser = Basic.__new__(cls, variable, target, *parts, table)
-        return obj
+        return Basic.__new__(cls, variable, target, *parts, table)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return (_restore_minimiser, tuple(self.args))
@@ -99,8 +98,7 @@ class Minimiser(Basic):
 
 
 def _restore_minimiser(*args: Any) -> Minimiser:
-    obj: Minimiser = Basic.__new__(Minimiser, *args)
-    return obj
+    return Basic.__new__(Minimiser, *args)
 
 
 class FixedPoint(Model):

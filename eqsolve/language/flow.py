@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sympy import Expr
 
 from eqsolve.errors import ModelError, UsageError
-from eqsolve.language.laws import Law, exact_value
+from eqsolve.language.laws import IN_STEPS, Law, exact_value, read_noise_law
 from eqsolve.language.model import Model, Table, leaves
-from eqsolve.language.noises import IN_STEPS, read_noise_law
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Field, Gradient, Parameter, Process, State, Time, Value, as_expression
 from eqsolve.verbs import later

@@ -1,19 +1,21 @@
-"""The laws a user can name: points, densities, mixtures."""
+"""The laws a user can name: of random constants (points, densities, mixtures), and of noises."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 from collections.abc import Sequence
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sympy import Basic, Dict, Expr, Rational, SympifyError, Tuple, sympify
+from sympy import Abs, Add, Basic, Dict, Eq, Expr, Piecewise, Rational, S, Symbol, SympifyError, Tuple, digamma, log, sympify
 from sympy.logic.boolalg import BooleanAtom
 
-from eqsolve.errors import ParameterError
-from eqsolve.language.nodes import E
+from eqsolve.errors import ModelError, ParameterError
+from eqsolve.language.nodes import E, NoiseLaw
 from eqsolve.language.source import here
+from eqsolve.language.symbols import Process, as_expression, part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,16 +41,33 @@ def exact_value(value: Any) -> Any:
         raise ParameterError(f"{here()}expected a number or an expression, got {value!r}") from None
 
 
+REQUIRED = Parameter.empty
+
+
 class Law(Basic):
     """Base of all laws.
 
-    A subclass states its parameters in ``__new__`` and names in ``twin`` what makes the numeric law of them: a name in
-    `eqsolve.numerics.laws`, called with the numbers and then with the laws of the parts. The twin knows the rest.
+    A subclass names its numbers with their defaults, ``class Normal(Law, mean=0, variance=1)``, or has
+    a ``__new__`` of its own. ``twin``, a name in `eqsolve.numerics.laws`, makes the numeric law of the
+    numbers and of the laws of the parts; it is the law's own name unless given. It knows the rest.
     """
 
     dimension: int = 1
     usage: ClassVar[str] = ""
     twin: ClassVar[str] = ""
+    __signature__: ClassVar[Signature]
+
+    def __init_subclass__(cls, **numbers: Any) -> None:
+        super().__init_subclass__()
+        cls.twin = cls.__dict__.get("twin", cls.__name__)
+        if numbers:
+            taken = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in numbers.items()]
+            cls.__signature__ = Signature(taken)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        given = cls.__signature__.bind(*args, **kwargs)
+        given.apply_defaults()
+        return cls._new(*map(exact_value, given.args))
 
     @classmethod
     def _new(cls, *args: Any) -> Any:
@@ -95,6 +114,20 @@ class Law(Basic):
     def parts(self) -> tuple[Law, ...]:
         """The laws this one is made of."""
         return ()
+
+    def moments(self) -> tuple[Expr, Expr] | None:
+        """Return E[x] and E[x²] where there is a closed form."""
+        return None
+
+    def scores(self, x: Expr) -> tuple[Expr, ...]:
+        """Return ∂log ρ(x)/∂a for every number a of the law, where it is known."""
+        return ()
+
+    def score(self, x: Expr, parameter: Symbol) -> Expr | None:
+        """Return ∂log ρ(x)/∂parameter, or None where it is not known."""
+        scores = self.scores(x)
+        pairs = zip(scores, (number.diff(parameter) for number in self.args), strict=True) if scores else ()
+        return Add(*(score * slope for score, slope in pairs if slope != 0)) if scores else None
 
     def make(self) -> Any:
         """Return what makes the numeric law of numbers and parts."""
@@ -143,7 +176,6 @@ class Empirical(Law):
     """The empirical law of a sample: a file (CSV, text or NPY) or a list; several columns give a joint law."""
 
     usage = "Empirical('file.csv') or Empirical([values])"
-    twin = "Empirical"
     values: Array
     label: str
 
@@ -187,7 +219,7 @@ class Empirical(Law):
 
     def component(self, index: int, names: tuple[str, ...]) -> Law:
         """Return the law of one component."""
-        return Component(self, index, names)
+        return Marginal(self, index, names)
 
 
 class Product(Law):
@@ -213,8 +245,8 @@ class Product(Law):
         return self.args[index]
 
 
-class Component(Law):
-    """One component of a joint sample; variables that share the joint law are drawn together."""
+class Marginal(Law):
+    """The marginal law of one component of a joint sample; components are drawn together."""
 
     usage = "declared by random('a b', joint law)"
     twin = "Component"
@@ -263,37 +295,45 @@ def _read_sample(path: Path) -> Array:
 
 
 # --- The laws a user can name: points, densities, mixtures.
-class Point(Law):
+class Point(Law, value=REQUIRED):
     """All mass at one value."""
 
     usage = "Point(value)"
     twin = "point"
 
-    def __new__(cls, value: Any) -> Any:
-        return cls._new(exact_value(value))
+    def moments(self) -> tuple[Expr, Expr]:
+        return self.args[0], self.args[0] ** 2
 
 
-class Bernoulli(Law):
+class Bernoulli(Law, p=REQUIRED):
     """1 with probability p, else 0."""
 
     usage = "Bernoulli(p) with 0 <= p <= 1"
     twin = "bernoulli"
 
-    def __new__(cls, p: Any) -> Any:
-        return cls._new(exact_value(p))
+    def moments(self) -> tuple[Expr, Expr]:
+        return self.args[0], self.args[0]
+
+    def scores(self, x: Expr) -> tuple[Expr, ...]:
+        (p,) = self.args
+        return (x / p - (1 - x) / (1 - p),)
 
     def _problem(self) -> str | None:
         return _probability(self.args[0])
 
 
-class Rademacher(Law):
+class Rademacher(Law, p=1):
     """±1 with probability p/2 each, else 0."""
 
     usage = "Rademacher(p) with 0 <= p <= 1"
     twin = "rademacher"
 
-    def __new__(cls, p: Any = 1) -> Any:
-        return cls._new(exact_value(p))
+    def moments(self) -> tuple[Expr, Expr]:
+        return S.Zero, self.args[0]
+
+    def scores(self, x: Expr) -> tuple[Expr, ...]:
+        (p,) = self.args
+        return (x**2 / p - (1 - x**2) / (1 - p),)
 
     def _problem(self) -> str | None:
         return _probability(self.args[0])
@@ -321,69 +361,84 @@ class Discrete(Law):
     def numbers(self) -> tuple[Expr, ...]:
         return (*self.args[0], *self.args[1])
 
+    def score(self, x: Expr, parameter: Symbol) -> Expr | None:
+        values, chances = self.args
+        if parameter in values.free_symbols:
+            return None
+        pairs = [(chance.diff(parameter) / chance, Eq(x, at)) for at, chance in zip(values, chances, strict=True)]
+        return Piecewise(*pairs, (S.Zero, True))
+
     def _sympystr(self, printer: Any) -> str:
         lists = (", ".join(printer._print(entry) for entry in arg) for arg in self.args)
         return f"Discrete({', '.join(f'[{entries}]' for entries in lists)})"
 
 
-class Normal(Law):
+class Normal(Law, mean=0, variance=1):
     """Gaussian with given mean and variance (not standard deviation)."""
 
     usage = "Normal(mean, variance) with variance >= 0"
-    twin = "Normal"
 
-    def __new__(cls, mean: Any = 0, variance: Any = 1) -> Any:
-        return cls._new(exact_value(mean), exact_value(variance))
+    def moments(self) -> tuple[Expr, Expr]:
+        mean, variance = self.args
+        return mean, variance + mean**2
+
+    def scores(self, x: Expr) -> tuple[Expr, ...]:
+        mean, variance = self.args
+        return (x - mean) / variance, ((x - mean) ** 2 / variance - 1) / (2 * variance)
 
 
-class Uniform(Law):
+class Uniform(Law, low=0, high=1):
     """Uniform on [a, b]."""
 
     usage = "Uniform(a, b) with a < b"
-    twin = "Uniform"
 
-    def __new__(cls, low: Any = 0, high: Any = 1) -> Any:
-        return cls._new(exact_value(low), exact_value(high))
+    def moments(self) -> tuple[Expr, Expr]:
+        a, b = self.args
+        return (a + b) / 2, (a**2 + a * b + b**2) / 3
 
 
-class Laplace(Law):
+class Laplace(Law, scale=1):
     """Density exp(-|x|/scale)/(2 scale)."""
 
     usage = "Laplace(scale) with scale > 0"
-    twin = "Laplace"
 
-    def __new__(cls, scale: Any = 1) -> Any:
-        return cls._new(exact_value(scale))
+    def moments(self) -> tuple[Expr, Expr]:
+        return S.Zero, 2 * self.args[0] ** 2
+
+    def scores(self, x: Expr) -> tuple[Expr, ...]:
+        (scale,) = self.args
+        return ((Abs(x) / scale - 1) / scale,)
 
 
-class StudentT(Law):
+class StudentT(Law, df=REQUIRED):
     """Student's t with df degrees of freedom (unit scale, so variance df/(df-2) for df > 2)."""
 
     usage = "StudentT(df) with df > 0"
-    twin = "StudentT"
 
-    def __new__(cls, df: Any) -> Any:
-        return cls._new(exact_value(df))
+    def scores(self, x: Expr) -> tuple[Expr, ...]:
+        (df,) = self.args
+        of_norm = digamma((df + 1) / 2) - digamma(df / 2) - 1 / df
+        return ((of_norm - log(1 + x**2 / df) + (df + 1) * x**2 / (df * (df + x**2))) / 2,)
 
 
-class GaussBernoulli(Law):
+class GaussBernoulli(Law, p=REQUIRED, variance=1):
     """Centred Gaussian of the given variance with probability p, else 0."""
 
     usage = "GaussBernoulli(p, variance) with 0 <= p <= 1, variance >= 0"
-    twin = "GaussBernoulli"
 
-    def __new__(cls, p: Any, variance: Any = 1) -> Any:
-        return cls._new(exact_value(p), exact_value(variance))
+    def moments(self) -> tuple[Expr, Expr]:
+        return S.Zero, self.args[0] * self.args[1]
+
+    def scores(self, x: Expr) -> tuple[Expr, ...]:
+        p, variance = self.args
+        beside = (x**2 / variance - 1) / (2 * variance)
+        return Piecewise((-1 / (1 - p), Eq(x, 0)), (1 / p, True)), Piecewise((S.Zero, Eq(x, 0)), (beside, True))
 
 
-class MarchenkoPastur(Law):
+class MarchenkoPastur(Law, delta=REQUIRED):
     """Eigenvalues of (1/δ) XᵀX for an n × d matrix X of independent entries of variance 1/d, n/d → δ."""
 
     usage = "MarchenkoPastur(delta) with delta > 0"
-    twin = "MarchenkoPastur"
-
-    def __new__(cls, delta: Any) -> Any:
-        return cls._new(exact_value(delta))
 
 
 class Mixture(Law):
@@ -393,9 +448,9 @@ class Mixture(Law):
     twin = "mixture"
 
     def __new__(cls, *parts: Any) -> Any:
-        for part in parts:
-            if not (isinstance(part, Sequence | Tuple) and len(part) == 2 and isinstance(part[1], Law)):
-                raise ParameterError(f"{here()}law Mixture: got {part!r} as a part; usage: {cls.usage}")
+        for pair in parts:
+            if not (isinstance(pair, Sequence | Tuple) and len(pair) == 2 and isinstance(pair[1], Law)):
+                raise ParameterError(f"{here()}law Mixture: got {pair!r} as a part; usage: {cls.usage}")
         return cls._new(*(Tuple(exact_value(weight), law) for weight, law in parts))
 
     @property
@@ -413,6 +468,67 @@ def _probability(value: Expr) -> str | None:
 
 def law_names() -> dict[str, type[Law]]:
     """Return the laws a user can name in ``--set``."""
-    hidden = (Component, Law)
+    hidden = (Marginal, Law)
     found = {name: value for name, value in globals().items() if isinstance(value, type) and issubclass(value, Law)}
     return {name: value for name, value in found.items() if value not in hidden}
+
+
+# --- Laws of driving processes beside `GP` and `White`.
+class Telegraph(NoiseLaw):
+    """Law of a signal that is 0 or 1: ``Telegraph(b, tau)`` is 1 with probability b.
+
+    Its covariance is ``b (1 − b) exp(−|t − t'|/tau)``.
+
+    A sample whose signal is 1 is in the batch; it stays there for a time tau/(1 − b) on average.
+    """
+
+    share: Expr = part(0)
+    time: Expr = part(1)
+
+    def __new__(cls, b: Any, tau: Any) -> Telegraph:
+        share, time = as_expression(b, "Telegraph"), as_expression(tau, "Telegraph")
+        if share.is_number and not (share.is_real and 0 <= share <= 1):
+            raise ModelError(f"{here()}Telegraph(b, tau) takes a probability b from 0 to 1, got `{share}`")
+        if time.is_number and not (time.is_real and time.is_finite and time > 0):
+            raise ModelError(f"{here()}Telegraph(b, tau) takes a positive time tau, got `{time}`")
+        return Basic.__new__(cls, share, time)
+
+
+class Resampled(NoiseLaw):
+    """Law of a noise that is drawn afresh at every step of discrete time: ``Resampled(Bernoulli(b))``.
+
+    It has a meaning with the option ``step=`` only.
+    """
+
+    law: Law = part(0)
+
+    def __new__(cls, law: Any) -> Resampled:
+        if not isinstance(law, Law) or law.dimension != 1:
+            raise ModelError(
+                f"{here()}Resampled takes the law of one draw, such as Bernoulli(0.2) or Normal(0, 1); got {law!r}"
+            )
+        return Basic.__new__(cls, law)
+
+
+IN_STEPS = (Resampled, Telegraph)
+"""Laws of noises that are followed in discrete time only."""
+
+
+def shown_key(key: Any) -> str:
+    """Return a key that is not what was expected, with the way out where it is the name of something."""
+    return f"{key!r}, a text; use what is declared, {key}, without quotes" if isinstance(key, str) else f"`{key}`"
+
+
+def read_noise_law(member: Any, law: Any, where: Any) -> Any:
+    """Return the law of one process; raise when it is none."""
+    if not isinstance(member, Process):
+        raise ModelError(
+            f"{where}: laws= maps processes to GP(...) or White(...), in discrete time also to Telegraph(...) or "
+            f"Resampled(...); got the key {shown_key(member)}"
+        )
+    if not (law is None or isinstance(law, NoiseLaw)):
+        raise ModelError(
+            f"{where}: the law of the process `{member}` must be GP(covariance) or White(strength), in discrete time also "
+            f"Telegraph(b, tau) or Resampled(law), got `{law}`; a random constant is declared by random()"
+        )
+    return law

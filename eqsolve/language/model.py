@@ -175,7 +175,7 @@ class Model(Mapping[str, Equation]):
                     )
                 if other != item:
                     raise ModelError(
-                        f"{self.location}: `{item.name}` is both a {_kind(other)} and a {_kind(item)} "
+                        f"{self.location}: `{item.name}` is both a {other.kind_name} and a {item.kind_name} "
                         f"in model `{self.name}`; give them different names"
                     )
         return found
@@ -405,10 +405,6 @@ def _restore(cls: type[Model], state: dict[str, Any]) -> Model:
     model = object.__new__(cls)
     model.__dict__.update(state)
     return model
-
-
-def _kind(item: Named | Head) -> str:
-    return item.kind_name
 
 
 def _latex_of(observables: Any, location: Location | None) -> dict[str, str]:

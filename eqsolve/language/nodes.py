@@ -32,8 +32,7 @@ class E(Node):
                 f"{here()}E takes an expression, got the condition `{inner}`; its probability is "
                 f"E(sympy.Piecewise((1, {inner}), (0, True)))"
             )
-        obj: E = Expr.__new__(cls, inner)
-        return obj
+        return Expr.__new__(cls, inner)
 
     def _eval_derivative(self, variable: Expr) -> Expr:
         return E(self.argument.diff(variable))
@@ -61,8 +60,7 @@ class Resp(Node):
             raise ModelError(
                 f"{here()}Resp takes the noise as its second argument, a process at a time such as `z(tp)`; got `{noise}`"
             )
-        obj: Resp = Expr.__new__(cls, output, noise)
-        return obj
+        return Expr.__new__(cls, output, noise)
 
     def _sympystr(self, printer: Any) -> str:
         output = printer._print(self.output)
@@ -92,8 +90,7 @@ class Int(Node):
         variable, low, high = (as_expression(entry, "the range of Int") for entry in limits[0])
         if not isinstance(variable, Time):
             raise ModelError(f"{here()}Int integrates over a time variable, got `{variable}`; declare it with times()")
-        obj: Int = Expr.__new__(cls, as_expression(integrand, "Int"), Tuple(variable, low, high))
-        return obj
+        return Expr.__new__(cls, as_expression(integrand, "Int"), Tuple(variable, low, high))
 
     @property
     def bound_symbols(self) -> list[Symbol]:
@@ -141,6 +138,11 @@ def _matrix(part: Any) -> Any:
     return as_expression(part, "GP")
 
 
+def entries(part: Any) -> list[Any]:
+    """Return the entries of a matrix, row by row; an expression is its only one."""
+    return list(part) if isinstance(part, ImmutableMatrix) else [part]
+
+
 class NoiseLaw(Basic):
     """Base of the laws of driving processes."""
 
@@ -168,8 +170,7 @@ class GP(NoiseLaw):
             ImmutableMatrix(_matrix(part)) if isinstance(part, list | tuple) else as_expression(part, "GP")
             for part in (covariance, mean)
         )
-        obj: GP = Basic.__new__(cls, kernel, centre)
-        return obj
+        return Basic.__new__(cls, kernel, centre)
 
     def _sympystr(self, printer: Any) -> str:
         return f"GP({printer._print(self.mean)}, {printer._print(self.covariance)})"
@@ -197,8 +198,7 @@ class White(NoiseLaw):
             raise ModelError(f"{here()}White takes the strength of the noise, a number not below zero; got `{value}`")
         if sense is not None and str(sense) not in SENSES:
             raise ModelError(f"{here()}White: sense= takes {' or '.join(map(repr, SENSES))}, got {sense!r}")
-        obj: White = Basic.__new__(cls, value, *(() if sense is None else (Str(str(sense)),)))
-        return obj
+        return Basic.__new__(cls, value, *(() if sense is None else (Str(str(sense)),)))
 
     @property
     def sense(self) -> str | None:
@@ -215,8 +215,7 @@ class FollowedGP(GP):
 
     def __new__(cls, covariance: Any, mean: Any = 0, leading: Any = 1) -> FollowedGP:
         law = GP(covariance, mean)
-        obj: FollowedGP = Basic.__new__(cls, *law.args, as_expression(leading, "leading="))
-        return obj
+        return Basic.__new__(cls, *law.args, as_expression(leading, "leading="))
 
     @property
     def leading(self) -> int:

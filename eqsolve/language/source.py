@@ -137,14 +137,9 @@ class _Reader:
 
 
 def written_order(position: int, expected: sympy.Expr) -> Order:
-    """Return how the sums and products in the user's current call are ordered in the source.
+    """Return how sums and products in an argument of the user's current call are ordered in the source.
 
-    Parameters
-    ----------
-    position
-        Which positional argument of the call is read.
-    expected
-        The value that argument had; if re-reading gives anything else nothing is returned.
+    ``expected`` is the value that it had; if re-reading gives anything else nothing is returned.
     """
     frame = user_frame()
     call = None if frame is None else node_at(frame, frame.f_lasti)

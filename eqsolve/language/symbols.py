@@ -138,14 +138,18 @@ class Time(Named):
     kind_name = "time"
 
 
-class Parameter(Named):
-    """A number the user sets when solving, with its domain (``extra`` holds lower bound, upper bound, default)."""
-
-    kind_name = "parameter"
+class Bounded(Named):
+    """A number in an interval (``extra`` holds its lower and its upper bound, if declared)."""
 
     @property
     def bounds(self) -> tuple[Expr | None, Expr | None]:
         return (self.extra[0], self.extra[1]) if self.extra else (None, None)
+
+
+class Parameter(Bounded):
+    """A number the user sets when solving, with its domain (the third of ``extra`` is the default)."""
+
+    kind_name = "parameter"
 
     @property
     def default(self) -> Expr | None:
@@ -166,14 +170,10 @@ class Random(Named):
         return Random(self.name, self.latex_name, (law, *self.extra[1:]), **self._assumptions_orig)
 
 
-class Unknown(Named):
-    """A scalar unknown of a fixed point or of a transform equation (``extra`` holds a closed interval, if declared)."""
+class Unknown(Bounded):
+    """A scalar unknown of a fixed point or of a transform equation."""
 
     kind_name = "unknown"
-
-    @property
-    def bounds(self) -> tuple[Expr | None, Expr | None]:
-        return (self.extra[0], self.extra[1]) if self.extra else (None, None)
 
 
 class Plain(Named):
@@ -198,6 +198,10 @@ class Gradient(Named):
     """One gradient g = Xᵀℓ/δ of a flow."""
 
     kind_name = "gradient"
+
+
+DRAWN = (Random, State, Field, Gradient)
+"""Symbols that differ between draws, coordinates or samples: they are averaged over."""
 
 
 class Head(Atom):
@@ -316,8 +320,7 @@ class Value(Written):
     _diff_wrt = True
 
     def __new__(cls, head: Head, *moments: Expr) -> Value:
-        obj: Value = Expr.__new__(cls, head, *moments)
-        return obj
+        return Expr.__new__(cls, head, *moments)
 
     @property
     def head(self) -> Head:

@@ -9,10 +9,9 @@ from sympy import Basic, Expr, Tuple
 
 from eqsolve.errors import ModelError, quoted
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Law, exact_value
+from eqsolve.language.laws import IN_STEPS, Law, exact_value, read_noise_law, shown_key
 from eqsolve.language.model import Model, Table
 from eqsolve.language.nodes import GP, White
-from eqsolve.language.noises import IN_STEPS, read_noise_law, shown_key
 from eqsolve.language.source import Location, user_location
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, as_expression
 from eqsolve.verbs import later

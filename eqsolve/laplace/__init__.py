@@ -1,10 +1,8 @@
 """Laplace transforms of declared systems, and the singularities that set their long-time decay; usable on their own."""
 
-from eqsolve.laplace.candidates import Candidate
-from eqsolve.laplace.inversion import implicit_function, invert
-from eqsolve.laplace.linearised import TransformedSystem, transform_system
-from eqsolve.laplace.singularity import SingularPoint, rightmost_singularity
-from eqsolve.laplace.transform import Transform
+from eqsolve.laplace.half_plane import Candidate
+from eqsolve.laplace.singularity import SingularPoint, implicit_function, invert, rightmost_singularity
+from eqsolve.laplace.transform import Transform, TransformedSystem, transform_system
 
 __all__ = [
     "Candidate",

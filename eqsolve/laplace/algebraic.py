@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from sympy import ZZ, Poly, symbols
 
-from eqsolve.laplace.candidates import Candidate, Found
 from eqsolve.laplace.controls import CONTROLS, ROUNDING
-from eqsolve.laplace.half_plane import Region
+from eqsolve.laplace.half_plane import Candidate, Found, Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.real_axis import no_bounded_solution
 from eqsolve.numerics.arrays import Array
@@ -88,7 +87,7 @@ def _roots(a: Sequence[int], digits: int) -> list[Any]:
         return [mpmath.re(x) if abs(mpmath.im(x)) <= sharp * abs(x) else x for x in found]
 
 
-class Values:
+class Roots:
     """The roots R of P(p, R) = 0 as functions of q = (p − centre)/scale; coefficients in q are exact up to one rounding."""
 
     def __init__(self, table: list[list[int]], centre: complex, scale: float) -> None:
@@ -152,7 +151,7 @@ class Sheets:
         away = np.abs(places - self.centre)
         self.scale = _binary(float(np.median(away)) or float(away.max()) or 1.0)
         self._exact = table
-        self.values = Values(table, self.centre, self.scale)
+        self.values = Roots(table, self.centre, self.scale)
         self.q = np.array([complex((point - self.centre) / self.scale) for point in self.points])
         self.right = float(self.q.real.max()) + 1.0 if len(self.q) else 1.0
 
@@ -180,7 +179,7 @@ class Sheets:
     def circle(self, R: complex, q: complex, arm: complex) -> tuple[Array, int]:
         """Continue one sheet around a point, until it comes back; return its values, and after how many turns."""
         at, size = self.centre + self.scale * q, _binary(abs(arm) * self.scale)
-        here = Values(self._exact, at, size)  # exact coefficients around the point: nothing cancels
+        here = Roots(self._exact, at, size)  # exact coefficients around the point: nothing cancels
         way = arm * self.scale / size * np.exp(2j * np.pi * np.arange(CONTROLS.circle) / CONTROLS.circle)
         values, slopes = here(way)
         first = place = _nearest(R, values[0])
@@ -246,16 +245,10 @@ class Sheets:
     # singular points
 
     def rightmost(self, R: complex, low: float, height: float, slack: float) -> tuple[list[Critical], bool]:
-        """Return the rightmost singular points of a sheet in the upper half plane, and whether all was decided.
+        """Return the rightmost singular points of a sheet, and whether all was decided.
 
-        Parameters
-        ----------
-        R
-            The sheet, at ``right``.
-        low, height
-            Look at Re p ≥ low and |Im p| ≤ height.
-        slack
-            How far left of the rightmost one others still count as of equal real part.
+        R is the sheet at ``right``. Looked at are Re p ≥ low and 0 ≤ Im p ≤ height; up to ``slack``
+        left of the rightmost one others count as of equal real part.
         """
         found: list[Critical] = []
         sure, best = True, -np.inf

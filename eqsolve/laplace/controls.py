@@ -4,10 +4,13 @@ Where no source is given a number was chosen by trial: the references of the tes
 factor of two away.
 """
 
+import math
 from dataclasses import dataclass
 
-ROUNDING = 2.3e-16  # relative spacing of floats
-TINY = 1e-300  # keeps quotients finite
+import numpy as np
+
+ROUNDING = float(np.finfo(float).eps)
+TINY = float(np.finfo(float).tiny)  # keeps quotients finite
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class Controls:
     # Newton's method
     rounds: int = 30
     few: int = 12  # rounds where failure is cheap: a shorter step follows
-    enough: float = 1e-8  # the last step, about √ROUNDING: what is left is its square
+    enough: float = math.sqrt(ROUNDING)  # the last step: what is left is its square
     # three degrees of near
     rough: float = 1e-2  # a change that is called small
     near: float = 1e-3  # values that are only passed; two ways to one value
@@ -52,7 +55,7 @@ class Controls:
     # panels of densities
     order: int = 16  # of Gauss rules
     panels: int = 400
-    tolerance: float = 2e-15
+    tolerance: float = 8 * ROUNDING
 
 
 CONTROLS = Controls()

@@ -8,7 +8,7 @@ comes close to the support of a law costs panels there, not accuracy.
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ _STEPS = 10.0 ** np.arange(-1, 150.5, 0.5)  # outwards to an infinite end, or, o
 
 
 @dataclass(frozen=True)
-class Part:
+class DensityPart:
     """A part of a law with a density: x = point(y), with the density in y, for low < y < high.
 
     The functions take y and the library whose functions they use, numpy or mpmath; the numbers are floats or mpmath's, as
@@ -46,7 +46,7 @@ class Part:
     support: tuple[Any, Any] = (-np.inf, np.inf)
 
 
-def density_parts(law: Law, digits: int | None = None) -> list[Part]:
+def density_parts(law: Law, digits: int | None = None) -> list[DensityPart]:
     """Return the parts of a law that have a density, each smooth in its own coordinate."""
     reach = 40 if digits is None else int(2.2 * digits**0.5 * 2) + 10
     match law:
@@ -57,12 +57,16 @@ def density_parts(law: Law, digits: int | None = None) -> list[Part]:
             return [_gaussian(p, 0, variance, reach)] if variance != 0 and p != 0 else []
         case Uniform():
             width = law.high - law.low
-            return [Part(1, lambda y, lib: y, lambda y, lib: 1 / width + 0 * y, law.low, law.high, (law.low, law.high))]
+            return [DensityPart(1, lambda y, lib: y, lambda y, lib: 1 / width + 0 * y, law.low, law.high, (law.low, law.high))]
         case Laplace():
             scale = law.scale
             wide = scale * (40 if digits is None else 3 * digits)
-            below = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(y / scale) / scale, -wide, 0 * wide, (-np.inf, 0.0))
-            above = Part(0.5, lambda y, lib: y, lambda y, lib: lib.exp(-y / scale) / scale, 0 * wide, wide, (0.0, np.inf))
+            below = DensityPart(
+                0.5, lambda y, lib: y, lambda y, lib: lib.exp(y / scale) / scale, -wide, 0 * wide, (-np.inf, 0.0)
+            )
+            above = DensityPart(
+                0.5, lambda y, lib: y, lambda y, lib: lib.exp(-y / scale) / scale, 0 * wide, wide, (0.0, np.inf)
+            )
             return [below, above]
         case StudentT():
             return [_student(law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2)]
@@ -70,7 +74,7 @@ def density_parts(law: Law, digits: int | None = None) -> list[Part]:
             return [_marchenko_pastur(law.delta)]
         case Mixture():
             return [
-                Part(weight * part.mass, part.point, part.density, part.low, part.high, part.support)
+                replace(part, mass=weight * part.mass)
                 for weight, component in zip(law.probabilities, law.laws, strict=True)
                 for part in density_parts(component, digits)
             ]
@@ -79,23 +83,23 @@ def density_parts(law: Law, digits: int | None = None) -> list[Part]:
     return []
 
 
-def _gaussian(mass: Any, mean: Any, variance: Any, reach: int) -> Part:
+def _gaussian(mass: Any, mean: Any, variance: Any, reach: int) -> DensityPart:
     width = variance**0.5
-    return Part(
+    return DensityPart(
         mass, lambda y, lib: mean + width * y, lambda y, lib: lib.exp(-(y**2) / 2) / lib.sqrt(2 * lib.pi), -reach, reach
     )
 
 
-def _student(freedom: Any, top: Any) -> Part:
+def _student(freedom: Any, top: Any) -> DensityPart:
     import mpmath
 
     norm = type(freedom)(1 / mpmath.beta(freedom / 2, 0.5))
-    return Part(
+    return DensityPart(
         1, lambda y, lib: freedom**0.5 * lib.sinh(y), lambda y, lib: norm * (1 + lib.sinh(y) ** 2) ** (-freedom / 2), -top, top
     )
 
 
-def _marchenko_pastur(delta: Any) -> Part:
+def _marchenko_pastur(delta: Any) -> DensityPart:
     def point(y: Any, lib: Any) -> Any:
         return 1 + 1 / delta - 2 / delta**0.5 * lib.cos(y)
 
@@ -107,7 +111,7 @@ def _marchenko_pastur(delta: Any) -> Part:
     import mpmath
 
     ends = ((1 - delta**-0.5) ** 2, (1 + delta**-0.5) ** 2)
-    return Part(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi, ends)
+    return DensityPart(1, point, density, 0, np.pi if isinstance(delta, float) else +mpmath.pi, ends)
 
 
 def split(integrands: Callable[[Array], Array], low: float, high: float, tolerance: float = CONTROLS.tolerance) -> Array:
@@ -143,7 +147,7 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
     return np.append(np.sort(np.concatenate(done)), high)
 
 
-def precise_rule_of(part: Part, edges: Array, digits: int) -> tuple[Array, Array]:
+def precise_rule_of(part: DensityPart, edges: Array, digits: int) -> tuple[Array, Array]:
     """Return a rule in mpmath numbers on panels, with as many nodes as the digits need; ``part`` is of a law with digits."""
     import mpmath
 
@@ -198,13 +202,9 @@ def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array
     return {key: np.array(column) for key, column in found.items()}
 
 
-def _at(part: Part, y: Array) -> Array:
-    return np.asarray(part.point(y, np))
-
-
 def _lines(law: Law) -> Iterator[tuple[Any, Array]]:
     for part in density_parts(law):
-        yield functools.partial(_at, part), np.linspace(float(part.low), float(part.high), 305)
+        yield lambda y, part=part: part.point(y, np), np.linspace(float(part.low), float(part.high), 305)
     for ladder in law_ladders(law):
         yield np.asarray, np.sort(ladder)
 
@@ -332,12 +332,11 @@ class LawSource:
         ]
 
     def _usual(self, name: str) -> float:
-        points, weights = _join(_atoms(self.laws[name], None), self._continuous(name))
-        return float(points[int(np.argmax(weights))])
-
-    def _continuous(self, name: str) -> tuple[Array, Array]:
         law = self.laws[name]
-        return _resolved(law, None, None)[:2] if density_parts(law.numeric()) else (np.zeros(0), np.zeros(0))
+        points, weights = _atoms(law, None)
+        if density_parts(law.numeric()):
+            points, weights = _join((points, weights), _resolved(law, None, None)[:2])
+        return float(points[int(np.argmax(weights))])
 
     def tail(self, probe: Probe) -> float:
         """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""
@@ -387,7 +386,7 @@ def _resolved(
     precise: list[Any] = [None] * len(parts) if digits is None else _precise_parts(law, digits)
     for part, twin in zip(parts, precise, strict=True):
 
-        def integrands(y: Array, part: Part = part) -> Array:
+        def integrands(y: Array, part: DensityPart = part) -> Array:
             x, weight = part.point(y, np), part.density(y, np)
             if probe is None:
                 return weight[None] * np.stack([np.ones_like(x), x / (1 + x**2)])
@@ -405,7 +404,7 @@ def _resolved(
     return (*functools.reduce(_join, found), np.concatenate(corners))
 
 
-def _precise_parts(law: HasLaw, digits: int) -> list[Part]:
+def _precise_parts(law: HasLaw, digits: int) -> list[DensityPart]:
     import mpmath
 
     with mpmath.workdps(digits + 15):

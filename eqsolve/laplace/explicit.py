@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.laplace.candidates import Candidate, Found
 from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
-from eqsolve.laplace.half_plane import Region
+from eqsolve.laplace.half_plane import Candidate, Found, Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.richardson import extrapolate
@@ -255,19 +254,14 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
 
 
 def search_explicit(function: Explicit, region: Region, *, known: float | None = None, axis_only: bool = False) -> Found:
-    """Search a region from the right.
+    """Search a region from the right, or the real axis only.
 
-    Parameters
-    ----------
-    known
-        A singularity on the axis that is known already: squares right around it are left out.
-    axis_only
-        Follow the real axis only.
+    Squares right around ``known``, a singularity on the axis that is known already, are left out.
     """
-    return _Search(function, region, known, axis_only).run()
+    return _PlaneSearch(function, region, known, axis_only).run()
 
 
-class _Search:
+class _PlaneSearch:
     def __init__(self, function: Explicit, region: Region, known: float | None, axis_only: bool) -> None:
         self.function, self.region, self.axis_only = function, region, axis_only
         self.poles: list[Pole] = []

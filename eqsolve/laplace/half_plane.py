@@ -14,8 +14,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.laplace.controls import CONTROLS, TINY
-from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.newton import fold_newton, newton, pole_limit, track_to
+from eqsolve.laplace.implicit import Prepared, fold_newton, newton, pole_limit, track_to
 from eqsolve.numerics.arrays import Array
 
 
@@ -26,6 +25,46 @@ class Region:
     low: float
     high: float
     height: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A singularity on the physical sheet.
+
+    Attributes
+    ----------
+    p, R
+        Where it is, and the transform there (inf at a pole, and at a branch point at which it diverges).
+    kind
+        "branch point", "pole", "edge", or "singularity" where nothing but the place is known.
+    exponent
+        The ν of a decay t^ν e^{pt}: −3/2 for a square-root branch point, 0 for a simple pole, −1 − μ where
+        R ≈ … + c (p − p_c)^μ; None at an edge.
+    amplitude
+        The factor of t^ν e^{pt}; None where it is not known.
+    error
+        Bound on the error of p.
+    certificate
+        How it is known: in words.
+    """
+
+    p: Any
+    R: Any
+    kind: str
+    exponent: float | None
+    amplitude: Any
+    error: float
+    certificate: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found, whether nothing lies to the right of it for certain, where it looked, and the size of p there."""
+
+    candidates: list[Candidate]
+    clean: bool
+    region: Region
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -49,19 +88,12 @@ class Mesh:
 def survey(
     prepared: Prepared, anchor: tuple[float, float], region: Region, real: float | None, margin: float
 ) -> tuple[list[Complex], bool]:
-    """Search the upper half of a region.
+    """Search the upper half of a region, from the right.
 
-    Returns the singularities off the real axis that lie as far right as the one on it, or further, and whether every cell to
-    the right of the rightmost one passed.
-
-    Parameters
-    ----------
-    anchor
-        A point (R, p) of the physical sheet on the real axis at ``region.high`` or to its right.
-    real
-        The singularity on the real axis; the search ends a little to its left.
-    margin
-        How far left of ``real`` singularities still count as of equal real part.
+    Return the singularities off the real axis that lie as far right as ``real``, the one on it, or
+    further, and whether every cell to the right of the rightmost one passed. ``anchor`` is a point
+    (R, p) of the physical sheet on the real axis, right of the region; up to ``margin`` left of
+    ``real`` singularities count as of equal real part.
     """
     if real is None:
         left = region.low

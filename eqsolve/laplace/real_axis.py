@@ -16,8 +16,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.laplace.controls import CONTROLS, TINY
-from eqsolve.laplace.implicit import Prepared
-from eqsolve.laplace.newton import fold_newton, follow_to_fold, newton, pole_limit
+from eqsolve.laplace.implicit import Prepared, fold_newton, follow_to_fold, newton, pole_limit
 
 
 @dataclass(frozen=True)

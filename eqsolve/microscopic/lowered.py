@@ -12,9 +12,8 @@ from eqsolve.compile.lowering import lower
 from eqsolve.errors import ModelError, SolverError, UsageError
 from eqsolve.language.binding import Binding
 from eqsolve.language.flow import Flow
-from eqsolve.language.laws import Law
+from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, White
-from eqsolve.language.noises import Resampled, Telegraph
 from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend

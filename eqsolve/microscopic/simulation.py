@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.arguments import checked, text
 from eqsolve.arguments import path as read_path
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.numerics.arrays import Array
 from eqsolve.verbs import later
 
@@ -114,8 +114,7 @@ class Simulation:
         if abs(self.t[place] - time) > 1e-9 * max(1.0, abs(time)):
             raise UsageError(f"the run has no time {time:g}; it reports {', '.join(f'{t:g}' for t in self.t)}")
         known = self.snapshots[0][place]
-        if name not in known:
-            raise UsageError(f"the run has no `{name}`{did_you_mean(name, known)} (it has: {', '.join(known)})")
+        demand_known([name], known, "the run has no `{}`")
         return np.stack([run[place][name] for run in self.snapshots])
 
     def to_dataframe(self) -> Any:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.plotting.curves import is_process, time_axis, weights_of
 from eqsolve.plotting.labels import written
-from eqsolve.plotting.paths import is_process, weights_of
 from eqsolve.plotting.style import COLOURS, LINE, new_axes, plain
-from eqsolve.plotting.times import time_axis
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation

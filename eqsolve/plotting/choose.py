@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known
+from eqsolve.plotting.curves import set_scales, time_axis
 from eqsolve.plotting.labels import differences, written
 from eqsolve.plotting.style import COLOURS, DIVERGING, SEQUENTIAL, Ways, edges_between, new_axes, plain
-from eqsolve.plotting.times import set_scales, time_axis
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
@@ -71,10 +71,7 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     ways = read_ways(**given)
     if len(names) == 1 and names[0] not in result.names and hasattr(result.source, "law"):
         return _law(result, names[0], ways)
-    for name in names:
-        if name not in result.names:
-            has = ", ".join(result.names)
-            raise UsageError(f"`{name}` is not in the result{did_you_mean(name, result.names)} (to draw there are: {has})")
+    demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
     if result.kind == "sweep":
         from eqsolve.plotting.sweeps import plot_sweep
 
@@ -183,7 +180,7 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         raise UsageError(f"a drawing shows {what} at a time, got {', '.join(names)}")
     if dims == _KERNEL:
         return plot_kernel(result, names[0], ways)
-    from eqsolve.plotting.paths import is_process, plot_paths
+    from eqsolve.plotting.curves import is_process, plot_paths
 
     if is_process(result, names[0]):
         return plot_paths(result, names[0], ways)

@@ -13,6 +13,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Response
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
+from eqsolve.plotting.labels import written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,19 +125,7 @@ def _draw_node(axes: Axes, middle: float, head: Head, kind: str) -> None:
             boxstyle="round,pad=0,rounding_size=0.16", facecolor=pale, edgecolor=colour, lw=1.6, zorder=3,
         )
     )  # fmt: skip
-    axes.text(middle, -0.02, _label(head), ha="center", va="center", fontsize=13, zorder=4)
-
-
-def _label(head: Head) -> str:
-    """Return the name in mathematical type, or as it is where matplotlib cannot set its LaTeX."""
-    from matplotlib.mathtext import MathTextParser
-
-    text = f"${head.latex_name}$"
-    try:
-        MathTextParser("agg").parse(text)
-    except ValueError:
-        return head.name
-    return text
+    axes.text(middle, -0.02, written(head.name, {head.name: head.latex_name}), ha="center", va="center", fontsize=13, zorder=4)
 
 
 def _draw_blocks(axes: Axes, causality: Causality) -> None:

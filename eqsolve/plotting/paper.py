@@ -18,6 +18,9 @@ RC: dict[Any, Any] = {
 }  # fmt: skip
 
 
+_BARS = {"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4}
+
+
 def panels(rows: int = 1, columns: int = 1, *, height: float = 2.5, width: float | None = None, **more: Any) -> Any:
     """Return a figure, not shown anywhere, and its axes as a flat list."""
     from matplotlib.figure import Figure
@@ -51,19 +54,13 @@ def points(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
     """Draw simulation: means over draws (first axis) with bars of one standard error."""
     values = np.asarray(runs, dtype=float)
     error = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
-    return axes.errorbar(
-        x,
-        values.mean(axis=0),
-        error,
-        **{"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4, **style},
-    )
+    return axes.errorbar(x, values.mean(axis=0), error, **{**_BARS, **style})
 
 
 def spread(axes: Any, x: Any, runs: Any, **style: Any) -> Any:
     """Draw simulation: means over draws with bars of one standard deviation, as the paper's error bars are."""
     values = np.asarray(runs, dtype=float)
-    bars = {"fmt": "o", "ms": 3, "mfc": "white", "mew": 0.9, "elinewidth": 0.9, "capsize": 1.5, "zorder": 4}
-    return axes.errorbar(x, values.mean(axis=0), values.std(axis=0, ddof=1), **{**bars, **style})
+    return axes.errorbar(x, values.mean(axis=0), values.std(axis=0, ddof=1), **{**_BARS, **style})
 
 
 def label_panels(all_axes: Sequence[Any]) -> None:

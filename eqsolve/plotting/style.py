@@ -26,8 +26,7 @@ def figure_of(drawn: Any) -> Figure:
     """Return the figure of what a drawing returned: axes, several of them, or the figure itself."""
     import numpy as np
 
-    found: Figure = drawn if hasattr(drawn, "savefig") else np.ravel(np.asarray(drawn, dtype=object))[0].figure
-    return found
+    return drawn if hasattr(drawn, "savefig") else np.ravel(np.asarray(drawn, dtype=object))[0].figure
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> None:

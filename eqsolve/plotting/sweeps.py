@@ -8,10 +8,9 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.slopes import is_geometric
-from eqsolve.plotting.curves import draw_line
+from eqsolve.plotting.curves import draw_line, set_scales
 from eqsolve.plotting.labels import TITLE_SIZE, setting, settings_title, tell_apart, written
 from eqsolve.plotting.style import SEQUENTIAL, SIZE, Ways, edges_between, new_axes, plain, shades
-from eqsolve.plotting.times import set_scales
 from eqsolve.results.derivatives import derivative_keys, interpolate
 
 if TYPE_CHECKING:

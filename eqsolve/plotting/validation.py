@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import demand_known
 from eqsolve.plotting.choose import read_ways
-from eqsolve.plotting.curves import draw_line
+from eqsolve.plotting.curves import TimeAxis, draw_line, set_scales, spread_times, time_axis
 from eqsolve.plotting.labels import TITLE_SIZE, settings_title, written
 from eqsolve.plotting.style import COLOURS, LINE, Ways, new_axes
-from eqsolve.plotting.times import TimeAxis, set_scales, spread_times, time_axis
 from eqsolve.results.words import percent
 
 if TYPE_CHECKING:
@@ -31,10 +30,7 @@ POINTS = {"fmt": "o", "ms": 4, "mfc": "white", "mew": 1.1, "elinewidth": 1.1, "c
 def plot_simulation(found: Simulation, names: tuple[str, ...], **given: Any) -> Any:
     """Draw observables over time; on axes that hold as many lines, a point has the colour of its line."""
     ways = read_ways(**given)
-    for name in names:
-        if name not in found.names:
-            has = ", ".join(found.names)
-            raise UsageError(f"`{name}` is not in the simulation{did_you_mean(name, found.names)} (to draw there are: {has})")
+    demand_known(names, found.names, "`{}` is not in the simulation", "to draw there are")
     shown = names or found.names
     axes = new_axes(ways.ax)
     lines, used = list(axes.lines), axes.has_data()
@@ -73,9 +69,7 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
     import matplotlib.pyplot as plt
 
     ways = read_ways(**given)
-    for name in names:
-        if name not in found.observables:
-            raise UsageError(f"`{name}` was not compared{did_you_mean(name, found.observables)}")
+    demand_known(names, found.observables, "`{}` was not compared", "compared were")
     shown = list(names) or list(found.observables)
     axis = _time(found, shown, ways)
     if ways.ax is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known, did_you_mean
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.slopes import interpolate_with_slopes, is_geometric
 
@@ -129,8 +129,7 @@ def between(result: Result, asked: Mapping[str, Any]) -> xr.Dataset:
     if len(asked) != 1:
         raise UsageError(f"between() takes new values of one axis, such as between({axes[0]}=0.5), got {len(asked)} of them")
     [(axis, wanted)] = asked.items()
-    if axis not in axes:
-        raise UsageError(f"the sweep has no axis `{axis}`{did_you_mean(axis, axes)} (it has: {', '.join(axes)})")
+    demand_known([axis], axes, "the sweep has no axis `{}`")
     if not any(along == axis for _, along in derivative_keys(result.dataset)):
         raise UsageError(f"the sweep has no derivatives along `{axis}`: sweep with derivatives=[{axis!r}]")
     nodes = np.asarray(result.dataset[axis].values, float)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.numerics.arrays import Array
 from eqsolve.verbs import later
 
@@ -78,9 +78,7 @@ class Distribution:
     def _place(self, name: str | None) -> int:
         if name is None:
             return 0
-        if name not in self.names:
-            has = ", ".join(self.names)
-            raise UsageError(f"the law has no variable `{name}`{did_you_mean(name, self.names)} (it has: {has})")
+        demand_known([name], self.names, "the law has no variable `{}`")
         return self.names.index(name)
 
     def marginal(self, name: str) -> Distribution:

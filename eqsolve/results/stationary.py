@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.arguments import checked, numbers, text
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.results.result import Result
@@ -59,9 +59,7 @@ class Stationary(Result):
         """
         import xarray as xr
 
-        if name not in self._of_dims("t"):
-            known = self._of_dims("t")
-            raise UsageError(f"`{name}` is no function of the lag{did_you_mean(name, known)} (there are: {', '.join(known)})")
+        demand_known([name], self._of_dims("t"), "`{}` is no function of the lag", "there are")
         values, grid = self.variables[name].values, self._grid()
         around = values - values[-1]
         if omega is None:

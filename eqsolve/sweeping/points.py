@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ _CHAIN = 16  # neighbours solved one from another; a constant, so that no number
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """Where a point lies, what is set there, and from which earlier point it may start."""
 
     index: int
@@ -35,7 +36,7 @@ class Point:
         return ", ".join(f"{name}={value}" for name, value in zip(self.settings, values, strict=True))
 
 
-def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[Point]:
+def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[SweepPoint]:
     """Return the points, row by row along the last axis; with ``chained``, each knows the neighbour it may start from.
 
     In "rows" that is the one before in its row, but for every 16th, which starts from nothing: what is followed along a row
@@ -46,7 +47,7 @@ def lay_out_points(axes: tuple[Axis, ...], chained: str = "") -> list[Point]:
     cells = itertools.product(*(axis.settings for axis in axes))
     lengths = [len(axis) for axis in axes]
     return [
-        Point(index, dict(zip(names, cell, strict=True)), _neighbour(index, lengths, chained))
+        SweepPoint(index, dict(zip(names, cell, strict=True)), _neighbour(index, lengths, chained))
         for index, cell in enumerate(cells)
     ]
 
@@ -114,6 +115,14 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
     return {"status": status, "message": message, "seconds": seconds, "values": values, "errors": errors, **slopes}, handed
 
 
+def _reached(result: Result, at: Any) -> tuple[Any, int]:
+    """Return a result at the times that were reached, and how many were not."""
+    assert result.grid is not None
+    times = np.asarray(at, dtype=float)
+    inside = times <= result.grid.edges[-1] * (1 + 1e-12)
+    return result.at(times[inside]), int((~inside).sum())
+
+
 def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return values and errors by name: numbers, or lists over the times asked for, nan where they were not reached."""
     data = result.dataset
@@ -121,31 +130,21 @@ def _numbers(result: Result, at: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         names = [name for name in result.names if not data[name].dims]
         values = {name: float(data[name]) for name in names}
         return values, {name: float(data[name + "_error"]) for name in names if name + "_error" in data}
-    times = np.asarray(at, dtype=float)
-    inside = times <= result.grid.edges[-1] * (1 + 1e-12)
-    sampled = result.at(times[inside])
-    made: list[dict[str, Any]] = [{}, {}]
-    for name in (name for name in result.names if data[name].dims == ("t",)):
-        for table, key in zip(made, (name, name + "_error"), strict=True):
-            if key in sampled:
-                whole = np.full(len(times), np.nan)
-                whole[inside] = sampled[key].values
-                table[name] = whole.tolist()
-    return made[0], made[1]
+    sampled, missing = _reached(result, at)
+    names = [name for name in result.names if data[name].dims == ("t",)]
+    curves, errors = (
+        {name: [*sampled[name + end].values.tolist(), *[math.nan] * missing] for name in names if name + end in sampled}
+        for end in ("", "_error")
+    )
+    return curves, errors
 
 
 def _slopes(result: Result, at: Any) -> dict[str, Any]:
     """Return the derivatives of what ``_numbers`` returns, and their errors, by parameter and name."""
+    dims, sampled, missing = ((), result.dataset, 0) if result.grid is None else (("t",), *_reached(result, at))
     keys = derivative_keys(result.dataset)
-    data, whole = result.dataset, np.asarray([] if at is None else at, dtype=float)
-    if result.grid is None:
-        table = derivative_table(data, {pair: key for pair, key in keys.items() if not data[key].dims})
-        return {"slopes": table["derivatives"], "slope_errors": table["derivative_errors"]}
-    inside = whole <= result.grid.edges[-1] * (1 + 1e-12)
-    shown = {pair: key for pair, key in keys.items() if data[key].dims == ("t",)}
-    table = derivative_table(result.at(whole[inside]), shown)
-    beyond = [float("nan")] * int((~inside).sum())
-    for part in table.values():
+    table = derivative_table(sampled, {pair: key for pair, key in keys.items() if result.dataset[key].dims == dims})
+    for part in table.values() if missing else ():
         for entries in part.values():
-            entries |= {name: [*values, *beyond] for name, values in entries.items()}
+            entries |= {name: [*values, *[math.nan] * missing] for name, values in entries.items()}
     return {"slopes": table["derivatives"], "slope_errors": table["derivative_errors"]}

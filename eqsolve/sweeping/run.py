@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import json
 import logging
 import os
 import time
+import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
-from eqsolve.errors import ParameterError, SolverError, UsageError, did_you_mean
+from eqsolve.compile.tasks import select_observables
+from eqsolve.errors import ParameterError, SolverError, UsageError, demand_known
+from eqsolve.files.atomic import cannot_write, lock
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.options import documented, refuse_idle
-from eqsolve.passes.rewrite.observables import select_observables
 from eqsolve.passes.routing import bind_routed, models_behind, settable
 from eqsolve.progress import watching
 from eqsolve.results.derivatives import derivative_entries
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.sweeping.axes import Axis, check_settings, is_axis, read_axes
-from eqsolve.sweeping.journal import Journal, fingerprint
-from eqsolve.sweeping.points import Point, Record, chaining, lay_out_points, solve_point
+from eqsolve.sweeping.points import Record, SweepPoint, chaining, lay_out_points, solve_point
 from eqsolve.sweeping.workers import WorkerLostError, Workers
 
 logger = logging.getLogger("eqsolve")
@@ -156,11 +159,8 @@ def sweep(
 def _axes_along(grid: tuple[Axis, ...], derivatives: Iterable[str]) -> list[str]:
     """Return the axes along which to differentiate."""
     axes = {axis.name: axis for axis in grid}
+    demand_known(derivatives, axes, "derivatives: `{}` is no axis of the sweep", "its axes")
     for name in derivatives:
-        if name not in axes:
-            raise UsageError(
-                f"derivatives: `{name}` is no axis of the sweep{did_you_mean(name, axes)} (its axes: {', '.join(axes)})"
-            )
         if not all(isinstance(value, int | float) for value in axes[name].labels):
             raise UsageError(f"derivatives: the axis `{name}` holds laws, along which there is no derivative")
     return list(dict.fromkeys(derivatives))
@@ -181,8 +181,8 @@ def _times(model: Model, t_max: float | None, at: Any) -> tuple[list[float], flo
 
 
 def _settings(
-    model: Model, fixed: Mapping[str, Any], points: list[Point], axes: tuple[Axis, ...]
-) -> tuple[dict[str, float | str], Point]:
+    model: Model, fixed: Mapping[str, Any], points: list[SweepPoint], axes: tuple[Axis, ...]
+) -> tuple[dict[str, float | str], SweepPoint]:
     """Return the values that are the same everywhere, and a point that can be set.
 
     Raise when a first few points show that none can be solved.
@@ -212,7 +212,7 @@ def _identity(run: _Run) -> str:
         "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
         "fixed": {name: str(value) for name, value in run.fixed.items()},
     }
-    return fingerprint(described)
+    return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def _finished(out: str | os.PathLike[str], identity: str) -> Result | None:
@@ -250,11 +250,11 @@ class _Run:
     records: dict[int, Record] = field(default_factory=dict)
     journal: Journal | None = None
     total: int = 0
-    points: list[Point] = field(default_factory=list)
+    points: list[SweepPoint] = field(default_factory=list)
     after: dict[int, list[int]] = field(default_factory=dict)  # the points that start from one
     starts: dict[int, Any] = field(default_factory=dict)  # what is handed on, until it is taken
 
-    def go(self, points: list[Point], journal: Journal | None, executor: Executor | None, workers: int) -> None:
+    def go(self, points: list[SweepPoint], journal: Journal | None, executor: Executor | None, workers: int) -> None:
         """Solve everything that the journal does not hold."""
         self.journal, self.total, self.points = journal, len(points), points
         for point in points:
@@ -287,9 +287,9 @@ class _Run:
             if point.index not in self.records and (point.before is None or point.before in self.records)
         ]
         heapq.heapify(ready)
-        under_way: dict[Future[Answer], tuple[Point, int]] = {}
+        under_way: dict[Future[Answer], tuple[SweepPoint, int]] = {}
 
-        def submit(point: Point, tries: int) -> None:
+        def submit(point: SweepPoint, tries: int) -> None:
             under_way[executor.submit(solve_point, *self._arguments(point))] = (point, tries)
 
         try:
@@ -322,7 +322,7 @@ class _Run:
                 count[point.before] += 1 + count[point.index]
         return count
 
-    def _arguments(self, point: Point) -> tuple[Any, ...]:
+    def _arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         start = None if point.before is None else self.starts.get(point.before)
         before = None if point.before is None else self.records[point.before]
         if start is None and before is not None and before["status"] == "ok":
@@ -330,7 +330,7 @@ class _Run:
             start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start
 
-    def _finish(self, point: Point, record: Record, handed: Any) -> None:
+    def _finish(self, point: SweepPoint, record: Record, handed: Any) -> None:
         self.records[point.index] = record
         if handed is not None and any(index not in self.records for index in self.after.get(point.index, ())):
             self.starts[point.index] = handed
@@ -393,3 +393,78 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
         params=settled, stats=stats, provenance=provenance,
         latex=latex_names((run.model, *models_behind(run.model))),
     )  # fmt: skip
+
+
+# --- The journal of a sweep: finished points, so that a killed sweep goes on where it stopped.
+# One line per point: the checksum of the rest, then JSON. The first line says which sweep it is. A
+# line that was cut short by a crash fails its checksum and is dropped, with everything after it.
+class Journal:
+    """Finished points beside the file they will end up in; ``done`` are those found there at the start."""
+
+    def __init__(self, out: Path, identity: str) -> None:
+        self.path = out.with_name(out.name + ".journal")
+        self.done: dict[int, Record] = {}
+        try:
+            self._stream: IO[bytes] = open(self.path, "a+b")  # noqa: SIM115  (closed in close)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+        try:
+            lock(self._stream, self.path)
+            self._read(identity)
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def _read(self, identity: str) -> None:
+        self._stream.seek(0)
+        good = 0
+        for place, line in enumerate(self._stream):
+            entry = _decode(line)
+            if entry is None:
+                break
+            if place == 0 and entry.get("sweep") != identity:
+                raise UsageError(
+                    f"{str(self.path)!r} keeps the points of an unfinished sweep with another model, grid or options; "
+                    "remove it to give them up, or choose another file"
+                )
+            if place > 0:
+                self.done[int(entry["index"])] = entry["record"]
+            good += len(line)
+        self._stream.truncate(good)
+        if good == 0:
+            self._append({"sweep": identity})
+
+    def write(self, index: int, record: Record) -> None:
+        """Append a finished point; it is on the disk when this returns."""
+        self._append({"index": index, "record": record})
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        try:
+            self._stream.write(_encode(entry))
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def close(self, *, remove: bool) -> None:
+        """Let go of the journal; remove it once the result is saved."""
+        if remove:
+            self.path.unlink(missing_ok=True)
+        self._stream.close()
+
+
+def _encode(entry: dict[str, Any]) -> bytes:
+    body = json.dumps(entry).encode()
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def _decode(line: bytes) -> dict[str, Any] | None:
+    """Return the entry of a line, or None when the line is not whole."""
+    head, _, body = line.rstrip(b"\n").partition(b" ")
+    try:
+        if not line.endswith(b"\n") or int(head, 16) != zlib.crc32(body):
+            return None
+        entry = json.loads(body)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None

@@ -14,19 +14,26 @@ large. The power of the comparison stands beside the verdict: the smallest devia
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eqsolve.arguments import checked, text
 from eqsolve.arguments import path as read_path
 from eqsolve.numerics.arrays import Array
+from eqsolve.results.archive import save
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.results.words import percent
 from eqsolve.verbs import later
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+_ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
 _WITHIN = 3.0
 _ALARM = 0.01
@@ -155,9 +162,8 @@ class Validation:
         made |= {"d": self.d, "n": self.n, "seeds": self.seeds, "data": self.data}
         if self.t is not None:
             made["t"] = self.t.tolist()
-        names = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
         made["observables"] = {
-            key: {"verdict": item.verdict, **{name: self._plain(getattr(item, name)) for name in names}}
+            key: {"verdict": item.verdict, **{name: self._plain(getattr(item, name)) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
         made["power"] = {name: value if np.isfinite(value) else None for name, value in self.power.items()}
@@ -176,19 +182,18 @@ class Validation:
         """Return both sides as a pandas table, one row per observable and time."""
         import pandas as pd
 
-        parts = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
         rows = []
         for name, item in self.observables.items():
             for place in range(len(item.z)):
                 when = {} if self.t is None else {"t": float(self.t[place])}
-                rows.append({"observable": name, **when, **{part: float(getattr(item, part)[place]) for part in parts}})
+                rows.append({"observable": name, **when, **{part: float(getattr(item, part)[place]) for part in _ARRAYS}})
         return pd.DataFrame(rows).set_index(["observable"] if self.t is None else ["observable", "t"])
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, theory and finite sizes, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.json``."""
         if not later("write_table")(self, path):
-            later("save_validation")(self, path)
+            save_validation(self, path)
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
         """Draw theory as lines with error bands, finite sizes as points, z-scores below; return the matplotlib figure.
@@ -271,3 +276,49 @@ def _seen(freedom: int, tail: float) -> float:
     from scipy.special import nctdtrinc, stdtrit
 
     return float(nctdtrinc(freedom, _MISSED, -stdtrit(freedom, tail)))
+
+
+# --- Validations as files: the theory's result, and beside it what finite sizes gave.
+_FIELDS = ("kind", "verdict", "d", "n", "seeds", "data", "wasserstein", "notes", "stats", "law_picture")
+_MARK = "finite_size_"
+
+
+def save_validation(found: Validation, path: str | os.PathLike[str]) -> None:
+    """Write a netCDF file; what was compared lies over ``compared``, the times of the comparison, and ``draw``."""
+    import xarray as xr
+
+    assert found.result is not None
+    data: dict[str, Any] = {}
+    for name, item in found.observables.items():
+        data |= {f"{_MARK}{name}_{part}": ("compared", getattr(item, part)) for part in _ARRAYS}
+        if name in found.spread:
+            data[f"{_MARK}{name}_draws"] = (("draw", "compared"), found.spread[name])
+    coordinates = {} if found.t is None else {"compared": found.t}
+    record = {
+        "observables": {name: item.verdict for name, item in found.observables.items()},
+        "timed": found.t is not None,
+        **{name: getattr(found, name) for name in _FIELDS},
+    }
+    save(found.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
+
+
+def read_validation(
+    dataset: xr.Dataset, record: Mapping[str, Any], read_result: Callable[[xr.Dataset, Any], Result]
+) -> Validation:
+    """Return the validation of a file's values and record; the laws themselves are not kept, their picture is."""
+    about = record["validation"]
+    beside = [str(key) for key in dataset.variables if str(key).startswith(_MARK)]
+    values = {key: dataset[key].values for key in beside}
+    times = dataset["compared"].values if about["timed"] else None
+    alone = dataset.drop_vars([*beside, *(["compared"] if about["timed"] else [])])
+    result = read_result(alone, record)
+    observables = {
+        name: Comparison(verdict=verdict, **{part: values[f"{_MARK}{name}_{part}"] for part in _ARRAYS})
+        for name, verdict in about["observables"].items()
+    }
+    spread = {name: values[f"{_MARK}{name}_draws"] for name in observables if f"{_MARK}{name}_draws" in values}
+    fields = {name: about[name] for name in _FIELDS}
+    fields["notes"] = tuple(fields["notes"])
+    return Validation(
+        model=result.model, params=result.params, observables=observables, t=times, result=result, spread=spread, **fields
+    )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, one_of, table, whole
-from eqsolve.errors import UsageError
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.language.binding import bind
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
@@ -28,8 +28,7 @@ from eqsolve.progress import part_of, watching
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 from eqsolve.validation.comparison import AGREES, DISAGREES, UNDECIDED, Comparison, Validation, compare
-from eqsolve.validation.law_picture import picture_laws
-from eqsolve.validation.wasserstein import distances, distances_at_rest
+from eqsolve.validation.wasserstein import distances, distances_at_rest, picture_laws
 
 __all__ = ["Comparison", "Validation", "validate"]
 
@@ -202,9 +201,7 @@ class _Task:
         known = set(theory)
         both = [name for name in self.flow.observables if name in known]
         if self.wanted is not None:
-            missing = [name for name in self.wanted if name not in both]
-            if missing:
-                raise UsageError(f"`{missing[0]}` is not an observable of both sides (both have: {', '.join(both) or 'none'})")
+            demand_known(self.wanted, both, "`{}` is not an observable of both sides", "both have")
             return list(self.wanted)
         if not both:
             raise UsageError(f"model `{self.model.name}` and flow `{self.flow.name}` have no observable of the same name")
@@ -248,7 +245,7 @@ class _Task:
             known = (sampled[name].values[begin:], sampled[f"{name}_error"].values[begin:])
             compared[name] = (*known, large.values[name][:, begin:], half_values)
         distance = distances(theory, large, half, _lawful(theory, self.flow)) if keep else None
-        return self._package("dynamics", compared, large, notes, theory, large.t[begin:], distance)
+        return self._package("dynamics", compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
 
     def fixed_point(self, t_max: float | None) -> Validation:
         from eqsolve.solving import solve
@@ -259,7 +256,6 @@ class _Task:
         variable = next((name for name in moving_names if name in self.model.variables), None)  # type: ignore[attr-defined]
         large, half = self._two_sizes([last / 2, last], variable is not None)
         values = {name: float(theory[name]) for name in theory.names if theory[name].ndim == 0}
-        errors = {name: float(theory.error[name]) if name in theory.error else 0.0 for name in values}
         compared, notes = {}, list(large.notes)
         for name in self._names(values):
             runs = large.values[name]
@@ -267,9 +263,9 @@ class _Task:
             if moving > 0.01 * abs(values[name]):
                 span = f"between t = {last / 2:g} and {last:g}"
                 notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
-            small = None if half is None else half.values[name][:, 1:]
-            compared[name] = (np.array([values[name]]), np.array([np.hypot(errors[name], moving)]), runs[:, 1:], small)
-        made = self._package("fixed point", compared, large, notes, theory, None, None)
+            small = None if half is None else half.values[name][:, 1]
+            compared[name] = _number(theory, name, moving, runs[:, 1], small)
+        made = self._package("fixed point", compared, (large.d, large.n, large.data), notes, theory, None, None)
         names = () if variable is None else theory.law(variable).names
         if not names or any(name not in large.snapshots[0][-1] for name in names):
             return made
@@ -293,21 +289,10 @@ class _Task:
         d, exact = self.d or 2000, self.constants != "sampled"
         large, half = (finite_size(binding, d=n, seeds=self.seeds, seed=self.seed, exact=exact) for n in (d, d // 2))
         names = self.wanted or tuple(large.values)
-        missing = [name for name in names if name not in large.values]
-        if missing:
-            has = ", ".join(large.values)
-            raise UsageError(f"`{missing[0]}` is no measure of the estimator of `{self.model.name}` (it has: {has})")
-        compared = {
-            name: (
-                np.array([float(theory[name])]),
-                np.array([float(theory.error[name])]),
-                large.values[name][:, None],
-                half.values[name][:, None],
-            )
-            for name in names
-        }
+        demand_known(names, large.values, f"`{{}}` is no measure of the estimator of `{self.model.name}`")
+        compared = {name: _number(theory, name, 0.0, large.values[name], half.values[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
-        size = _Size(d, round(binding.number(spec.ratio) * d), self.seeds, str(self.data), binding.settings())
+        size = (d, round(binding.number(spec.ratio) * d), str(self.data))
         made = self._package("fixed point", compared, size, [], theory, None, None)
         named = large.law.names[0] in self.model.variables  # type: ignore[attr-defined]
         return self._with_law(made, theory, [half.law, large.law]) if named else made
@@ -323,15 +308,13 @@ class _Task:
         d = self.d or 400
         shared = self._shared()
         rates = [decay_rates(self.flow, size, self.seeds, self.seed, shared, self.data) for size in (d, d // 2)]
-        error = float(theory.error[name]) if name in theory.error else 0.0
-        compared = {name: (np.array([float(theory[name])]), np.array([error]), rates[0][:, None], rates[1][:, None])}
+        compared = {name: _number(theory, name, 0.0, *rates)}
         n = round(float(bind(self.flow, shared).values[self.flow.ratio]) * d)
-        size = _Size(d, n, self.seeds, str(self.data), bind(self.flow, shared).settings())
-        return self._package("singularity", compared, size, [], theory, None, None, order=2 / 3)
+        return self._package("singularity", compared, (d, n, str(self.data)), [], theory, None, None, order=2 / 3)
 
     def _package(
-        self, kind: str, compared: dict[str, Any], size: Any, notes: list[str], theory: Result, times: Array | None,
-        distance: dict[str, Any] | None, order: float = 1.0,
+        self, kind: str, compared: dict[str, Any], size: tuple[int, int, str], notes: list[str], theory: Result,
+        times: Array | None, distance: dict[str, Any] | None, order: float = 1.0,
     ) -> Validation:  # fmt: skip
         count = sum(values[0].size for values in compared.values())
         made = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
@@ -341,19 +324,17 @@ class _Task:
         verdicts = [item.verdict for item in made.values()]
         verdict = next((word for word in (DISAGREES, UNDECIDED) if word in verdicts), AGREES)
         spread = {name: values[2] for name, values in compared.items()}
+        d, n, data = size
         return Validation(
-            self.model.name, kind, verdict, made, dict(theory.params), size.d, size.n, self.seeds, size.data, times, distance,
+            self.model.name, kind, verdict, made, dict(theory.params), d, n, self.seeds, data, times, distance,
             tuple(dict.fromkeys(notes)), {}, theory, spread,
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Size:
-    d: int
-    n: int
-    seeds: int
-    data: str
-    params: dict[str, Any]
+def _number(theory: Result, name: str, moving: float, runs: Array, half: Array | None) -> tuple[Any, ...]:
+    """Return a number of the theory, its error, what still moves counted in, and the draws at both sizes."""
+    error = np.hypot(float(theory.error[name]) if name in theory.error else 0.0, moving)
+    return np.array([float(theory[name])]), np.array([error]), runs[:, None], None if half is None else half[:, None]
 
 
 def _undefined_start(runs: Any, names: Iterable[str], notes: list[str]) -> int:

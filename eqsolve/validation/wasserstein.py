@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from eqsolve.results.result import Result
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.law import FixedPointLaw
+
 
 _ATOMS = 16
 _LEVELS = 4000
@@ -89,12 +91,20 @@ def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) 
 def _at_rest(law: FixedPointLaw, parts: list[tuple[Array, float, Array]] | None, samples: Array, labels: Array) -> float:
     if parts is None:
         return float(np.sqrt(_gap(law.quantile(_levels()), samples)))
+    return _matched(((constants, quantiles) for constants, _, quantiles in parts), samples, labels, _gap)
+
+
+def _matched(
+    parts: Iterable[tuple[Array, Any]], samples: Array, labels: Array, square: Callable[[Any, Array], float]
+) -> float:
+    """Return W₂ of a law and a sample within each value of the constants; ``parts`` are (value, law)."""
     total, mass = 0.0, 0.0
-    for constants, _, quantiles in parts:
+    for constants, part in parts:
         there = np.isclose(labels, constants[:, None]).all(axis=0)
         if there.any():
-            total += there.mean() * _gap(quantiles, samples[there])
-            mass += there.mean()
+            share = float(there.mean())
+            total += share * square(part, samples[there])
+            mass += share
     return float(np.sqrt(total / mass)) if mass else float("nan")
 
 
@@ -111,24 +121,46 @@ def _gap(quantiles: Array, samples: Array) -> float:
 def distance(values: Array, weights: Array, constants: Array, samples: Array, labels: Array) -> float:
     """Return W₂ between a weighted law and a sample, matched within each value of the constants."""
     if not len(constants):
-        return float(np.sqrt(_square(values, weights, samples)))
-    total, mass = 0.0, 0.0
-    keys = np.unique(constants, axis=1)
-    for key in keys.T:
-        here = (constants == key[:, None]).all(axis=0)
-        there = np.isclose(labels, key[:, None]).all(axis=0)
-        if there.any():
-            share = float(there.mean())
-            total += share * _square(values[here], weights[here], samples[there])
-            mass += share
-    return float(np.sqrt(total / mass)) if mass else float("nan")
+        return float(np.sqrt(_square((values, weights), samples)))
+    keys = np.unique(constants, axis=1).T
+    here = [(constants == key[:, None]).all(axis=0) for key in keys]
+    parts = [(key, (values[mine], weights[mine])) for key, mine in zip(keys, here, strict=True)]
+    return _matched(parts, samples, labels, _square)
 
 
-def _square(values: Array, weights: Array, samples: Array) -> float:
+def _square(law: tuple[Array, Array], samples: Array) -> float:
     """Return W₂² of one variable; the theory's quantiles are drawn through its quadrature points, in normal scores."""
     from scipy.special import ndtri
 
+    values, weights = law
     order = np.argsort(values, kind="stable")
     mass = weights[order] / weights.sum()
     theory = np.interp(ndtri(_levels()), ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16)), values[order])
     return _gap(theory, samples)
+
+
+# --- What a picture of two laws shows: the theory's density, a histogram, and the atoms.
+_BINS, _POINTS, _SHOWN = 60, 1201, 3
+
+
+def picture_laws(law: Distribution, seen: Distribution) -> dict[str, Any]:
+    """Return density and histogram of the law's first variable, and (place, mass, share at finite size) of its atoms."""
+    variable = law.names[0]
+    atoms = [(value, mass) for value, mass in law.atoms(variable) if mass > 1e-3]
+    values = seen[variable]
+    on_atom = np.isclose(values[:, None], [value for value, _ in atoms], rtol=0, atol=1e-12).any(axis=1)
+    low, high = (float(law.quantile(level, variable)) for level in (1e-3, 1 - 1e-3))
+    low, high = min(low, *np.quantile(values, [1e-3])), max(high, *np.quantile(values, [1 - 1e-3]))
+    edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
+    counts = np.histogram(values[~on_atom], bins=edges)[0]
+    where = np.linspace(low, high, _POINTS)
+    shares = [float(np.isclose(values, value, rtol=0, atol=1e-12).mean()) for value, _ in atoms[:_SHOWN]]
+    return {
+        "variable": variable,
+        "edges": edges.tolist(),
+        "heights": (counts / (len(values) * np.diff(edges))).tolist(),
+        "least": 0.3 / (len(values) * float(np.diff(edges)[0])),
+        "where": where.tolist(),
+        "density": np.asarray(law.density(where, variable), dtype=float).tolist(),
+        "atoms": [(value, mass, share) for (value, mass), share in zip(atoms[:_SHOWN], shares, strict=True)],
+    }

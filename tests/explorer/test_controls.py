@@ -3,9 +3,8 @@
 import pytest
 
 from eqsolve import Eq, FixedPoint, param, unknown
-from eqsolve.explorer.controls import EXAMPLES, list_controls
+from eqsolve.explorer.describe import EXAMPLES, find_related, list_controls, unknown_settings
 from eqsolve.explorer.mathml import equations
-from eqsolve.explorer.related import find_related, unknown_settings
 from eqsolve.language.binding import read_value
 from eqsolve.language.laws import Law
 from eqsolve.language.loading import list_models, load

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 
 WORKER = """
 import random, sys, time
-from eqsolve.explorer import jobs, worker
+from eqsolve.explorer import jobs
 
 chance = random.Random(1)
 
@@ -80,8 +80,8 @@ def finite(desk, request, progress):
     return {**about, **found, "verdict": f"agree at a = {a:g} to t = {last:g}"}
 
 jobs.VERBS.update(describe=describe, solve=solve, neighbours=neighbours, related=related, finite=finite)
-worker.PAUSE = 0.005
-worker.serve(sys.argv[1])
+jobs.PAUSE = 0.005
+jobs.serve(sys.argv[1])
 """
 
 # In the page: what a person does, what is on it, and a watch that looks every few milliseconds.

@@ -14,7 +14,7 @@ from sympy import Integer, Poly, Rational, exp, expand, factor, resultant
 
 from eqsolve import Eq, SolverError, unknown
 from eqsolve.cli import main
-from eqsolve.compile.transforms import ImplicitTransform
+from eqsolve.compile.singularity import ImplicitTransform
 from eqsolve.laplace import rightmost_singularity
 
 p, R = unknown("p R")

@@ -9,7 +9,7 @@ import xarray as xr
 
 import eqsolve
 from eqsolve.numerics.slopes import is_geometric
-from eqsolve.plotting.paths import quantiles
+from eqsolve.plotting.curves import quantiles
 from eqsolve.plotting.style import edges_between
 
 

@@ -9,7 +9,7 @@ import pytest
 import eqsolve
 from eqsolve import Eq, System, function, param, times
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.plotting.times import spread_times, time_axis
+from eqsolve.plotting.curves import spread_times, time_axis
 
 t = times("t")
 y = function("y")
@@ -172,7 +172,7 @@ def test_variants_keep_the_latex_of_observables() -> None:
 def test_a_short_logarithmic_axis_has_plain_numbers() -> None:
     import matplotlib.pyplot as plt
 
-    from eqsolve.plotting.times import set_scales
+    from eqsolve.plotting.curves import set_scales
 
     _, axes = plt.subplots()
     axes.plot([0.1, 0.8], [1e-9, 1.0])

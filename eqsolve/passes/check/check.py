@@ -10,6 +10,7 @@ from typing import Any
 from sympy import Basic, Symbol
 
 from eqsolve.errors import ModelError, UsageError, did_you_mean, quoted
+from eqsolve.language.binding import ParameterDomain
 from eqsolve.language.fixed_point import Cases, FixedPoint, Singularity
 from eqsolve.language.flow import Flow
 from eqsolve.language.laws import Law
@@ -151,14 +152,8 @@ def _defaults(model: Model) -> Iterator[str]:
         if not value.is_number or not value.is_extended_real:
             yield f"{where} is `{value}`; expected a number"
             continue
-        low, high = item.bounds
-        for word in ("positive", "nonnegative", "negative", "nonpositive", "integer"):
-            if getattr(item, f"is_{word}") and getattr(value, f"is_{word}") is False:
-                yield f"{where} is {value}; expected {'an' if word == 'integer' else 'a'} {word} number"
-                break
-        else:
-            if (low is not None and value < low) or (high is not None and value > high):
-                yield f"{where} is {value}; expected a number in [{low}, {high}]"
+        if problem := ParameterDomain.of(item).problem(float(value)):
+            yield f"{where} is {value}; expected a number that is {problem}"
 
 
 def _conditions(model: Model) -> Iterator[str]:

@@ -15,20 +15,7 @@ from eqsolve.language.flow import Flow
 from eqsolve.language.functions import why_not_computed
 from eqsolve.language.model import Model
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
-from eqsolve.language.symbols import (
-    Field,
-    Function,
-    Gradient,
-    Head,
-    Named,
-    Plain,
-    Process,
-    Random,
-    Response,
-    State,
-    Time,
-    Value,
-)
+from eqsolve.language.symbols import DRAWN, Function, Head, Named, Plain, Process, Response, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import delay_of, is_lag
 from eqsolve.passes.rewrite.starts import start_of
@@ -70,14 +57,7 @@ class Scope:
 class ExpressionCheck:
     """Walks through expressions of one model and gathers what is wrong with them, in the order found.
 
-    Parameters
-    ----------
-    model
-        The model the expressions belong to.
-    kinds
-        The kinds of symbol that may stand in them.
-    start
-        The first time of a system.
+    ``kinds`` are those of the symbols that may stand in them, ``start`` is the first time.
     """
 
     def __init__(self, model: Model, kinds: tuple[type[Named], ...], start: Expr = S.Zero) -> None:
@@ -181,7 +161,7 @@ class ExpressionCheck:
             self.report(scope, f"uses the {item.kind_name} `{item}`, which has no place here; expected {self._expected()}")
         elif isinstance(item, Time):
             self._known_time(item, scope)
-        elif isinstance(item, Random | State | Field | Gradient) and not scope.random:
+        elif isinstance(item, DRAWN) and not scope.random:
             self.report(scope, f"uses the {item.kind_name} `{item}` outside an expectation; {_averaged(scope)}")
 
     def _expected(self) -> str:

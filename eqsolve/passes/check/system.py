@@ -6,22 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Symbol, lambdify
+from sympy import Basic, Derivative, DiracDelta, Expr, Float, ImmutableMatrix, Integer, Pow, Symbol, lambdify, log
 
 from eqsolve.errors import ModelError, did_you_mean, quoted
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Law
+from eqsolve.language.laws import IN_STEPS, Law
 from eqsolve.language.nodes import GP, E, Int, InverseValue, Resp, White
-from eqsolve.language.noises import IN_STEPS
 from eqsolve.language.symbols import Correlation, Function, Head, Named, Parameter, Process, Random, Response, Time, Value
 from eqsolve.language.system import System, members
 from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope
 from eqsolve.passes.forms.causality import analyse_causality
 from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
-from eqsolve.passes.forms.derivatives import partial
+from eqsolve.passes.forms.expressions import free_times, partial, reads
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
-from eqsolve.passes.forms.reads import free_times, reads
 from eqsolve.passes.forms.sectors import expanded, mixes, unseparated
 from eqsolve.passes.rewrite.constraints import constraint_label, reduce_constraints
 from eqsolve.passes.rewrite.substitution import derive_substitutions
@@ -606,3 +604,21 @@ def _observables(check: ExpressionCheck, system: System) -> None:
         if len(times) > 1:
             check.report(scope, f"depends on the times {quoted(times)}; expected at most one, such as `C(t, t)`")
         check.visit(expr, replace(scope, times=tuple(times)))
+
+
+# --- Coefficients singular at the start, such as 3/t: named when a solve fails, as some cancel.
+def singular_terms(system: System) -> Iterator[str]:
+    """Yield, in words, each power and logarithm of time in an equation that has no finite value at the start."""
+    for equation in system.equations:
+        for node in sorted(equation.rhs.atoms(Pow, log), key=str):
+            inner = node.args[0]
+            falls = isinstance(node, log) or node.exp.could_extract_minus_sign()
+            if falls and not node.has(Value) and inner.atoms(Time) and _vanishes(inner, system.start):
+                yield f"{equation.label} has `{node}`, which is singular at the start, t = {system.start}"
+
+
+def _vanishes(expr: Expr, start: Expr) -> bool:
+    plain = expr.xreplace(
+        {item: Symbol(f"_{item.name}", positive=True) for item in expr.free_symbols if not isinstance(item, Time)}
+    )
+    return plain.subs({item: start for item in plain.atoms(Time)}) == 0

@@ -23,7 +23,7 @@ from eqsolve.passes.forms.causality import Causality, analyse_causality
 from eqsolve.passes.forms.convolution_form import delay_of, delayed_heads, has_shifts, shifted_values
 from eqsolve.passes.forms.kinks import Switch, take_apart
 from eqsolve.passes.forms.operator_form import OperatorForm, write_operators
-from eqsolve.passes.forms.path_form import Ensemble, PathForm
+from eqsolve.passes.forms.path_form import PathEnsemble, PathForm
 from eqsolve.passes.forms.reduction import reduce_fixed_point
 from eqsolve.passes.forms.sectors import COLUMN, MIDDLE, ROW
 from eqsolve.passes.forms.structure import Derivation
@@ -119,13 +119,13 @@ def write_memories(form: PathForm) -> tuple[Equation, ...]:
     return tuple(equation.map(_WRITTEN) for equation in paths if equation.head in heads)
 
 
-def _memories(ensemble: Ensemble) -> dict[Basic, Value]:
+def _memories(ensemble: PathEnsemble) -> dict[Basic, Value]:
     """Return how the dummy symbols of integrals are written: as functions of time."""
     own = [item for item in ensemble.unknowns if isinstance(item.symbol, Dummy)]
     return {item.symbol: Process(item.name.removeprefix("memory "))(ROW) for item in own}
 
 
-def _path_equations(ensemble: Ensemble, start: Expr) -> list[Equation]:
+def _path_equations(ensemble: PathEnsemble, start: Expr) -> list[Equation]:
     """Return the equation of every unknown along a path, definitions put in."""
     shown, made = _memories(ensemble), []
     for place, unknown in enumerate(ensemble.unknowns):

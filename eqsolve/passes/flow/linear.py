@@ -18,9 +18,8 @@ from sympy import Dummy, Expr, KroneckerDelta, Poly, S
 
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Law
+from eqsolve.language.laws import Law, Resampled
 from eqsolve.language.nodes import GP, E, Int, Resp
-from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Correlation, Function, Process, Random, Response, Time, Value
 from eqsolve.language.system import System
 from eqsolve.passes.flow.parts import FlowParts, mean_of

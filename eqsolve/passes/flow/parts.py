@@ -10,12 +10,12 @@ from sympy.core.function import Derivative, Subs
 from eqsolve.errors import ModelError
 from eqsolve.language.equations import Equation
 from eqsolve.language.flow import Flow
-from eqsolve.language.laws import Bernoulli, GaussBernoulli, Laplace, Law, Normal, Point, Rademacher, Uniform
+from eqsolve.language.laws import Law
 from eqsolve.language.model import Model, Table
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Field, Function, Process, Random, Time, fresh_name
 from eqsolve.passes.flow.substitution import new_states
-from eqsolve.passes.forms.derivatives import slope as regional
+from eqsolve.passes.forms.expressions import slope as regional
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 
 
@@ -32,37 +32,12 @@ def mean_of(expr: Expr, model: Model) -> Expr:
         factor: Any = coefficient
         for item, power in zip(variables, powers, strict=True):
             law = model.defaults.get(item, item.law)
-            known = _moment(law, power)
-            if known is None:
+            moments = (S.One, *((law.moments() if isinstance(law, Law) else None) or ()))
+            if power >= len(moments):
                 return E(expr)
-            factor *= known
+            factor *= moments[power]
         total += factor
     return total
-
-
-def _moment(law: Any, power: int) -> Expr | None:
-    """Return E[x^power] for power up to 2, or None when there is no closed form here."""
-    if power == 0:
-        return S.One
-    if power > 2 or not isinstance(law, Law):
-        return None
-    a = law.args
-    match law:
-        case Point():
-            return a[0] ** power
-        case Bernoulli():
-            return a[0]
-        case Rademacher():
-            return S.Zero if power == 1 else a[0]
-        case Normal():
-            return a[0] if power == 1 else a[1] + a[0] ** 2
-        case GaussBernoulli():
-            return S.Zero if power == 1 else a[0] * a[1]
-        case Uniform():
-            return (a[0] + a[1]) / 2 if power == 1 else (a[0] ** 2 + a[0] * a[1] + a[1] ** 2) / 3
-        case Laplace():
-            return S.Zero if power == 1 else 2 * a[0] ** 2
-    return None
 
 
 # --- A flow taken apart for its limit: which weights move, which gradients act, and everything as processes in time.
@@ -109,8 +84,7 @@ class FlowParts:
     def gamma(self, a: int, i: int) -> Function:
         """Return the function Γ_ai, the mean slope of a loss gradient in a field."""
         field, gradient = self.flow.fields[i].name, self.flow.gradients[a].name
-        made: Function = self.head(Function, f"Gamma_{field}" if len(self.active) == 1 else f"Gamma_{gradient}_{field}")
-        return made
+        return self.head(Function, f"Gamma_{field}" if len(self.active) == 1 else f"Gamma_{gradient}_{field}")
 
     def on_samples(self, node: E) -> bool:
         """Whether an expectation is over the samples, not the coordinates."""

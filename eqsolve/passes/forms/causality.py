@@ -16,7 +16,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import GP
 from eqsolve.language.symbols import Random
 from eqsolve.language.system import System, members
-from eqsolve.passes.forms.reads import Read, reads
+from eqsolve.passes.forms.expressions import Read, reads
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int
 from eqsolve.language.symbols import Function, Head, Parameter, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.reads import free_times, rebuilt
+from eqsolve.passes.forms.expressions import free_times, rebuilt
 
 
 # --- One-time functions at shifted times: φ(t − s) under an integral over s, and y(t − τ) at a constant delay.
@@ -92,60 +92,15 @@ class ConvolutionEquation:
     name: str
     kind: str
     body: Expr
-    source: Equation | None
+    source: Equation
     start: Expr | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class ConvolutionForm:
-    """A system of one-time functions with memory.
+    """A system of one-time functions in the form the solver takes; a ModelError says why there is none.
 
-    ``places`` are the values outside integrals; ``gauges`` are expressions in ``NOW``; the first ``inner`` integrals are those
-    that the equations need, the others stand in observables only.
+    ``places`` are the values outside integrals; ``gauges`` are expressions in ``NOW``.
     """
-
-    equations: tuple[ConvolutionEquation, ...]
-    observables: tuple[tuple[str, Expr], ...]
-    places: tuple[tuple[Dummy, Reading], ...]
-    integrals: tuple[Convolution, ...]
-    delays: tuple[Expr, ...]
-    gauges: tuple[Expr, ...]
-    inner: int
-
-
-def derive_convolution_form(system: System) -> ConvolutionForm:
-    """Return a system without processes and kernels in the form the solver takes; a ModelError says why there is none."""
-    builder = _FormBuilder(system)
-    equations = []
-    for equation in system.equations:
-        assert equation.head is not None
-        assert isinstance(equation.time, Time)
-        body = builder.rewrite(equation.rhs, equation.time, equation.label)
-        kind = "differential" if equation.is_differential else "defined"
-        equations.append(ConvolutionEquation(equation.key, kind, body, equation, builder.start(equation.head)))
-    for head, constraint in system.constraints.items():
-        residual = constraint.lhs - constraint.rhs
-        label = f"the constraint on `{head.name}`"
-        body = builder.rewrite(residual, builder.time_of(residual, label), label)
-        equations.append(ConvolutionEquation(head.name, "constraint", body, constraint, builder.start(head)))
-    inner = len(builder.integrals)
-    observables = []
-    for name, expr in system.observables.items():
-        label = f"observable `{name}`"
-        observables.append((name, builder.rewrite(expr, builder.time_of(expr, label), label)))
-    return ConvolutionForm(
-        tuple(equations),
-        tuple(observables),
-        tuple((placeholder, place) for place, placeholder in builder.places.items()),
-        tuple(builder.integrals.values()),
-        tuple(builder.delays),
-        tuple(builder.gauges),
-        inner,
-    )
-
-
-class _FormBuilder:
-    """Collects what right-hand sides read."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -154,6 +109,23 @@ class _FormBuilder:
         self.integrals: dict[Int, Convolution] = {}
         self.delays: dict[Expr, int] = {}
         self.gauges: dict[Expr, None] = {}
+        self.equations: list[ConvolutionEquation] = []
+        for equation in system.equations:
+            assert equation.head is not None
+            assert isinstance(equation.time, Time)
+            body = self.rewrite(equation.rhs, equation.time, equation.label)
+            kind = "differential" if equation.is_differential else "defined"
+            self.equations.append(ConvolutionEquation(equation.key, kind, body, equation, self.start(equation.head)))
+        for head, constraint in system.constraints.items():
+            residual = constraint.lhs - constraint.rhs
+            label = f"the constraint on `{head.name}`"
+            body = self.rewrite(residual, self.time_of(residual, label), label)
+            self.equations.append(ConvolutionEquation(head.name, "constraint", body, constraint, self.start(head)))
+        labels = {name: f"observable `{name}`" for name in system.observables}
+        self.observables = {
+            name: self.rewrite(expr, self.time_of(expr, labels[name]), labels[name])
+            for name, expr in system.observables.items()
+        }
 
     def start(self, head: Head) -> Expr | None:
         """Return the past of an unknown as an expression in ``NOW``."""
@@ -253,7 +225,7 @@ def why_not_convolution(system: System) -> str:
     if not any(equation.rhs.has(Int) for equation in system.equations) and not has_shifts(system):
         return "it has no memory"
     try:
-        derive_convolution_form(system)
+        ConvolutionForm(system)
     except ModelError as error:
         return str(error)
     return ""

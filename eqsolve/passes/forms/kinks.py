@@ -15,7 +15,7 @@ from sympy.logic.boolalg import BooleanFunction
 
 from eqsolve.language.nodes import E, Int, InverseValue
 from eqsolve.language.symbols import Value
-from eqsolve.passes.forms.reads import rebuilt
+from eqsolve.passes.forms.expressions import rebuilt
 
 KINKS = (Abs, Heaviside, Max, Min, Piecewise, sign)
 """Functions that bend or jump."""
@@ -173,8 +173,7 @@ def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
             inside = stage.expression.xreplace(signs)
             signs[stage.symbol] = sign(inside)
             if _is_crossed(value, inside, every, names):
-                told: Expr = inside.xreplace({dummy: item for item, dummy in placeholders.items()})
-                return told
+                return inside.xreplace({dummy: item for item, dummy in placeholders.items()})
     return None
 
 

@@ -15,18 +15,16 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Add, Basic, Dummy, Expr, MatrixBase, Mul, S, expand
+from sympy import Add, Basic, Dummy, Expr, Mul, S, expand
 
 from eqsolve.errors import ModelError
 from eqsolve.graphs import connected_parts, make_graph, reached
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import Law
-from eqsolve.language.nodes import GP, E, Int, Resp, White
-from eqsolve.language.noises import Resampled, Telegraph
+from eqsolve.language.laws import Law, Resampled, Telegraph
+from eqsolve.language.nodes import GP, E, Int, Resp, White, entries
 from eqsolve.language.symbols import Process, Random, Time, Value
 from eqsolve.language.system import System, members, start_constant
-from eqsolve.passes.forms.derivatives import partial, slope
-from eqsolve.passes.forms.reads import free_times, rebuilt
+from eqsolve.passes.forms.expressions import free_times, partial, rebuilt, slope
 from eqsolve.passes.forms.sectors import (
     COLUMN,
     MIDDLE,
@@ -39,8 +37,6 @@ from eqsolve.passes.forms.sectors import (
     unseparated,
 )
 
-__all__ = ["Drive", "Ensemble", "Link", "Mean", "Memory", "PathForm", "Unknown", "derive_path_form"]
-
 
 @dataclass(frozen=True)
 class Memory:
@@ -52,7 +48,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class PathUnknown:
     """An unknown along a path: ``symbol`` stands for its value now; ``integrated`` if its equation is for the
     derivative."""
 
@@ -63,7 +59,7 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class Link:
+class Coupling:
     """unknown += [J] diag(coefficient) [kernel operator] signal; ``memory`` is None for a plain signal."""
 
     unknown: int
@@ -73,7 +69,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Drive:
+class Forcing:
     """unknown += [J] diag(coefficient) noise."""
 
     unknown: int
@@ -95,20 +91,20 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class PathEnsemble:
     """Processes, noises and constants that depend on each other, and the means over them.
 
     ``signals`` are those of the links, each once; ``slopes`` and ``noise_slopes`` their derivatives by the unknowns and the
     noises: the linearised equations, from which responses are solved.
     """
 
-    unknowns: tuple[Unknown, ...]
+    unknowns: tuple[PathUnknown, ...]
     signals: tuple[Expr, ...]
     slopes: tuple[tuple[Expr, ...], ...]
     noise_slopes: tuple[tuple[Expr, ...], ...]
-    links: tuple[Link, ...]
-    drives: tuple[Drive, ...]
-    kicks: tuple[Drive, ...]
+    links: tuple[Coupling, ...]
+    drives: tuple[Forcing, ...]
+    kicks: tuple[Forcing, ...]
     memories: tuple[Memory, ...]
     noises: tuple[Process, ...]
     randoms: tuple[Random, ...]
@@ -126,7 +122,7 @@ class PathForm:
     """
 
     name: str
-    ensembles: tuple[Ensemble, ...]
+    ensembles: tuple[PathEnsemble, ...]
     covariances: tuple[tuple[tuple[Process, ...], GP], ...]
     whites: tuple[tuple[Process, Expr], ...]
     kernels: tuple[Equation, ...]
@@ -138,7 +134,7 @@ class PathForm:
 
 
 class _Builder:
-    """Inlines definitions, names integrals, splits right-hand sides; one per system."""
+    """Inlines definitions, names integrals, splits right-hand sides, collects means; one per system."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -153,6 +149,7 @@ class _Builder:
         self.loops = [eq for eq in pointwise if eq.head in looped]
         self.definitions = {eq.head: eq for eq in pointwise if eq.head not in looped}
         self.memories: dict[tuple[Expr, Expr], Memory] = {}
+        self.means: dict[E, Mean] = {}
 
     # --- inlining
     def inline(self, expr: Any) -> Any:
@@ -216,72 +213,23 @@ class _Builder:
     def at_row(self, expr: Expr, time: Basic, label: str) -> Expr:
         return self.local(self.inline(self.freshen(expr).xreplace({time: ROW})), label)
 
-
-def derive_path_form(system: System) -> PathForm:
-    """Return the path equations, means and closures of a system whose parameters are bound."""
-    builder = _Builder(system)
-    means = _Means(builder)
-    kernels: list[Equation] = []
-    functions: list[Equation] = []
-    for equation in system.equations:
-        if isinstance(equation.head, Process):
-            continue
-        assert equation.target is not None
-        places = dict(zip(equation.target.moments, (ROW, COLUMN), strict=False))
-        moved = equation.map(places)
-        means.collect(moved.rhs, equation.label)
-        (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
-    observables = []
-    for name, expr in system.observables.items():
-        observables.append((name, means.collect(at_row(expr), f"observable `{name}`")))
-    running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
-    covariances = []
-    for key, law in system.laws.items():
-        if isinstance(law, GP):
-            moments = sorted(free_times(law.covariance), key=lambda item: (item not in running, str(item)))
-            places = dict(zip(moments, (ROW, COLUMN), strict=False))
-            label = f"law of `{members(key)[0]}`"
-            kernel = law.covariance.xreplace(places)
-            for entry in kernel if isinstance(kernel, MatrixBase) else (kernel,):
-                means.collect(entry, label)
-            centre = at_row(law.mean)
-            for entry in centre if isinstance(centre, MatrixBase) else (centre,):
-                means.collect(entry, label)
-            covariances.append((members(key), law.func(kernel, centre, *law.args[2:])))
-    whites = []
-    for key, law in system.laws.items():
-        if isinstance(law, White):
-            whites.append((key, means.collect(at_row(law.strength), f"law of `{key.name}`")))
-    ensembles = _ensembles(builder, means)
-    return PathForm(
-        system.name, ensembles, tuple(covariances), tuple(whites), tuple(kernels), tuple(functions), tuple(observables),
-        tuple(builder.laws.items()), system.start, tuple((noise, system.laws[noise]) for noise in system.stepped),
-    )  # fmt: skip
-
-
-class _Means:
-    """Collects expectations and brings them to separated form."""
-
-    def __init__(self, builder: _Builder) -> None:
-        self.builder = builder
-        self.found: dict[E, Mean] = {}
-
+    # --- expectations, brought to separated form ---------------------------------------------------------------------
     def collect(self, expr: Expr, label: str) -> Expr:
         for node in expr.atoms(E):
-            if node not in self.found:
-                self.found[node] = self.separate(node, label)
+            if node not in self.means:
+                self.means[node] = self.separate(node, label)
         return expr
 
     def separate(self, node: E, label: str) -> Mean:
-        argument = self.builder.inline(self.builder.freshen(node.argument))
+        argument = self.inline(self.freshen(node.argument))
         responses = argument.atoms(Resp)
         if responses:
             return self.response(node, argument, responses, label)
         moments = argument.free_symbols & {ROW, COLUMN}
         if COLUMN not in moments:
-            return Mean(node, "one", ((S.One, self.builder.local(argument, label), S.One),))
+            return Mean(node, "one", ((S.One, self.local(argument, label), S.One),))
         if ROW not in moments:
-            moved = self.builder.local(argument.xreplace({COLUMN: ROW}), label)
+            moved = self.local(argument.xreplace({COLUMN: ROW}), label)
             return Mean(node, "two", ((S.One, S.One, moved),))
         whole = self.split(argument, label)
         if whole is not None:
@@ -305,7 +253,7 @@ class _Means:
         if groups["mixed"]:
             return None
         first, second = Mul(*groups["first"]), Mul(*groups["second"]).xreplace({COLUMN: ROW})
-        return Mul(*groups["outer"]), self.builder.local(first, label), self.builder.local(second, label)
+        return Mul(*groups["outer"]), self.local(first, label), self.local(second, label)
 
     def response(self, node: E, argument: Expr, responses: set[Resp], label: str) -> Mean:
         marks = {item: Dummy("response", real=True) for item in responses}
@@ -323,11 +271,45 @@ class _Means:
         around = self.split(rest, label)
         if around is None:
             raise ModelError(unseparated(label, node))
-        output = self.builder.local(self.builder.inline(self.builder.freshen(inner.output)), label)
+        output = self.local(self.inline(self.freshen(inner.output)), label)
         return Mean(node, "response", (around,), output, inner.noise.head)
 
 
-def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
+def derive_path_form(system: System) -> PathForm:
+    """Return the path equations, means and closures of a system whose parameters are bound."""
+    builder = _Builder(system)
+    kernels: list[Equation] = []
+    functions: list[Equation] = []
+    for equation in system.equations:
+        if isinstance(equation.head, Process):
+            continue
+        assert equation.target is not None
+        places = dict(zip(equation.target.moments, (ROW, COLUMN), strict=False))
+        moved = equation.map(places)
+        builder.collect(moved.rhs, equation.label)
+        (kernels if equation.head.arity == 2 else functions).append(moved)  # type: ignore[union-attr]
+    observables = [(name, builder.collect(at_row(expr), f"observable `{name}`")) for name, expr in system.observables.items()]
+    running = {eq.time for eq in system.equations if isinstance(eq.head, Process)}  # a covariance's first time
+    covariances = []
+    for key, law in system.laws.items():
+        if isinstance(law, GP):
+            moments = sorted(free_times(law.covariance), key=lambda item: (item not in running, str(item)))
+            places = dict(zip(moments, (ROW, COLUMN), strict=False))
+            label = f"law of `{members(key)[0]}`"
+            kernel, centre = law.covariance.xreplace(places), at_row(law.mean)
+            for entry in (*entries(kernel), *entries(centre)):
+                builder.collect(entry, label)
+            covariances.append((members(key), law.func(kernel, centre, *law.args[2:])))
+    strengths = {key: law.strength for key, law in system.laws.items() if isinstance(law, White)}
+    whites = [(key, builder.collect(at_row(value), f"law of `{key.name}`")) for key, value in strengths.items()]
+    ensembles = _ensembles(builder)
+    return PathForm(
+        system.name, ensembles, tuple(covariances), tuple(whites), tuple(kernels), tuple(functions), tuple(observables),
+        tuple(builder.laws.items()), system.start, tuple((noise, system.laws[noise]) for noise in system.stepped),
+    )  # fmt: skip
+
+
+def _ensembles(builder: _Builder) -> tuple[PathEnsemble, ...]:
     """Write down the path equations and cut the system into parts that share nothing random."""
     raw = [(equation, True) for equation in builder.states] + [(equation, False) for equation in builder.loops]
     rights = []
@@ -344,7 +326,7 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
     for equation, _, right, start in rights:
         touch(equation.head, right)
         touch(equation.head, start)
-    for mean in means.found.values():
+    for mean in builder.means.values():
         pieces = [piece for term in mean.terms for piece in term[1:]] + [mean.output]
         for piece in pieces:
             touch(mean, piece)
@@ -355,7 +337,7 @@ def _ensembles(builder: _Builder, means: _Means) -> tuple[Ensemble, ...]:
             graph.setdefault(member, {})[members(key)[0]] = None
     made = []
     for part in connected_parts(graph):
-        made.append(_ensemble(builder, means, part, rights, memories))
+        made.append(_ensemble(builder, part, rights, memories))
     return tuple(item for item in made if item.unknowns or item.means)
 
 
@@ -379,20 +361,16 @@ def _sources(expr: Basic, memories: dict[Dummy, Memory]) -> set[Basic]:
 
 
 def _ensemble(
-    builder: _Builder,
-    means: _Means,
-    part: set[object],
-    rights: list[tuple[Equation, bool, Expr, Expr]],
-    memories: dict[Dummy, Memory],
-) -> Ensemble:
+    builder: _Builder, part: set[object], rights: list[tuple[Equation, bool, Expr, Expr]], memories: dict[Dummy, Memory]
+) -> PathEnsemble:
     mine = [entry for entry in rights if entry[0].head in part]
-    unknowns = [Unknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
+    unknowns = [PathUnknown(eq.key, eq.head(ROW), integrated, start) for eq, integrated, _, start in mine]  # type: ignore[misc]
     driving = [noise for noise in builder.system.noises if noise in part]
     whites = builder.system.whites
     noises = tuple(noise for noise in driving if noise not in whites)
-    links: list[Link] = []
-    drives: list[Drive] = []
-    kicks: list[Drive] = []
+    links: list[Coupling] = []
+    drives: list[Forcing] = []
+    kicks: list[Forcing] = []
     nonlinear: dict[Dummy, None] = {}
     for index, (_, _, right, _) in enumerate(mine):
         rest = right
@@ -408,12 +386,12 @@ def _ensemble(
             weight = _path_free(partial(rest, value))
             if weight is not None and weight != 0:
                 rest = rest - weight * value
-                (kicks if noise in whites else drives).append(Drive(index, weight, noise))
+                (kicks if noise in whites else drives).append(Forcing(index, weight, noise))
         rest = expand(rest) if rest != right else rest
         if rest != 0:
             links.append(_link(index, S.One, None, rest))
     pending = list(nonlinear)
-    chosen = tuple(mean for mean in means.found.values() if mean in part)
+    chosen = tuple(mean for mean in builder.means.values() if mean in part)
     averaged = [piece for mean in chosen for term in mean.terms for piece in term[1:]] + [mean.output for mean in chosen]
     for piece in [*(link.signal for link in links), *averaged]:
         pending += [s for s in sorted(piece.atoms(Dummy), key=str) if s in memories and s not in pending]
@@ -424,7 +402,7 @@ def _ensemble(
             continue
         done.append(symbol)
         memory = memories[symbol]
-        unknowns.append(Unknown(f"memory {symbol.name}", symbol, False, S.Zero))
+        unknowns.append(PathUnknown(f"memory {symbol.name}", symbol, False, S.Zero))
         links.append(_link(len(unknowns) - 1, S.One, memory, memory.signal))
         pending += [s for s in memory.signal.atoms(Dummy) if s in memories]
     randoms = tuple(sorted((item for item in part if isinstance(item, Random)), key=lambda item: item.name))
@@ -438,7 +416,7 @@ def _ensemble(
         if _sources(inlined, memories) & part and {s for s in inlined.atoms(Dummy)} <= known:
             shown.append((head, inlined))
     signals = tuple(dict.fromkeys(link.signal for link in links))
-    return Ensemble(
+    return PathEnsemble(
         unknowns=tuple(unknowns),
         signals=signals,
         slopes=tuple(tuple(slope(signal, unknown.symbol) for unknown in unknowns) for signal in signals),
@@ -454,11 +432,11 @@ def _ensemble(
     )
 
 
-def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Link:
+def _link(unknown: int, weight: Expr, memory: Memory | None, signal: Expr) -> Coupling:
     """Return a link whose signal has a canonical sign, so that equal signals are recognised."""
     if signal.could_extract_minus_sign():
-        return Link(unknown, -weight, memory, -signal)
-    return Link(unknown, weight, memory, signal)
+        return Coupling(unknown, -weight, memory, -signal)
+    return Coupling(unknown, weight, memory, signal)
 
 
 def _path_free(weight: Expr) -> Expr | None:

@@ -28,7 +28,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Process, Random, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
-from eqsolve.passes.forms.reads import free_times, rebuilt
+from eqsolve.passes.forms.expressions import free_times, rebuilt
 from eqsolve.passes.rewrite.constraints import AuxiliaryResponse, without_future
 
 ROW, COLUMN, MIDDLE = Time("row"), Time("column"), Time("middle")
@@ -76,18 +76,8 @@ class SectorEquation:
         return isinstance(self.head, Correlation)
 
 
-@dataclass(frozen=True)
-class TwoTimePlan:
-    """A closed system of one- and two-time functions, ready for a solver; data only."""
-
-    name: str
-    kernels: tuple[SectorEquation, ...]
-    functions: tuple[SectorEquation, ...]
-    observables: tuple[SectorEquation, ...]
-
-
-def split_sectors(system: System) -> TwoTimePlan:
-    """Return the equations of a closed system (no processes), its parameters bound, in the sector t > t'."""
+def split_sectors(system: System) -> tuple[list[SectorEquation], list[SectorEquation], list[SectorEquation]]:
+    """Return the kernels, functions and observables of a closed system in the sector t > t'."""
     kernels, functions = [], []
     for equation in system.equations:
         made = _equation(system, equation)
@@ -100,8 +90,7 @@ def split_sectors(system: System) -> TwoTimePlan:
             kernels.append(replace(made, diagonal=on_diagonal.head(ROW)))
         else:
             kernels.append(made)
-    observables = tuple(_observable(system, name, expr) for name, expr in system.observables.items())
-    return TwoTimePlan(system.name, tuple(kernels), tuple(functions), observables)
+    return kernels, functions, [_observable(system, name, expr) for name, expr in system.observables.items()]
 
 
 def _equation(system: System, equation: Equation) -> SectorEquation:

@@ -24,8 +24,7 @@ from eqsolve.language.equations import Equation
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Head, Process, Time, Value
 from eqsolve.language.system import System
-from eqsolve.passes.forms.derivatives import chain
-from eqsolve.passes.forms.reads import outside_means
+from eqsolve.passes.forms.expressions import chain, outside_means
 
 
 class Tangent(Head):

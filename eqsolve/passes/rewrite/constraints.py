@@ -23,8 +23,7 @@ from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Correlation, Function, Head, Response, Time, Value, fresh_name
 from eqsolve.language.system import System
 from eqsolve.passes.forms.convolution_form import has_shifts
-from eqsolve.passes.forms.derivatives import chain
-from eqsolve.passes.forms.reads import free_times, outermost
+from eqsolve.passes.forms.expressions import chain, free_times, outermost
 
 _MOST_DERIVATIVES = 3
 _SPARE_TIMES = ("s", "u", "v", "r", "q", "a", "b", "c")

@@ -19,7 +19,7 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, Resp, White
 from eqsolve.language.symbols import Head, Parameter, Random, Time, Value, as_scalar
 from eqsolve.language.system import System
-from eqsolve.passes.forms.reads import rebuilt
+from eqsolve.passes.forms.expressions import rebuilt
 
 # --- Limits of expressions of the language: inside expectations and integrals, term by term, factor by factor.
 #

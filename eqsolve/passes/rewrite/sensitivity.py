@@ -16,53 +16,87 @@ So the system with its companions is solved like any other, by the solver of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import (
-    Abs,
-    Add,
-    Basic,
-    DiracDelta,
-    Dummy,
-    Eq,
-    Expr,
-    ImmutableMatrix,
-    Piecewise,
-    S,
-    Tuple,
-    digamma,
-    expand_mul,
-    log,
-    sqrt,
-)
+from sympy import Add, Basic, DiracDelta, Dummy, Expr, ImmutableMatrix, Piecewise, S, Tuple, expand_mul, sqrt
 from sympy.core.function import Derivative, Subs
 from sympy.core.relational import Relational
 from sympy.matrices.matrixbase import MatrixBase
 
-from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.errors import UsageError, demand_known, quoted
 from eqsolve.graphs import make_graph, reached
+from eqsolve.language.binding import bind_some
 from eqsolve.language.equations import Equation
-from eqsolve.language.laws import (
-    Bernoulli,
-    Discrete,
-    GaussBernoulli,
-    Laplace,
-    Normal,
-    Point,
-    Rademacher,
-    StudentT,
-    Uniform,
-)
+from eqsolve.language.laws import Law, Point, Uniform
 from eqsolve.language.model import Model, Table, mapper
 from eqsolve.language.nodes import GP, E, FollowedGP, Int, Resp, White
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Value, fresh_name
 from eqsolve.language.system import System, members, start_constant
-from eqsolve.passes.forms.derivatives import chain, shielded
+from eqsolve.passes.forms.expressions import chain, outermost, shielded
 from eqsolve.passes.forms.kinks import KINKS, switches
-from eqsolve.passes.forms.reads import outermost
 from eqsolve.passes.rewrite.substitution import apply_substitutions, derive_substitutions
+
+
+# --- Numbers in laws as parameters: ``w_star.p`` is the probability of ``w_star ~ Bernoulli(0.1)``.
+def name_law_numbers(
+    model: Model, settings: Mapping[str, Any], names: Iterable[str]
+) -> tuple[Model, dict[str, Any], dict[str, str]]:
+    """Return a model in which the numbers ``constant.argument`` are parameters, settings with their values, and their names.
+
+    Names without a point are left alone.
+    """
+    wanted: dict[str, list[str]] = {}
+    for name in names:
+        constant, point, argument = name.partition(".")
+        if point:
+            wanted.setdefault(constant, []).append(argument)
+    left = dict(settings)
+    if not wanted:
+        return model, left, {}
+    called: dict[str, str] = {}
+    taken = {*model.names}
+    randoms = {item.name: item for item in model.randoms}
+    changed: dict[Any, Any] = {}
+    for constant, arguments in wanted.items():
+        demand_known([constant], randoms, f"model `{model.name}` has no random constant `{{}}`")
+        item = randoms[constant]
+        if constant in left:
+            item = bind_some(model, {constant: left.pop(constant)})[item]
+        called |= {f"{constant}.{argument}": fresh_name(f"{constant}_{argument}", taken) for argument in arguments}
+        law, values = _opened(model, item, arguments, called)
+        changed[randoms[constant]] = item.with_law(law)
+        left |= values
+    return model.subs(changed), left, called
+
+
+def _opened(model: Model, item: Random, arguments: list[str], called: Mapping[str, str]) -> tuple[Law, dict[str, float]]:
+    """Return a law with some of its numbers as parameters, and their values."""
+    law = item.law
+    if not isinstance(law, Law):
+        raise UsageError(
+            f"the law of `{item.name}` in model `{model.name}` comes from elsewhere: it has no numbers of its own"
+        )
+    plain = {
+        entry.name: place
+        for place, entry in enumerate(inspect.signature(type(law)).parameters.values())
+        if entry.kind is entry.POSITIONAL_OR_KEYWORD and place < len(law.args) and isinstance(law.args[place], Expr)
+    }
+    parts, values = list(law.args), {}
+    for argument in arguments:
+        if argument not in plain:
+            has = ", ".join(f"{item.name}.{name}" for name in plain) or "none that can be named"
+            raise UsageError(f"`{item.name}.{argument}`: the law {law} has no such number (it has: {has})")
+        value = parts[plain[argument]]
+        if not value.is_number:
+            inside = quoted(sorted(value.free_symbols, key=str))
+            raise UsageError(f"`{item.name}.{argument}` is `{value}` in the law {law}: differentiate along {inside}")
+        name = called[f"{item.name}.{argument}"]
+        parts[plain[argument]] = Parameter(name, None, (), real=True)
+        values[name] = float(value)
+    return type(law)(*parts), values
 
 
 # --- How the laws of random constants move with a parameter: a score under the expectation, or a constant in another form.
@@ -101,44 +135,14 @@ def score_of(system: System, item: Random, parameter: Parameter) -> Expr:
     law = law_of(system, item)
     if law is None or parameter not in law.free_symbols:
         return S.Zero
-    pieces = [(place, arg) for place, arg in enumerate(law.args) if parameter in arg.free_symbols]
-    return sum((_score(law, place, item, parameter) for place, _ in pieces), S.Zero)
-
-
-def _score(law: Basic, place: int, x: Random, parameter: Parameter) -> Expr:
-    value = law.args[place]
-    match law:
-        case Bernoulli():
-            return (x / value - (1 - x) / (1 - value)) * value.diff(parameter)
-        case Rademacher():
-            return (x**2 / value - (1 - x**2) / (1 - value)) * value.diff(parameter)
-        case Normal():
-            mean, variance = law.args
-            off = x - mean
-            slope = off / variance if place == 0 else (off**2 / variance - 1) / (2 * variance)
-            return slope * value.diff(parameter)
-        case Laplace():
-            return (Abs(x) / value - 1) / value * value.diff(parameter)
-        case StudentT():
-            df = value
-            slope = (
-                digamma((df + 1) / 2) - digamma(df / 2) - 1 / df - log(1 + x**2 / df) + (df + 1) * x**2 / (df * (df + x**2))
-            )
-            return slope / 2 * value.diff(parameter)
-        case GaussBernoulli():
-            p, variance = law.args
-            if place == 0:
-                return Piecewise((-1 / (1 - p), Eq(x, 0)), (1 / p, True)) * value.diff(parameter)
-            return Piecewise((S.Zero, Eq(x, 0)), ((x**2 / variance - 1) / (2 * variance), True)) * value.diff(parameter)
-        case Discrete() if place == 1:
-            values, chances = law.args
-            pairs = [(chance.diff(parameter) / chance, Eq(x, at)) for at, chance in zip(values, chances, strict=True)]
-            return Piecewise(*pairs, (S.Zero, True))
-    raise UsageError(
-        f"`{x.name}` has the law {law}, and there is no derivative along `{parameter.name}` in it: laws whose parameters can "
-        f"be differentiated are Bernoulli, Rademacher, Normal, Uniform, Laplace, StudentT, GaussBernoulli, Point, and the "
-        f"probabilities of Discrete"
-    )
+    found = law.score(item, parameter) if isinstance(law, Law) else None
+    if found is None:
+        raise UsageError(
+            f"`{item.name}` has the law {law}, and there is no derivative along `{parameter.name}` in it: laws whose "
+            "parameters can be differentiated are Bernoulli, Rademacher, Normal, Uniform, Laplace, StudentT, GaussBernoulli, "
+            "Point, and the probabilities of Discrete"
+        )
+    return found
 
 
 # --- A system beside its own derivatives along parameters: the linearised equations of every unknown, exactly.
@@ -203,11 +207,7 @@ def derive_sensitivity(system: System, names: Iterable[str], *, change: bool = T
 
 def _parameter(system: System, name: str) -> Parameter:
     found = {item.name: item for item in system.parameters}
-    if name not in found:
-        has = f"it has: {', '.join(found)}" if found else "it has none"
-        raise UsageError(
-            f"model `{system.name}` has no parameter `{name}` to differentiate along{did_you_mean(name, found)} ({has})"
-        )
+    demand_known([name], found, f"model `{system.name}` has no parameter `{{}}` to differentiate along")
     if found[name].is_integer:
         raise UsageError(f"`{name}` of model `{system.name}` is a whole number: there is no derivative along it")
     sides = [*(eq.rhs for eq in system.equations), *system.observables.values()]

@@ -8,10 +8,9 @@ from typing import Any
 
 from sympy import Basic, Expr, KroneckerDelta, S
 
-from eqsolve.language.laws import Normal
+from eqsolve.language.laws import Normal, Resampled
 from eqsolve.language.model import Table, mapper
 from eqsolve.language.nodes import GP, Int, White
-from eqsolve.language.noises import Resampled
 from eqsolve.language.symbols import Parameter, Process, Time, Value
 from eqsolve.language.system import System, start_constant
 

@@ -13,29 +13,8 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd, lcm
 
-from sympy import (
-    Derivative,
-    Dummy,
-    Expr,
-    Integer,
-    PolynomialError,
-    Pow,
-    Rational,
-    S,
-    Symbol,
-    cancel,
-    ceiling,
-    collect,
-    cosh,
-    exp,
-    expand,
-    factor,
-    floor,
-    fraction,
-    sinh,
-    solve,
-    together,
-)
+import sympy as sp
+from sympy import Derivative, Dummy, Expr, Integer, PolynomialError, Pow, Rational, S, Symbol, exp, expand
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
 from eqsolve.errors import ModelError, quoted
@@ -45,8 +24,8 @@ from eqsolve.language.model import Table
 from eqsolve.language.nodes import E, Int, InverseValue, Node, Resp
 from eqsolve.language.symbols import Parameter, Process, Random, Time, Value
 from eqsolve.language.system import System
+from eqsolve.passes.forms.expressions import outermost, reads, rebuilt
 from eqsolve.passes.forms.kinks import KINKS
-from eqsolve.passes.forms.reads import outermost, reads, rebuilt
 
 
 # --- Cancelling in expressions made of exponentials and hyperbolic functions, without the slow ``simplify``.
@@ -61,12 +40,12 @@ def cancel_exponentials(expr: Expr) -> Expr:
     plain = plain.replace(lambda node: isinstance(node, HyperbolicFunction), lambda node: node.rewrite(exp))
     symbols = _exponentials(plain)
     bare = plain.xreplace({node: _power(node, symbols) for node in outermost(plain, exp)})  # not those in exponents
-    bare = bare.replace(_is_root, lambda node: Pow(factor(together(node.base)), node.exp))
+    bare = bare.replace(_is_root, lambda node: Pow(sp.factor(sp.together(node.base)), node.exp))
     try:
-        result = cancel(together(bare))
+        result = sp.cancel(sp.together(bare))
     except PolynomialError:  # a Piecewise: nothing is claimed
         return expr
-    if not fraction(result)[1].is_Add:
+    if not sp.fraction(result)[1].is_Add:
         result = expand(result)
         for base, (symbol, unit) in symbols.items():
             result = _fold(result, symbol, unit * base)
@@ -106,7 +85,7 @@ def _power(node: Expr, symbols: dict[Expr, tuple[Dummy, Rational]]) -> Expr:
 
 def _fold(expr: Expr, symbol: Dummy, exponent: Expr) -> Expr:
     """Write a sum of powers of Y = exp(x) in sinh and cosh where every Y^k has its Y^{-k}; else leave it."""
-    parts = collect(expr, symbol, evaluate=False)
+    parts = sp.collect(expr, symbol, evaluate=False)
     powers = {part.as_base_exp()[1]: value for part, value in parts.items() if part != 1}
     rest = parts.get(S.One, S.Zero)
     if any(not power.is_Integer for power in powers) or rest.has(symbol):
@@ -116,7 +95,7 @@ def _fold(expr: Expr, symbol: Dummy, exponent: Expr) -> Expr:
         above, below = powers[power], powers.pop(-power, None)
         if below is None or below not in (above, -above):
             return expr
-        total += 2 * above * (cosh if below == above else sinh)(power * exponent)
+        total += 2 * above * (sp.cosh if below == above else sp.sinh)(power * exponent)
         powers.pop(power)
     return expr if powers else total
 
@@ -217,7 +196,7 @@ def _new_process(system: System, old: Process, expr: Expr, now: Time, label: str
             )
         if read.value.moments != (now,):
             raise ModelError(f"{label} reads `{read.value}` at another time; expected `{new(now)}`")
-    for node in expr.atoms(*KINKS, floor, ceiling):
+    for node in expr.atoms(*KINKS, sp.floor, sp.ceiling):
         if node.has(new(now)):
             raise ModelError(f"{label} is not differentiable in `{new(now)}`: it contains `{node}`")
     odd = [item for item in expr.free_symbols if item != now and not isinstance(item, Parameter | Random)]
@@ -291,7 +270,7 @@ def _candidates(at_start: Expr, placeholder: Symbol, begin: Expr) -> Iterator[Ex
     # operations in a map beyond which sympy.solve is not tried for its start
     if at_start.count_ops() <= 40:
         try:
-            found = [item for item in solve(at_start - begin, placeholder) if item.is_real]
+            found = [item for item in sp.solve(at_start - begin, placeholder) if item.is_real]
             yield from sorted(found, key=lambda item: bool(item.is_negative))
         except (NotImplementedError, TypeError, ValueError, RecursionError):
             return

@@ -238,7 +238,7 @@ NAMES = [
     Wrong("closed form in undefined symbols", None, {"exact": "{mu: exp(-Symbol('lamda') * t)}"},
           "the closed form of `mu`", "uses `lamda`, a plain sympy symbol"),
     Wrong("default outside the domain", None, {"defaults": "{alpha: -1, delta: 1}"},
-          "the default of `alpha` in model `m`", "is -1; expected a positive"),
+          "the default of `alpha` in model `m`", "is -1; expected a number that is positive"),
     Wrong("default that is no number", None, {"defaults": "{alpha: delta, delta: 1}"},
           "the default of `alpha` in model `m`", "is `delta`; expected a number"),
     Wrong("condition on an unknown", None, {"conditions": "[mu(0) > 1]"},

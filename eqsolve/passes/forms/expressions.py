@@ -1,10 +1,11 @@
-"""What an expression reads: every function value in it, with the integrals and expectations it stands under."""
+"""Walks over expressions: the values they read, and derivatives by values, integrals, expectations."""
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Expr
+from sympy import Basic, DiracDelta, Dummy, Expr, S
 
 from eqsolve.language.nodes import E, Int, Resp
 from eqsolve.language.symbols import Time, Value
@@ -61,3 +62,40 @@ def outside_means(expr: Basic) -> list[Value]:
 def rebuilt(expr: Any, change: Callable[[Any], Any]) -> Any:
     """Return an expression of changed parts."""
     return expr.func(*map(change, expr.args)) if expr.args else expr
+
+
+@functools.cache
+def _stand_in(place: int) -> Dummy:
+    """Return a variable, always the same for a place, so that sympy knows what it worked out before."""
+    return Dummy(f"x{place}", real=True)
+
+
+def partial(expr: Expr, value: Basic) -> Expr:
+    """Return ∂expr/∂value, the value being treated as an independent variable."""
+    x = _stand_in(0)
+    return expr.xreplace({value: x}).diff(x).xreplace({x: value})
+
+
+def slope(expr: Expr, value: Basic) -> Expr:
+    """Return ∂expr/∂value by regions: of a kink that on each side, of a jump that beside it."""
+    return partial(expr, value).replace(DiracDelta, lambda *_: S.Zero)
+
+
+def shielded(expr: Expr, *kinds: type[Basic]) -> tuple[Expr, dict[Dummy, Expr]]:
+    """Return an expression in variables that stand for its outermost nodes of some kinds, and these nodes."""
+    back = {_stand_in(place): node for place, node in enumerate(outermost(expr, *kinds))}
+    return expr.xreplace({node: x for x, node in back.items()}), back
+
+
+def chain(expr: Expr, kinds: tuple[type[Basic], ...], rate: Callable[[Expr], Expr], along: Basic | None = None) -> Expr:
+    """Return the derivative of an expression by the chain rule: ``rate`` is that of its outermost nodes of some kinds.
+
+    What it depends on directly is held fixed, but for the symbol ``along``.
+    """
+    bare, back = shielded(expr, *kinds)
+    total: Expr = S.Zero if along is None else bare.diff(along)
+    for x, node in back.items():
+        moved = rate(node)
+        if moved != 0:
+            total += bare.diff(x) * moved
+    return total.xreplace(back)
