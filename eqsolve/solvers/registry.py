@@ -23,6 +23,7 @@ logger = logging.getLogger("eqsolve")
 _HERE = (
     "ode", "two_time", "convolution", "operators", "gaussian", "stochastic", "steps", "fixed_point", "singularity",
 )  # fmt: skip
+_SAME = {"sampled": "stochastic"}  # once a solver of its own, for white noise
 _GROUP = "eqsolve.solvers"
 
 
@@ -129,7 +130,7 @@ def solver_names() -> tuple[str, ...]:
 
 def find_solver(name: str) -> Solver:
     """Return the solver of that name."""
-    known = _known()
+    known, name = _known(), _SAME.get(name, name)
     if name not in known:
         raise UsageError(f"there is no solver `{name}`{did_you_mean(name, known)} (there are: {', '.join(known)})")
     return known[name].make()
