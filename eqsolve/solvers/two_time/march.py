@@ -11,18 +11,18 @@ doi:10.1017/CBO9780511543234.
 
 import functools
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.files.checkpoint import Checkpoint, Codec
+from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace
+from eqsolve.solvers.marching import NotFiniteError, advance
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 
 # --- Merging columns: seen from later times the past is smooth, and needs fewer panels the further back it lies.
@@ -212,25 +212,6 @@ def _rows(table: Array, part: slice, to_merged: Array) -> Array:
     return np.concatenate([table[: part.start + 1], to_merged @ table[part], table[part.stop :]])
 
 
-# --- The panels of a march in a checkpoint.
-def solve_panel(panel: RowPanel, tolerance: float, checkpoint: Checkpoint | None) -> int:
-    """Solve a panel of a march, or take its solution from the checkpoint; return the number of sweeps."""
-    if checkpoint is None:
-        return panel.solve(tolerance)
-
-    def compute() -> tuple[Any, ...]:
-        sweeps = panel.solve(tolerance)
-        return sweeps, panel.state, panel.sizes, panel.errors, panel.rights
-
-    sweeps, state, panel.sizes, panel.errors, panel.rights = checkpoint.step(
-        f"panel of {panel.state.size} unknowns", compute, Codec()
-    )
-    if state is not panel.state:
-        panel.state[:] = state
-        panel.refresh()
-    return int(sweeps)
-
-
 # --- One march through time: collocation of one- and two-time equations, row panel by row panel, over coarsening columns.
 @dataclass(frozen=True, eq=False)
 class Guide:
@@ -310,10 +291,23 @@ class March:
         self.panel = RowPanel.after(self.plan, self.history, step, self.m)
         self._guess()
         self.panel.refresh()
-        self.sweeps = solve_panel(self.panel, self.tolerance, self.checkpoint)
+        self.sweeps = self._solve(self.panel)
         self.iterations += self.sweeps
         self._observe()
         return self._indicator()
+
+    def _solve(self, panel: RowPanel) -> int:
+        """Solve a panel, or take its solution from the checkpoint; return the number of sweeps."""
+
+        def compute() -> tuple[Any, ...]:
+            return panel.solve(self.tolerance), panel.state, panel.sizes, panel.errors, panel.rights
+
+        found = recorded(self.checkpoint, f"panel of {panel.state.size} unknowns", compute)
+        sweeps, state, panel.sizes, panel.errors, panel.rights = found
+        if state is not panel.state:
+            panel.state[:] = state
+            panel.refresh()
+        return int(sweeps)
 
     def _observe(self) -> None:
         """Evaluate the observables on the newest panel."""
@@ -323,13 +317,19 @@ class March:
             if not finite.all():
                 raise NotFiniteError(equation, float(self.panel.times[np.argmin(finite)]))
 
-    def accept(self) -> None:
+    @property
+    def growth(self) -> float:
+        """How much longer the next panel may be: where this one took many sweeps, shorter ones are solved faster."""
+        return min(2.5, 12 / self.sweeps)
+
+    def accept(self, end: float | None = None) -> None:
         """Keep the panel just solved; before the next one, columns are merged where the past has become smooth."""
         self._judge_guesses()
         for head, error in self.panel.errors.items():
             self.iteration_error = max(error, self.iteration_error)
             self.iteration_errors[head] = max(error * self.panel.sizes[head], self.iteration_errors.get(head, 0.0))
         self._keep()
+        self.history.row_edges[-1] = self.end if end is None else end
         self._unmerged = True
 
     def _keep(self) -> None:
@@ -466,44 +466,6 @@ def _tail(values: Array, functionals: Array) -> float:
 
 
 # --- How far a march is from its horizon: what it costs to get there with panels that follow the fastest scale for ever.
-_FIRST_STEP = 0.05  # of the whole time
-_LARGEST_GROWTH = 2.5  # of the step, from panel to panel
-_MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
-
-
-def advance(march: March, t_max: float, resolution: float) -> Generator[float, None, str]:
-    """Add panels as long as the resolution allows; yield the next step after each, return why they end early."""
-    begin, order = march.end, march.m
-    span = t_max - begin
-    step, smallest = _FIRST_STEP * span, 1e-13 * max(span, abs(t_max))
-    reason, tries, pace = "", 0, Pace(begin, t_max)
-    while (left := t_max - march.end) > 10 * smallest:
-        step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
-        if step < smallest * 10:
-            return reason or "its panels get shorter and shorter"
-        tries += 1
-        if little := pace.stalled(march.end, tries):
-            return f"the last {pace.patience} panels tried {little}"
-        try:
-            indicator = march.add_panel(step) / resolution
-        except NoConvergenceError:
-            reason, step = reason or "the iteration on a panel does not converge", step / 3
-            continue
-        except NotFiniteError as failure:
-            reason, step = str(failure), step / 3
-            continue
-        if not indicator <= 1.0:
-            reason = reason or "the solution varies faster and faster"
-            step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
-            continue
-        march.accept()
-        reason = ""
-        growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
-        step *= min(growth, _MANY_SWEEPS / march.sweeps)
-        yield step
-    return ""
-
-
 def begin_march(
     compiled: CompiledPlan,
     order: int,
@@ -518,13 +480,9 @@ def begin_march(
         march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint)
     except NotFiniteError:
         return None
-    going = advance(march, t_max, resolution)
-    while march.panels < panels:
-        try:
-            next(going)
-        except StopIteration as ended:
-            return None if ended.value else march
-    return march
+    span = t_max - begin
+    reason = advance(march, [t_max], resolution, span / 20, scale=span, after=lambda _: march.panels >= panels)
+    return None if reason else march
 
 
 def panels_ahead(march: March, t_max: float) -> float:

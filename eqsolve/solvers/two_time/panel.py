@@ -21,7 +21,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError
+from eqsolve.solvers.marching import NoConvergenceError, NotFiniteError
 
 # --- The solved past of a march: its columns, the values on them, and the integration operators of the right factors.
 SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy is not looked at relatively
