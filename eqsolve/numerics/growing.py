@@ -45,11 +45,3 @@ class Factor:
             whole = whole.copy()
             whole[lost, lost] = np.inf
         return whole
-
-
-def grow_factor(covariance: Array) -> Factor:
-    """Return the lower factor of a whole covariance."""
-    made = Factor(np.zeros_like(covariance))
-    for row in range(len(covariance)):
-        made.keep(made.row(covariance[row, : row + 1]))
-    return made

@@ -76,7 +76,7 @@ def continuation(order: int) -> Array:
     One polynomial of total degree ``order`` goes through the pairs: they are its principal lattice. Both in the order of
     ``tril_indices`` and ``triu_indices``.
     """
-    c = np.append(0.0, radau(order).nodes)
+    c = radau(order).with_start
     (low, left), (high, right) = np.tril_indices(order + 1), np.triu_indices(order + 1, 1)
     known, wanted = _basis(c[low], c[left], order), _basis(c[high], c[right], order)
     return np.asarray(np.linalg.solve(known.T, wanted.T).T)

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import ParameterError
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.laws import Component, Law, hermite
+from eqsolve.numerics.arrays import Array, tensor_rule
+from eqsolve.numerics.laws import Component, Law, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
 # tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866): one
@@ -35,7 +35,6 @@ from eqsolve.numerics.laws import Component, Law, hermite
 _REACHES = (12.5, 18.0, 26.0, 37.0)  # e^{−x²/4} is 1e-17 at the first, and the largest double at the last, squared
 _NEGLIGIBLE = 1e-15  # of the largest value of f e^{−x²/4}: the line ends where it is less
 _PLANE = 7.5  # reach in the plane, where densities are e^{−x²/2}
-_EVEN, _FAINT = 8.0, 1e-14  # reach of evenly spaced points in several dimensions, and weights that are left out
 _LAYER = 7.0  # widths of the layer that a kink of g leaves in E[g | x]
 
 
@@ -53,8 +52,6 @@ class LineRule:
     outer: int = 16
     inner: int = 14
     product: int = 14  # gauss–Hermite nodes per variable where there are more than two
-    # step of evenly spaced points in two dimensions, half as many in each of three
-    even: float = 0.3
     # terms of a series, at most; of functions with a kink
     most: int = 2048
     most_bent: int = 512
@@ -62,7 +59,7 @@ class LineRule:
     def other(self) -> LineRule:
         """Return a rule that shares no points with this one, and is no worse."""
         return replace(self, step=0.83 * self.step, width=0.87 * self.width, nodes=self.nodes + 3, outer=self.outer + 4,
-                       inner=self.inner + 4, product=self.product + 3, even=0.87 * self.even)  # fmt: skip
+                       inner=self.inner + 4, product=self.product + 3)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,33 +102,19 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
         if rough < 1e-5 or step <= rule.finest:
             break
         step /= 2
-    basis = _basis(points, count)
-    coefficients = (values * weights) @ basis
+    coefficients = (values * weights) @ _basis(half, step, count)
     rest = np.maximum(power - (coefficients**2).sum(axis=1), 0.0)
     return Expansion(coefficients, power, np.abs(values) @ weights, rest, rough)
 
 
-_kept: dict[tuple[int, float, int], Array] = {}
-
-
-def _basis(points: Array, count: int) -> Array:
-    """Return Heₖ/√k! at points, shape (points, count)."""
-    key = (len(points), float(points[-1]), count)
-    if key not in _kept:
-        if len(_kept) > 8:
-            _kept.clear()
-        made = np.empty((count, len(points)))
-        for place, row in enumerate(_polynomials(points, count)):
-            made[place] = row
-        _kept[key] = np.ascontiguousarray(made.T)
-    return _kept[key]
-
-
-def _polynomials(points: Array, count: int) -> list[Array]:
-    made = [np.ones_like(points), points]
-    for k in range(1, count - 1):
-        made.append((points * made[-1] - math.sqrt(k) * made[-2]) / math.sqrt(k + 1))
-    return made[:count]
+@functools.lru_cache(maxsize=8)
+def _basis(half: int, step: float, count: int) -> Array:
+    """Return Heₖ/√k! at evenly spaced points, shape (points, count)."""
+    points = step * np.arange(-half, half + 1)
+    made = np.ones((count, len(points)))
+    for k in range(1, count):
+        made[k] = (points * made[k - 1] - math.sqrt(k - 1) * made[k - 2]) / math.sqrt(k)
+    return np.ascontiguousarray(made.T)
 
 
 def _by_panels(function: Callable[[Array], Array], breaks: Array, count: int, rule: LineRule) -> Expansion:
@@ -226,26 +209,12 @@ def _plane(
     return np.asarray((outer * inside).sum(axis=1))
 
 
-@functools.lru_cache(maxsize=8)
-def even_rule(dimensions: int, step: float) -> tuple[Array, Array]:
-    """Return evenly spaced points, (points, dimensions), and weights of a standard normal vector: exact for analytic functions
-    up to what falls like e^{−2π y/step}, y being how far from the real axis they are analytic."""
-    half = math.ceil(_EVEN / step)
-    line = step * np.arange(-half, half + 1)
-    masses = np.exp(-(line**2) / 2)
-    masses /= masses.sum()
-    places = np.indices((len(line),) * dimensions).reshape(dimensions, -1)
-    weights = masses[places].prod(axis=0)
-    kept = weights > _FAINT * weights.max()
-    return line[places[:, kept]].T, weights[kept]
-
-
 @functools.lru_cache(maxsize=32)
 def product_rule(dimensions: int, nodes: int) -> tuple[Array, Array]:
-    """Return the points, (points, dimensions), and weights of a product of Gauss–Hermite rules."""
-    line, masses = hermite(nodes)
-    places = np.indices((len(line),) * dimensions).reshape(dimensions, -1)
-    return line[places].T, masses[places].prod(axis=0)
+    """Return the points, (points, dimensions), and weights of a product of Gauss–Hermite rules, faint ones left out."""
+    columns, weights = tensor_rule([hermite(nodes)] * dimensions)
+    kept = weights > 1e-20 * weights.max()
+    return np.array(columns).T[kept], weights[kept]
 
 
 # Gauss–Legendre rules to any precision.
@@ -300,17 +269,14 @@ class LawBranch:
 def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> list[LawBranch]:
     """Return the parts of the product law; constants of one joint sample stay together."""
     factors: list[tuple[tuple[str, ...], list[Any]]] = []
-    groups: dict[tuple[str, ...], dict[str, Component]] = {}
-    for item in constants:
-        law = laws[item]
-        if isinstance(law, Component):
-            groups.setdefault(law.group, {})[item] = law
+    for members in joint_groups({item: laws[item] for item in constants}):
+        columns = [law.column for law in map(laws.__getitem__, members) if isinstance(law, Component)]
+        if columns:
+            none, share = (0.0,) * len(members), Fraction(1, len(columns[0]))
+            parts = [(share, tuple(row), none, True) for row in np.stack(columns, axis=1).tolist()]
         else:
-            factors.append(((item,), [(p, (m,), (v,), e) for p, m, v, e in law.gaussians(order)]))
-    for members in groups.values():
-        rows = np.stack([law.column for law in members.values()], axis=1).tolist()
-        none = (0.0,) * len(members)
-        factors.append((tuple(members), [(Fraction(1, len(rows)), tuple(row), none, True) for row in rows]))
+            parts = [(p, (m,), (v,), e) for p, m, v, e in laws[members[0]].gaussians(order)]
+        factors.append((members, parts))
     made = []
     for choice in product(*(parts for _, parts in factors)):
         probability: Any = 1
@@ -470,7 +436,7 @@ def _gradient_direction(
     values[:, active] += scale[active] * draws
     with np.errstate(all="ignore"):
         given = [*parameters, *unknowns[:, 0], *values.T]
-        full = plan.run_stages(given, _DRAWS, unknowns=unknowns, owner=np.zeros(_DRAWS, dtype=int))
+        full = plan.run_stages(given, _DRAWS)
         slopes = stacked(plan.piece("variable slopes", name)(*full), _DRAWS)[active].T * scale[active]
     length = np.linalg.norm(slopes, axis=1)
     good = np.isfinite(length) & (length > 0)
@@ -484,9 +450,7 @@ def _gradient_direction(
 def _across(first: Array, width: int, active: Array, order: int) -> tuple[Array, Array, Array]:
     """Return bases, directions and weights of lines along ``first``, on Gauss–Hermite nodes in the other directions."""
     count, dims = first.shape
-    nodes, weights = hermite(order)
-    grid = np.array(list(product(nodes, repeat=dims - 1)))
-    shares = np.array([np.prod(entry) for entry in product(weights, repeat=dims - 1)])
+    grid, shares = product_rule(dims - 1, order)
     base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
     turned = np.linalg.svd(first[:, None, :])[2]
     base[:, :, active] = grid @ turned[:, 1:]
@@ -596,7 +560,7 @@ class Lines:
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
         given = node_arguments(self.parameters, self.unknowns, rows, at, x)
-        return self.plan.run_stages(given, len(x), signs, unknowns=self.unknowns, owner=rows.owner[at], rough=self.rough)
+        return self.plan.run_stages(given, len(x), signs, rough=self.rough)
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)

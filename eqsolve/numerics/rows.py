@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,25 +22,6 @@ from eqsolve.numerics.operators import continuation
 
 
 _CHUNK = 200_000  # pairs evaluated at once
-
-
-@functools.lru_cache(maxsize=32)
-def differentiation(count: int) -> Array:
-    """Return the derivatives at ``count`` Radau nodes on [0, 1] of polynomials given there and at 0."""
-    nodes = with_start(count)
-    gaps = nodes[:, None] - nodes[None, :]
-    np.fill_diagonal(gaps, 1.0)
-    scale = 1 / gaps.prod(axis=1)
-    matrix = scale[None, :] / scale[:, None] / gaps
-    np.fill_diagonal(matrix, 0.0)
-    np.fill_diagonal(matrix, -matrix.sum(axis=1))
-    return np.asarray(matrix[1:])
-
-
-@functools.lru_cache(maxsize=32)
-def with_start(count: int) -> Array:
-    """Return 0 and the Radau nodes of [0, 1]."""
-    return np.concatenate([[0.0], radau(count).nodes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +51,7 @@ class Layout:
     @functools.cached_property
     def times(self) -> Array:
         """The left end and the nodes in t."""
-        made = self.begin + (self.end - self.begin) * with_start(self.rows)
+        made = self.begin + (self.end - self.begin) * radau(self.rows).with_start
         made[-1] = self.end
         return made
 
@@ -104,11 +85,11 @@ class Layout:
         share = (lags[between] - self.lags[-1]) / stretch * self.middle
         place = np.clip(share.astype(int), 0, self.middle - 1)
         panel[between], y[between] = len(self.lags) - 1 + place, share - place
-        return panel[:, None] * self.nodes + np.arange(self.nodes + 1), lagrange(with_start(self.nodes), y)
+        return panel[:, None] * self.nodes + np.arange(self.nodes + 1), lagrange(radau(self.nodes).with_start, y)
 
     def in_time(self, times: Array) -> Array:
         """Return the weights of the left end and the nodes in t."""
-        return lagrange(with_start(self.rows), (times - self.begin) / (self.end - self.begin))
+        return lagrange(radau(self.rows).with_start, (times - self.begin) / (self.end - self.begin))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,25 +172,17 @@ class AgingRows:
         return flat
 
     @classmethod
-    def unflatten(cls, order: int, flat: dict[str, Array], names: Iterable[str]) -> AgingRows:
+    def unflatten(cls, order: int, flat: dict[str, Array], names: Sequence[str]) -> AgingRows:
         """Return the store from its flat arrays."""
-        names = list(names)
         early = {key.removeprefix("early_"): values for key, values in flat.items() if key.startswith("early_")}
-        panels, taken = [], {"lags": 0, "columns": 0, "values": 0}
-
-        def take(key: str, name: str, count: int) -> Array:
-            first = taken[key]
-            taken[key] = first + count
-            return flat[name][first : first + count]
-
-        ends = flat["aging_ends"].reshape(-1, 2)
-        for (begin, end), shape in zip(ends, flat["aging_shapes"].astype(int).reshape(-1, 5), strict=True):
-            rows, nodes, middle, lags, columns = shape.tolist()
-            edges = take("lags", "aging_lags", lags), take("columns", "aging_columns", columns)
+        shapes = flat["aging_shapes"].astype(int).reshape(-1, 5)
+        lags, columns = _pieces(flat["aging_lags"], shapes[:, 3]), _pieces(flat["aging_columns"], shapes[:, 4])
+        panels, taken = [], 0
+        for (begin, end), shape, *edges in zip(flat["aging_ends"].reshape(-1, 2), shapes, lags, columns, strict=True):
+            rows, nodes, middle = shape[:3].tolist()
             layout = Layout(float(begin), float(end), rows, nodes, *edges, middle)
-            count, first = (rows + 1) * layout.width, taken["values"]
-            taken["values"] = first + count
-            kernels = {n: flat[f"aging_values_{n}"][first : first + count].reshape(rows + 1, -1) for n in names}
+            part = slice(taken, taken := taken + (rows + 1) * layout.width)
+            kernels = {name: flat[f"aging_values_{name}"][part].reshape(rows + 1, -1) for name in names}
             panels.append(Solved(layout, kernels, {}))
         return cls(float(flat["aging_start"][0]), RowStore.unflatten(order, early, names), tuple(panels))
 
@@ -325,18 +298,21 @@ class RowStore:
         return flat | {f"values_{n}": np.concatenate([r.values[n].ravel() for r in self.records]) for n in names}
 
     @classmethod
-    def unflatten(cls, order: int, flat: dict[str, Array], names: Iterable[str]) -> RowStore:
+    def unflatten(cls, order: int, flat: dict[str, Array], names: Sequence[str]) -> RowStore:
         """Return the store from its flat arrays."""
-        ends, counts = flat["row_ends"], flat["column_counts"].astype(int)
-        places = np.concatenate([[0], np.cumsum(counts)])
-        widths = 1 + (counts - 1) * order
-        cells = np.concatenate([[0], np.cumsum((order + 1) * widths)])
-        records = []
-        for index in range(len(counts)):
-            values = {name: flat[f"values_{name}"][cells[index] : cells[index + 1]].reshape(order + 1, -1) for name in names}
-            edges = flat["column_edges"][places[index] : places[index + 1]]
-            records.append(Record(float(ends[index]), float(ends[index + 1]), edges, values))
+        counts = flat["column_counts"].astype(int)
+        sizes = (order + 1) * (1 + (counts - 1) * order)
+        tables = [_pieces(flat[f"values_{name}"], sizes) for name in names]
+        edges, records = _pieces(flat["column_edges"], counts), []
+        for (start, end), own, *parts in zip(pairwise(flat["row_ends"].tolist()), edges, *tables, strict=True):
+            values = {name: part.reshape(order + 1, -1) for name, part in zip(names, parts, strict=True)}
+            records.append(Record(start, end, own, values))
         return cls(order, tuple(records))
+
+
+def _pieces(flat: Array, lengths: Iterable[int]) -> list[Array]:
+    """Cut an array into pieces of given lengths."""
+    return np.split(flat, np.cumsum(list(lengths))[:-1])
 
 
 _INSIDE = np.array([0.21, 0.79])  # places between two times at which solutions are compared

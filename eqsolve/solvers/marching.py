@@ -108,7 +108,8 @@ def advance(
     resolution: float,
     step: float,
     *,
-    scale: float,
+    smallest: float,
+    noise: float = 0.0,
     longest: Callable[[float], float] | None = None,
     after: Callable[[float], object] = lambda step: False,
 ) -> str:
@@ -120,8 +121,11 @@ def advance(
         See the module.
     stops
         Times at which a panel ends, the last one among them.
-    step, scale
-        The first step to try; and the least time that counts, where it is counted from zero.
+    step, smallest
+        The first step to try; and the one below which a panel that fails is not made shorter.
+    noise
+        Tails below it that a shorter panel does not make smaller are rounding, amplified by the inverse of the panel's
+        matrix; a resolved tail would fall like step^m.
     longest
         The longest step allowed from a time.
     after
@@ -135,8 +139,8 @@ def advance(
         step = step if longest is None else min(step, longest(now))
         step = left if step >= 0.999 * left else left / 2 if 1.6 * step > left else step
         tries += 1
-        if step < 64 * np.finfo(float).eps * max(abs(now), scale):
-            return reason or "its panels get shorter and shorter"
+        if reason and step < max(smallest, 64 * np.finfo(float).eps * abs(now)):
+            return reason
         if little := pace.stalled(now, tries):
             return f"the last {pace.patience} panels tried {little}"
         try:
@@ -146,10 +150,7 @@ def advance(
             step *= 0.3
             continue
         factor = 0.85 * max(tail / resolution, 1e-30) ** (-1 / (march.m + 1))
-        # A tail near rounding that a shorter panel does not make smaller is rounding, amplified by the inverse of the
-        # panel's matrix; a resolved tail would fall like step^m.
-        noise = 0.3 * before < tail < 1e-11
-        if not (tail <= resolution or noise):
+        if not (tail <= resolution or 0.3 * before < tail < noise):
             reason, before = reason or "the solution varies faster and faster", tail
             step *= min(0.7, max(0.1, factor)) if math.isfinite(factor) else 0.1
             continue

@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
-from eqsolve.numerics.growing import grow_factor
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.growing import Factor
 from eqsolve.numerics.operators import OperatorGrid
+
+
+def grow_factor(covariance: Array) -> Factor:
+    """Return the lower factor of a whole covariance."""
+    made = Factor(np.zeros_like(covariance))
+    for row in range(len(covariance)):
+        made.keep(made.row(covariance[row, : row + 1]))
+    return made
 
 
 def test_the_factor_of_a_regular_covariance_is_choleskys(rng: np.random.Generator) -> None:

@@ -2,20 +2,19 @@
 
 import functools
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
-from eqsolve.files.checkpoint import Codec
+from eqsolve.files.checkpoint import recorded
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.rows import AgingRows, Layout, Solved, differentiation
+from eqsolve.numerics.grids import PanelGrid, radau
+from eqsolve.numerics.rows import AgingRows, Layout, Solved
 from eqsolve.solvers.aging.points import Past, Points, Span, Unknowns
+from eqsolve.solvers.marching import NoConvergenceError, Stop, newton
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NoConvergenceError, Stop
 from eqsolve.solvers.two_time.march import March
 
 # One row panel: all its unknowns found together by Newton's method. With x the place on a row, ∂_t
@@ -56,7 +55,7 @@ class Panel:
         kinds = {entry.span for equation in plan.kernels for entry in equation.contractions}
         self.spans = {kind: make(kind, *pairs) for kind in sorted(kinds)}
         self.spans["all"] = make("all", *alone)
-        self._in_time = differentiation(m) / (layout.end - layout.begin)
+        self._in_time = radau(m).slopes[1:] / (layout.end - layout.begin)
         self._speed = (1 - rate) / by_place
         names = [(equation.name, m * width) for equation in plan.kernels] + [(eq.name, m) for eq in plan.functions]
         ends = np.cumsum([length for _, length in names]).tolist()
@@ -65,29 +64,7 @@ class Panel:
 
     def solve(self, tolerance: float) -> int:
         """Find the unknowns; return the number of Newton steps."""
-        from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
-
-        factors, first, last = None, np.inf, np.inf
-        for step in range(1, 13):
-            residual, matrix = self.equations(slopes=factors is None)
-            if matrix is not None:
-                try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("error", LinAlgWarning)
-                        factors = lu_factor(matrix, overwrite_a=True, check_finite=True)
-                except (LinAlgError, LinAlgWarning, ValueError):
-                    raise NoConvergenceError from None
-            move = lu_solve(factors, -residual, check_finite=False)
-            change = self._apply(move)
-            # growth of the change after which Newton's method is given up
-            if not np.isfinite(change) or change > 30.0 * first:
-                raise NoConvergenceError
-            if change <= tolerance:
-                return step
-            if change > 0.1 * last:  # contraction of a step above which the matrix is made again
-                factors = None
-            first, last = min(first, change), change
-        raise NoConvergenceError
+        return newton(self.equations, self._apply, tolerance, 12)
 
     def _apply(self, move: Array) -> float:
         """Add to the unknowns; return the largest change, relative to the unknown's size on each column panel."""
@@ -105,7 +82,7 @@ class Panel:
         return worst
 
     # --- the equations ------------------------------------------------------------------------------------------------
-    def equations(self, *, slopes: bool) -> tuple[Array, Array | None]:
+    def equations(self, slopes: bool) -> tuple[Array, Array | None]:
         """Return what is left of every equation at the nodes, and its derivatives by all unknowns."""
         residual = np.empty(self.size)
         matrix = np.zeros((self.size, self.size)) if slopes else None
@@ -185,7 +162,7 @@ class Panel:
         if values.shape[1] > 1:
             n, panels = self.layout.nodes, self.layout.panels
             pieces = np.concatenate([values[1:, :-1].reshape(-1, panels, n), values[1:, n::n, None]], axis=2)
-            out[:, 1:] += self._speed[:, 1:] * (pieces @ differentiation(n).T).reshape(len(out), -1)
+            out[:, 1:] += self._speed[:, 1:] * (pieces @ radau(n).slopes[1:].T).reshape(len(out), -1)
         return out
 
     def _add_derivative(self, matrix: Array, kernel: bool) -> None:
@@ -199,7 +176,7 @@ class Panel:
                 for panel in range(self.layout.panels):
                     first = i * width + panel * n
                     speed = self._speed[i, panel * n + 1 : panel * n + n + 1, None]
-                    matrix[first + 1 : first + n + 1, first : first + n + 1] += speed * differentiation(n)
+                    matrix[first + 1 : first + n + 1, first : first + n + 1] += speed * radau(n).slopes[1:]
 
     def _add(self, matrix: Array, slot: Slot, block: Array, factor: Any, rows: Array | None = None) -> None:
         """Add derivatives by one unknown; those by its values at the left end, which are known, are left out."""
@@ -247,18 +224,15 @@ _LEAST = 1.3  # if the last of them would be less than this times as far as the 
 _MIDDLE = 3  # how many panels stretch between them
 _ORDERS = 3  # of the extrapolation from which Newton's method starts, at most
 _REACH = 30.0  # finest panels: lags well below stay as they are in it, longer ones keep their ratio to t
-_TOLERANCE = 1e-9  # of Newton's method
 _SHORTEST = 0.02  # ln of the ratio of a row panel's ends below which the march is given up
 
 
 @dataclass(frozen=True, eq=False)
 class Long:
-    """A solution: its past, the curves of the beginning, and the observables on each row panel's nodes."""
+    """A solution at one resolution, observables among the functions of its past, and the number of Newton steps."""
 
     level: Level
     past: Past
-    curves: dict[str, Array]
-    observed: tuple[dict[str, Array], ...]
     steps: int
 
     @property
@@ -270,25 +244,7 @@ class Long:
 
     def at(self, name: str, times: Array) -> Array:
         """Return a function or an observable at times of the model."""
-        rows = self.past.rows
-        moments = times - rows.start
-        out = np.empty(len(times))
-        where = np.minimum(np.searchsorted(rows.ends, moments), len(rows.panels))
-        for place in np.unique(where):
-            chosen = np.flatnonzero(where == place)
-            if not place:
-                out[chosen] = self.past.grid.interpolate(self.curves[name], times[chosen])
-                continue
-            solved = rows.panels[place - 1]
-            values = solved.functions.get(name)
-            if values is None:
-                values = self._whole(name, place - 1)
-            out[chosen] = solved.layout.in_time(moments[chosen]) @ values
-        return out
-
-    def _whole(self, name: str, place: int) -> Array:
-        before = self.curves[name][-1] if place == 0 else self.observed[place - 1][name][-1]
-        return np.concatenate([[before], self.observed[place][name]])
+        return self.past.function(name, times - self.past.rows.start)
 
 
 def go_on(
@@ -300,15 +256,14 @@ def go_on(
     start = float(begun.history.row_edges[0])
     finest, earliest = float(steps[-1]), float(steps.min())
     rows = AgingRows(start, guide.rows, ())
-    past = Past(rows, guide.grid, guide.functions, tuple(equation.name for equation in plan.kernels))
+    past = Past(rows, guide.grid, begun.curves() | guide.functions)
     begin, end = past.end, options.t_max - start
     usual = length = math.log(level.growth)
-    observed: list[dict[str, Array]] = []
     count, stalled = 0, None
     while (left := math.log(end / past.end)) > 1e-12:
         pieces = math.ceil(left / length - 1e-9)
         until = end if pieces == 1 else past.end * math.exp(left / pieces)
-        unknowns = _guess(past, _layout(past.end, until, level, finest, earliest), finest)
+        unknowns = _guess(plan, past, _layout(past.end, until, level, finest, earliest), finest)
         panel = Panel(plan, past, unknowns, finest, _RATIO)
         try:
             taken, values = _solve(panel, plan, options)
@@ -319,36 +274,24 @@ def go_on(
                 break
             continue
         count += taken
-        observed.append(values)
-        solved = Solved(unknowns.layout, unknowns.kernels, unknowns.functions)
+        now = np.array([past.end])
+        observed = {name: np.append(past.function(name, now), after) for name, after in values.items()}
+        solved = Solved(unknowns.layout, unknowns.kernels, unknowns.functions | observed)
         past = replace(past, rows=replace(past.rows, panels=(*past.rows.panels, solved)))
         length = min(usual, 1.5 * length)
         done = math.log(past.end / begin) / math.log(end / begin)
         options.report_share(share[0] + (share[1] - share[0]) * done**2, f"t = {start + past.end:.4g}, {panel.size} unknowns")
-    return Long(level, past, begun.curves() | guide.functions, tuple(observed), count), stalled
+    return Long(level, past, count), stalled
 
 
 def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dict[str, Array]]:
-    """Solve a panel, or take its solution from the checkpoint."""
+    """Solve a panel, or take its solution from the checkpoint; return the number of steps, and the observables."""
     found = panel.unknowns
-
-    def compute() -> tuple[int, dict[str, Array], dict[str, Array]]:
-        try:
-            steps = panel.solve(_TOLERANCE)
-        except NoConvergenceError:
-            steps = 0
-        return steps, found.kernels, found.functions
-
-    if options.checkpoint is None:
-        steps, kernels, functions = compute()
-    else:
-        steps, kernels, functions = options.checkpoint.step(f"rows of {panel.size} unknowns", compute, Codec())
-    if not steps:
-        raise NoConvergenceError
-    for name, values in kernels.items():
-        found.kernels[name][:] = values
-    for name, values in functions.items():
-        found.functions[name][:] = values
+    steps, kernels, functions = recorded(
+        options.checkpoint, f"rows of {panel.size} unknowns", lambda: (panel.solve(1e-9), found.kernels, found.functions)
+    )
+    for name, values in (*kernels.items(), *functions.items()):
+        (found.kernels if name in kernels else found.functions)[name][:] = values
     observed = {equation.name: panel.observe(equation) for equation in plan.observables}
     if not all(np.isfinite(values).all() for values in observed.values()):
         raise NoConvergenceError
@@ -373,7 +316,7 @@ def _edges(top: float, first: float) -> Array:
     return np.array(made)
 
 
-def _guess(past: Past, layout: Layout, finest: float) -> Unknowns:
+def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Unknowns:
     """Return the row at the left end, and rows extrapolated in ln t: at fixed lag and column where these are short, at a fixed
     ratio to t where they are not. A power of t is continued exactly, as long as there is no change of sign."""
     width, times = layout.width, layout.times[1:]
@@ -388,11 +331,11 @@ def _guess(past: Past, layout: Layout, finest: float) -> Unknowns:
         short = short * back ** (k * short / (short + _REACH * finest))
         earlier.append((then, np.where(near, then - short, short), np.where(near, short, then - short)))
     kernels, functions = {}, {}
-    for name in past.kernels:
+    for name in (equation.name for equation in plan.kernels):
         values = np.array([past.rows.pairs(name, *pairs) for pairs in earlier])
         row = past.rows.pairs(name, np.full(width, layout.begin), first[1], first[0])
         kernels[name] = np.vstack([row, _extrapolate(values, signs).reshape(layout.rows, width)])
-    for name in past.functions:
+    for name in (equation.name for equation in plan.functions):
         values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in range(1, _ORDERS + 1)])
         functions[name] = np.append(past.function(name, np.array([layout.begin])), _extrapolate(values, signs))
     return Unknowns(layout, kernels, functions)

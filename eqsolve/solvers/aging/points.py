@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The solved past: kernels, and the functions of the beginning with their grid. Times are counted from the start."""
+    """The solved past: kernels, and the curves of the beginning with their grid. Times are counted from the start."""
 
     rows: AgingRows
     grid: PanelGrid
     functions: Mapping[str, Array]
-    kernels: tuple[str, ...]
 
     @property
     def end(self) -> float:

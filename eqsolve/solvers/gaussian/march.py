@@ -89,17 +89,6 @@ class UnsettledError(SolverError):
     block: int = 0
 
 
-@dataclass(frozen=True)
-class Steps:
-    """When the iteration of one block ends."""
-
-    tolerance: float  # change of the means, relative to the largest value of each
-    most: int = 30  # steps, at most: what then still changes does not settle on so long a panel
-    bearable: float = 100.0  # tolerances that may be left after so many steps; the error tells
-    near: float = 0.3  # change below which past steps are used
-    depth: int = 8  # past steps kept
-
-
 @dataclass(frozen=True, eq=False)
 class Sizes:
     """The means of the sizes of what is averaged, E|f| beside E f."""
@@ -222,12 +211,12 @@ def _response(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...]
 
 # --- marching ---------------------------------------------------------------------------------------------------------------
 def march(
-    engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float,
-    steps: Steps,
-) -> Marched:  # fmt: skip
+    engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float
+) -> Marched:
     """Return the solution on a grid; ``guess`` holds means on the same grid to begin with.
 
-    ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means.
+    ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means, and what their iteration
+    may leave, relative to the largest value of each.
     """
     laws = tuple(
         tuple(
@@ -251,7 +240,7 @@ def march(
             else:
                 means = extend(means, engine.responses, before, window)
         try:
-            means, moved = _settle(work, window, means, rows, steps)
+            means, moved = _settle(work, window, means, rows, max(accuracy, 1e-12))
         except UnsettledError as reason:
             reason.block = count - 1
             raise
@@ -277,10 +266,10 @@ def _spliced(known: Array, guess: Array, rows: slice) -> Array:
     return made
 
 
-def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, steps: Steps) -> tuple[Means, float]:
+def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolerance: float) -> tuple[Means, float]:
     """Iterate the rows of one block until they stay; return the means, and what the last step changed."""
-    secants, engine = Secants(steps.depth), work.engine
-    for count in range(1, steps.most + 1):
+    secants, engine, most = Secants(8), work.engine, 30  # what then still changes does not settle on so long a panel
+    for count in range(1, most + 1):
         engine.work.sweeps += 1
         made = {name: value.copy() for name, value in means.items()}
         _put(made, work.refresh(engine.kernels(window, means), rows, True), rows)
@@ -289,9 +278,9 @@ def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, steps:
             break
         weights = _weigh(work, window, made, rows)
         moved = float(np.abs((after - before) * weights).max(initial=0.0))
-        if moved <= steps.tolerance or (count == steps.most and moved <= steps.bearable * steps.tolerance):
+        if moved <= tolerance or (count == most and moved <= 100 * tolerance):  # the error tells what is left
             return made, moved
-        vector = secants.next(before, after, weights) if moved < steps.near else after
+        vector = secants.next(before, after, weights) if moved < 0.3 else after
         means = _unpack(engine, vector, made, rows)
     raise UnsettledError(f"the means do not settle near t = {window.nodes[-1]:.6g}")
 

@@ -197,7 +197,7 @@ def _panels(
     edges = np.unique(np.concatenate([ends, inside, run.ends[-1:]]))
     close = np.diff(edges) <= 1e-13 * np.max(np.abs(edges))
     edges = np.delete(edges, np.flatnonzero(close) + (np.flatnonzero(close) + 1 < len(edges) - 1))
-    weights = lagrange(np.concatenate([[0.0], radau(NODES).nodes]), _PROBES)
+    weights = lagrange(radau(NODES).with_start, _PROBES)
     while True:
         grid = PanelGrid(edges, NODES)
         curves, each = system.curves(grid.nodes, run.states(grid.nodes), run.paths)

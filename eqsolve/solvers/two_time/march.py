@@ -187,7 +187,7 @@ def _transfer(m: int, cut: float) -> tuple[Array, Array]:
     The two panels are [0, cut] and [cut, 1]; the way back reads the left end and the merged nodes.
     """
     c = radau(m).nodes
-    local = np.concatenate([[0.0], c])
+    local = radau(m).with_start
     to_merged = np.zeros((m, 2 * m + 1))
     before = c <= cut
     to_merged[before, : m + 1] = lagrange(local, c[before] / cut)
@@ -270,8 +270,6 @@ class March:
         self.iteration_errors: dict[str, float] = {}  # the largest left for each unknown
         self.sweeps = 0  # on the newest panel
         self._unmerged = False
-        self._guesses: dict[str, dict[str, Array]] = {}
-        self._better: dict[str, str] = {}
         self._functions: dict[str, list[Array]] = {equation.name: [] for equation in compiled.functions}
         self._observed: dict[str, Array] = {}  # on the newest panel
         self._observables: dict[str, list[Array]] = {equation.name: [] for equation in compiled.observables}
@@ -324,7 +322,6 @@ class March:
 
     def accept(self, end: float | None = None) -> None:
         """Keep the panel just solved; before the next one, columns are merged where the past has become smooth."""
-        self._judge_guesses()
         for head, error in self.panel.errors.items():
             self.iteration_error = max(error, self.iteration_error)
             self.iteration_errors[head] = max(error * self.panel.sizes[head], self.iteration_errors.get(head, 0.0))
@@ -346,54 +343,28 @@ class March:
 
     # --- first guesses ------------------------------------------------------------------------------------------------
     def _guess(self) -> None:
-        """Take the guide; or, for each unknown, the kind of guess that was the better one on the panel before."""
+        """Take the guide; or continue the functions' polynomials, and let kernels change as they did during the step before,
+        at the same distance from the diagonal."""
+        panel, history, past = self.panel, self.history, self.panel.past
         if self.guide is not None:
-            self.guide.fill(self.panel)
+            self.guide.fill(panel)
             return
-        self._guesses = {"continued": self._continued(), "repeated": self._repeated()}
-        for head in self.panel.places:
-            self.panel.values(head)[:] = self._guesses[self._better.get(head, "repeated")][head]
-
-    def _judge_guesses(self) -> None:
-        for head in self.panel.places if self.guide is None else ():
-            misses = {kind: np.abs(made[head] - self.panel.values(head)).max() for kind, made in self._guesses.items()}
-            self._better[head] = min(misses, key=lambda kind: misses[kind])
-
-    def _continued(self) -> dict[str, Array]:
-        """Continue the last panel's polynomials in time, its own columns unchanged."""
-        panel, history, m = self.panel, self.history, self.m
-        if not self.panels:
-            return self._standing()
-        last = history.row_edges[-1] - history.row_edges[-2]
-        forward = lagrange(radau(m).nodes, 1 + radau(m).nodes * (panel.step / last))
-        made = {head: forward @ values for head, values in history.last_functions.items()}
-        for head, block in history.last_block.items():
-            made[head] = np.hstack([forward @ block, block[:, -m:]])
-        return made
-
-    def _repeated(self) -> dict[str, Array]:
-        """Add to the present what happened during the step before, at the same distance from the diagonal."""
-        panel, first = self.panel, self.history.row_edges[0]
-        made = self._standing()
+        nodes, ends = radau(self.m).nodes, history.row_edges
+        for head, values in history.last_functions.items():
+            later = 1 + nodes * (panel.step / (ends[-1] - ends[-2] if self.panels else 1.0))
+            panel.functions[head][:] = lagrange(nodes, later) @ values if self.panels else values
+        for head, row in history.last_row.items():
+            panel.kernels[head][:] = np.append(row, np.full(panel.count, row[-1]))
         if not self.records:
-            return made
+            return
         earlier, needed = np.append(self.end, panel.times) - panel.step, 1
         while needed < len(self.records) and self.records[-needed].start > earlier[0]:
             needed += 1
         recent = RowStore(self.m, tuple(self.records[-needed:]))
-        moved = recent.block(np.maximum(earlier, first), np.maximum(panel.columns - panel.step, first))
+        moved = recent.block(np.maximum(earlier, ends[0]), np.maximum(panel.columns - panel.step, ends[0]))
         for head, rows in moved.items():
-            made[head][:, : panel.past] += rows[1:, : panel.past] - rows[0, : panel.past]
-            made[head][:, panel.past :] = rows[1:, panel.past :]
-        return made
-
-    def _standing(self) -> dict[str, Array]:
-        """Keep the newest values."""
-        panel, history = self.panel, self.history
-        made = {head: np.full(panel.count, values[-1]) for head, values in history.functions.items()}
-        for head, row in history.last_row.items():
-            made[head] = np.tile(np.append(row, np.full(panel.count, row[-1])), (panel.count, 1))
-        return made
+            panel.kernels[head][:, :past] += rows[1:, :past] - rows[0, :past]
+            panel.kernels[head][:, past:] = rows[1:, past:]
 
     def _indicator(self) -> float:
         """Return the size of the first neglected polynomial coefficient in time, relative to each unknown's size.
@@ -450,7 +421,7 @@ def _highest(m: int, with_left_end: bool) -> Array:
     """Return the functionals that give the two highest Chebyshev coefficients on a panel's nodes."""
     from numpy.polynomial import chebyshev
 
-    nodes = np.concatenate([[0.0], radau(m).nodes]) if with_left_end else radau(m).nodes
+    nodes = radau(m).with_start if with_left_end else radau(m).nodes
     matrix = chebyshev.chebvander(2 * nodes - 1, len(nodes) - 1)
     rows = np.linalg.inv(matrix)[-2:]
     return np.asarray(rows if len(rows) == 2 else np.vstack([rows, rows]))
@@ -481,7 +452,7 @@ def begin_march(
     except NotFiniteError:
         return None
     span = t_max - begin
-    reason = advance(march, [t_max], resolution, span / 20, scale=span, after=lambda _: march.panels >= panels)
+    reason = advance(march, [t_max], resolution, span / 20, smallest=1e-12 * span, after=lambda _: march.panels >= panels)
     return None if reason else march
 
 

@@ -195,10 +195,10 @@ def _march(
         _watch_memory(march, 0 if coarse is None else ahead)
 
     if coarse is None:
-        reason = marching.advance(march, [end], resolution, span / 20, scale=span, after=after)
+        reason = marching.advance(march, [end], resolution, span / 20, smallest=1e-12 * span, after=after)
     else:
         longest = functools.partial(marching.longest_step, coarse.grid().edges, 1 / ratio)
-        reason = marching.advance(march, [end], np.inf, span, scale=span, longest=longest, after=after)
+        reason = marching.advance(march, [end], np.inf, span, smallest=1e-8 * span, longest=longest, after=after)
     sizes = {eq: march.history.largest[eq.name] for eq in (*compiled.kernels, *compiled.functions)}
     return march, Stop.blow_up(march.end, reason, sizes) if reason else None
 
