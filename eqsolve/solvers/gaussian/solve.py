@@ -41,21 +41,14 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_a
 from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import conditions
-from eqsolve.solvers.gaussian.march import (
-    Marched,
-    UnsettledError,
-    halved,
-    march,
-    other_panels,
-    rate,
-)
+from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march, other_panels
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
 from eqsolve.solvers.stochastic.modes import Group, groups_of
 from eqsolve.solvers.stochastic.package import make_result
-from eqsolve.solvers.stochastic.sweep import Engine, Work
+from eqsolve.solvers.stochastic.sweep import Engine, Work, rate
 from eqsolve.solvers.stochastic.transfer import transfer
 from eqsolve.solvers.tolerance import stop_early
 
@@ -238,12 +231,11 @@ class _Solve:
     # --- panels -------------------------------------------------------------------------------------------------------
     def _first(self) -> PanelGrid:
         begin, end = self.begin, self.options.t_max
-        start = OperatorGrid.from_panels(PanelGrid(np.array([begin, end]), 1)).head(1)
-        begun = march(self.engine, self.program, start, None, LineRule(), self.nodes, 1e-3)
+        speed = rate(self.engine, begin, make_level(1e-2, self.options.seed))
         if not self.rough:
-            step = min(self.control.first / rate(begun), (end - begin) / 4)
+            step = min(self.control.first / speed, (end - begin) / 4)
             return PanelGrid.geometric(begin, end, step, self.control.growth, self.order)
-        spacing = (0.6 if self.options.rtol > 1e-4 else 0.4) / rate(begun)  # of the nodes
+        spacing = (0.6 if self.options.rtol > 1e-4 else 0.4) / speed  # of the nodes
         length = min(spacing * self.order, (end - begin) / 2)
         return even_panels(begin, end, length, self.asked, self.order)
 
