@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -113,6 +113,9 @@ class Solved:
     def function(self, name: str, times: Array) -> Array:
         return np.asarray(self.layout.in_time(times) @ self.functions[name])
 
+    def flat(self, name: str) -> Array:
+        return self.kernels[name].ravel() if name in self.kernels else self.functions[name]
+
 
 @dataclass(frozen=True, eq=False)
 class AgingRows:
@@ -130,14 +133,18 @@ class AgingRows:
         """Where the beginning and each row panel ends, counted from the start."""
         return np.array([self.early.records[-1].end - self.start, *(item.layout.end for item in self.panels)])
 
+    def by_panel(self, times: Array) -> Iterator[tuple[Solved | None, Array]]:
+        """Yield every panel that holds some of the times, None for the beginning, with the places of these times."""
+        where = np.minimum(np.searchsorted(self.ends, times), len(self.panels))
+        for place in np.unique(where):
+            yield self.panels[place - 1] if place else None, np.flatnonzero(where == place)
+
     def pairs(self, name: str, times: Array, columns: Array, lags: Array) -> Array:
         """Return a kernel at pairs counted from the start; lags are given too, since t − t' would lose digits."""
         out = np.empty(len(times))
-        where = np.minimum(np.searchsorted(self.ends, times), len(self.panels))
-        for place in np.unique(where):
-            chosen = np.flatnonzero(where == place)
-            if place:
-                out[chosen] = self.panels[place - 1].kernel(name, times[chosen], columns[chosen], lags[chosen])
+        for panel, chosen in self.by_panel(times):
+            if panel is not None:
+                out[chosen] = panel.kernel(name, times[chosen], columns[chosen], lags[chosen])
             else:
                 points = self.start + np.stack([times[chosen], columns[chosen]], axis=1)
                 out[chosen] = self.early.evaluate(name, points)

@@ -1,9 +1,11 @@
 """A solution over many decades: a beginning that follows the fastest scale, then row panels that grow with t."""
 
+from __future__ import annotations
+
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +14,13 @@ from eqsolve.files.checkpoint import recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.rows import AgingRows, Layout, Solved
-from eqsolve.solvers.aging.points import Past, Points, Span, Unknowns
+from eqsolve.solvers.aging.points import Past, Points, Span
 from eqsolve.solvers.marching import NoConvergenceError, Stop, newton
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.two_time.march import March
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 # One row panel: all its unknowns found together by Newton's method. With x the place on a row, ∂_t
 # at fixed t' is ∂_t|_x + v ∂_x; both are collocated, at Radau nodes in t and on each column panel,
@@ -41,7 +46,7 @@ class Panel:
         Shortest panel of the integrals, and how much longer the next ones are.
     """
 
-    def __init__(self, plan: CompiledPlan, past: Past, unknowns: Unknowns, finest: float, ratio: float) -> None:
+    def __init__(self, plan: CompiledPlan, past: Past, unknowns: Solved, finest: float, ratio: float) -> None:
         self.plan, self.unknowns, layout = plan, unknowns, unknowns.layout
         self.layout, m, width = layout, layout.rows, layout.width
         times = layout.times[1:]
@@ -57,6 +62,7 @@ class Panel:
         self.spans["all"] = make("all", *alone)
         self._in_time = radau(m).slopes[1:] / (layout.end - layout.begin)
         self._speed = (1 - rate) / by_place
+        self._slopes = {kernel: self._derivative(kernel) for kernel in (False, True)}
         names = [(equation.name, m * width) for equation in plan.kernels] + [(eq.name, m) for eq in plan.functions]
         ends = np.cumsum([length for _, length in names]).tolist()
         self.places = {name: slice(end - length, end) for (name, length), end in zip(names, ends, strict=True)}
@@ -105,12 +111,13 @@ class Panel:
             integrals[entry.symbol][self.spans[entry.span].wanted] = made[key][0]
         right = points.value(equation.body, integrals)
         values = self.unknowns.kernels[name] if points is self.nodes else self.unknowns.functions[name][:, None]
-        residual[place] = (self._derivative(values) if equation.differential else values[1:]).ravel() - right
+        left = self._slopes[points is self.nodes] @ values.ravel() if equation.differential else values[1:].ravel()
+        residual[place] = left - right
         rows = np.arange(points.count)
         if matrix is not None:
             own = matrix[place, place]
             if equation.differential:
-                self._add_derivative(own, points is self.nodes)
+                own += self._slopes[points is self.nodes][:, values.shape[1] :].toarray()
             else:
                 own[rows, rows] += 1.0
             by_slot, by_integral = points.slopes(equation.body, integrals)
@@ -156,27 +163,19 @@ class Panel:
                     blocks[slot] = blocks[slot] + block if slot in blocks else block
         return span.sums(left * right), blocks
 
-    def _derivative(self, values: Array) -> Array:
-        """Return ∂_t at fixed t' on the panel's nodes."""
-        out = np.asarray(self._in_time @ values)
-        if values.shape[1] > 1:
-            n, panels = self.layout.nodes, self.layout.panels
-            pieces = np.concatenate([values[1:, :-1].reshape(-1, panels, n), values[1:, n::n, None]], axis=2)
-            out[:, 1:] += self._speed[:, 1:] * (pieces @ radau(n).slopes[1:].T).reshape(len(out), -1)
-        return out
+    def _derivative(self, kernel: bool) -> csr_matrix:
+        """Return ∂_t at fixed t' on the panel's nodes, as a matrix on the values at the left end and the nodes."""
+        from scipy.sparse import block_diag, csr_matrix, diags, hstack, identity, kron
 
-    def _add_derivative(self, matrix: Array, kernel: bool) -> None:
-        m, width, n = self.layout.rows, self.layout.width if kernel else 1, self.layout.nodes
-        along = np.arange(width)
-        for i in range(m):
-            for j in range(m):
-                matrix[i * width + along, j * width + along] += self._in_time[i, j + 1]
-        if kernel:
-            for i in range(m):
-                for panel in range(self.layout.panels):
-                    first = i * width + panel * n
-                    speed = self._speed[i, panel * n + 1 : panel * n + n + 1, None]
-                    matrix[first + 1 : first + n + 1, first : first + n + 1] += speed * radau(n).slopes[1:]
+        m, n, width = self.layout.rows, self.layout.nodes, self.layout.width
+        if not kernel:
+            return csr_matrix(self._in_time)
+        # along a row the place moves too: every column panel reads the last node of the one before it
+        along = np.zeros((width, width))
+        for first in range(0, width - 1, n):
+            along[first + 1 : first + n + 1, first : first + n + 1] = radau(n).slopes[1:]
+        moving = diags(self._speed.ravel()) @ block_diag([along] * m)
+        return csr_matrix(kron(self._in_time, identity(width)) + hstack([csr_matrix((m * width, width)), moving]))
 
     def _add(self, matrix: Array, slot: Slot, block: Array, factor: Any, rows: Array | None = None) -> None:
         """Add derivatives by one unknown; those by its values at the left end, which are known, are left out."""
@@ -276,7 +275,7 @@ def go_on(
         count += taken
         now = np.array([past.end])
         observed = {name: np.append(past.function(name, now), after) for name, after in values.items()}
-        solved = Solved(unknowns.layout, unknowns.kernels, unknowns.functions | observed)
+        solved = replace(unknowns, functions=unknowns.functions | observed)
         past = replace(past, rows=replace(past.rows, panels=(*past.rows.panels, solved)))
         length = min(usual, 1.5 * length)
         done = math.log(past.end / begin) / math.log(end / begin)
@@ -316,7 +315,7 @@ def _edges(top: float, first: float) -> Array:
     return np.array(made)
 
 
-def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Unknowns:
+def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Solved:
     """Return the row at the left end, and rows extrapolated in ln t: at fixed lag and column where these are short, at a fixed
     ratio to t where they are not. A power of t is continued exactly, as long as there is no change of sign."""
     width, times = layout.width, layout.times[1:]
@@ -338,7 +337,7 @@ def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Unk
     for name in (equation.name for equation in plan.functions):
         values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in range(1, _ORDERS + 1)])
         functions[name] = np.append(past.function(name, np.array([layout.begin])), _extrapolate(values, signs))
-    return Unknowns(layout, kernels, functions)
+    return Solved(layout, kernels, functions)
 
 
 def _extrapolate(values: Array, signs: list[int]) -> Array:
