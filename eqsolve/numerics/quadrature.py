@@ -479,6 +479,7 @@ _REACH = 38.0  # the normal density is 1e-314 there
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
 _SNAP = 0.05
+_OF_PANELS = ("row", "left", "right", "left_kink", "right_kink", "signs")
 _PANELS = 5000  # to be cut at once; more there are only of integrands with a pole on the way
 _CURVED = 4  # zeros looked for of a switch that is not linear
 
@@ -503,7 +504,39 @@ class PanelMesh:
     signs: Array
     points: Array
     order: int
-    cuts: tuple[Array, ...] = ()
+    cuts: PanelMesh | None = None
+
+    @classmethod
+    def between(cls, rows: Rows, kinks: Array, edges: Array, order: int) -> PanelMesh:
+        """Return the panels between given edges and kinks, without signs and single points."""
+        lines = np.flatnonzero(~rows.is_point)
+        count, kinked = len(lines), kinks.shape[1]
+        fixed = np.array(np.broadcast_to(edges, (count, len(edges))))
+        labels = np.full((count, len(edges)), -1)
+        if kinked and count:  # an edge beside a kink would be left behind when the kink moves: it becomes the kink
+            gaps = np.abs(edges[None, 1:-1, None] - kinks[lines][:, None, :])
+            nearest = gaps.argmin(axis=2)
+            row, place = np.nonzero(gaps.min(axis=2) < _SNAP)
+            fixed[row, place + 1] = kinks[lines[row], nearest[row, place]]
+            labels[row, place + 1] = nearest[row, place]
+        ends = np.clip(np.concatenate([fixed, kinks[lines]], axis=1), edges[0], edges[-1])
+        labels = np.concatenate([labels, np.broadcast_to(np.arange(kinked), (count, kinked))], axis=1)
+        places = np.argsort(ends, axis=1, kind="stable")
+        ends, labels = np.take_along_axis(ends, places, axis=1), np.take_along_axis(labels, places, axis=1)
+        row = np.repeat(lines, ends.shape[1] - 1)
+        sides = (part.ravel() for part in (ends[:, :-1], ends[:, 1:], labels[:, :-1], labels[:, 1:]))
+        made = cls(rows, row, *sides, np.zeros((len(row), 0)), lines[:0], order)
+        return made.part(made.right - made.left > 1e-13 * (1 + np.abs(made.left)))
+
+    def part(self, chosen: Array) -> PanelMesh:
+        """Return some of the panels of a mesh without single points."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in _OF_PANELS})
+
+    def with_signs(self, lines: Lines, points: Array) -> PanelMesh:
+        """Return the mesh with the signs that the switches have on its panels and at single points."""
+        middle = (self.left + self.right) / 2
+        signs = (lines.signs(self.rows, self.row, middle), lines.signs(self.rows, points, np.zeros(len(points))))
+        return replace(self, signs=np.concatenate(signs), points=points)
 
     def moved(self, kinks: Array) -> PanelMesh:
         """Return the mesh with the ends at kinks put where the kinks are now."""
@@ -630,34 +663,9 @@ class Lines:
         return list(found.T)
 
 
-def first_panels(rows: Rows, kinks: Array, edges: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Return (row, left, right, left kink, right kink) of the panels between given edges and kinks."""
-    lines = np.flatnonzero(~rows.is_point)
-    count, kinked = len(lines), kinks.shape[1]
-    fixed = np.array(np.broadcast_to(edges, (count, len(edges))))
-    labels = np.full((count, len(edges)), -1)
-    if kinked and count:  # an edge beside a kink would be left behind when the kink moves: it becomes the kink
-        gaps = np.abs(edges[None, 1:-1, None] - kinks[lines][:, None, :])
-        nearest = gaps.argmin(axis=2)
-        row, place = np.nonzero(gaps.min(axis=2) < _SNAP)
-        fixed[row, place + 1] = kinks[lines[row], nearest[row, place]]
-        labels[row, place + 1] = nearest[row, place]
-    ends = np.clip(np.concatenate([fixed, kinks[lines]], axis=1), edges[0], edges[-1])
-    labels = np.concatenate([labels, np.broadcast_to(np.arange(kinked), (count, kinked))], axis=1)
-    order = np.argsort(ends, axis=1, kind="stable")
-    ends, labels = np.take_along_axis(ends, order, axis=1), np.take_along_axis(labels, order, axis=1)
-    row = np.repeat(lines, ends.shape[1] - 1)
-    parts = [ends[:, :-1].ravel(), ends[:, 1:].ravel(), labels[:, :-1].ravel(), labels[:, 1:].ravel()]
-    keep = parts[1] - parts[0] > 1e-13 * (1 + np.abs(parts[0]))
-    return (row[keep], *(part[keep] for part in parts))
-
-
 def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> PanelMesh:
     """Return few panels of few nodes, enough to find where solutions are."""
-    row, left, right, left_kink, right_kink = first_panels(rows, lines.kinks(rows), _COARSE)
-    points = np.flatnonzero(rows.is_point)
-    signs = np.concatenate([lines.signs(rows, row, (left + right) / 2), lines.signs(rows, points, np.zeros(len(points)))])
-    return PanelMesh(rows, row, left, right, left_kink, right_kink, signs, points, order)
+    return PanelMesh.between(rows, lines.kinks(rows), _COARSE, order).with_signs(lines, np.flatnonzero(rows.is_point))
 
 
 def adapt(
@@ -678,68 +686,43 @@ def adapt(
     that add less than ``dropped`` relative to the whole are left out. The panels of ``like``, a mesh of the same problem at
     other unknowns, are taken to begin with. More than ``most`` at once are not cut further.
     """
-    kinks = lines.kinks(rows)
-    panels = None if like is None else _again(like, rows, kinks)
-    if panels is None:
-        panels = first_panels(rows, kinks, np.unique(np.clip(_EDGES, -reach, reach)))
-    points = np.flatnonzero(rows.is_point)
-    point_signs = lines.signs(rows, points, np.zeros(len(points)))
-    accepted: list[tuple[Array, ...]] = []
-    looked: list[tuple[Array, ...]] = []
+    kinks, points = lines.kinks(rows), np.flatnonzero(rows.is_point)
+    panels = None
+    if like is not None and like.cuts is not None and len(like.rows.weight) == len(rows.weight):
+        panels = replace(like.cuts, rows=rows, order=order).moved(kinks)
+    if panels is None or not (panels.right > panels.left).all():  # kinks that have changed order are no ends
+        panels = PanelMesh.between(rows, kinks, np.unique(np.clip(_EDGES, -reach, reach)), order)
+    accepted: list[PanelMesh] = []
+    looked: list[PanelMesh] = []
     size: Any = 0.0
     if len(points):
-        values = lines.values(rows, points, np.zeros(len(points)), list(point_signs.T))
+        values = lines.values(rows, points, np.zeros(len(points)), list(lines.signs(rows, points, np.zeros(len(points))).T))
         size = np.abs(values) @ rows.weight[points]
-    for round_ in range(rounds):
-        row, left, right, left_kink, right_kink = panels
-        if not len(row):
+    _, weights, top = legendre(order)
+    for left in reversed(range(rounds)):
+        panels = panels.with_signs(lines, points[:0])
+        count = len(panels.row)
+        if not count:
             break
-        signs = lines.signs(rows, row, (left + right) / 2)
-        mesh = PanelMesh(rows, row, left, right, left_kink, right_kink, signs, points[:0], order)
-        at, x, _, node_signs = mesh.nodes()
+        at, x, _, node_signs = panels.nodes()
         with np.errstate(all="ignore"):
             scaled = lines.values(rows, at, x, node_signs) * (normal_density(x) * rows.weight[at])
-        scaled = np.where(np.isfinite(scaled), scaled, 0.0).reshape(len(scaled), len(row), order)
-        _, weights, top = legendre(order)
-        half = (right - left) / 2
+        scaled = np.where(np.isfinite(scaled), scaled, 0.0).reshape(len(scaled), count, order)
+        half = (panels.right - panels.left) / 2
         mass = np.abs(scaled) @ weights * half
         tail = np.abs(scaled @ top.T).sum(axis=2)
         peak = np.abs(scaled).max(axis=2)
         with np.errstate(all="ignore"):
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
         reference = np.maximum(size + mass.sum(axis=1), 1e-300)[:, None]
-        good = (error <= tolerance * reference).all(axis=0)
-        if round_ == rounds - 1 or len(row) > most:
-            good[:] = True
+        good = (error <= tolerance * reference).all(axis=0) | (not left or count > most)
         size = size + mass[:, good].sum(axis=1)
-        useful = good & (mass > dropped * reference).any(axis=0)
-        looked.append(tuple(part[good] for part in panels))
-        accepted.append(tuple(part[useful] for part in (row, left, right, left_kink, right_kink, signs)))
-        bad = ~good
-        middle, none = (left + right) / 2, np.full(len(row), -1)
-        panels = tuple(  # type: ignore[assignment]
-            np.concatenate([a[bad], b[bad]])
-            for a, b in ((row, row), (left, middle), (middle, right), (left_kink, none), (none, right_kink))
-        )
-    parts = [np.concatenate(column) for column in zip(*accepted, strict=True)] if accepted else None
-    if parts is None:
-        empty = np.zeros(0)
-        whole = np.zeros(0, dtype=int)
-        return PanelMesh(rows, whole, empty, empty, whole, whole, point_signs, points, order)
-    signs = np.concatenate([parts[5], point_signs])
-    cuts = tuple(np.concatenate(column) for column in zip(*looked, strict=True))
-    return PanelMesh(rows, parts[0], parts[1], parts[2], parts[3], parts[4], signs, points, order, cuts)
-
-
-def _again(like: PanelMesh, rows: Rows, kinks: Array) -> tuple[Array, Array, Array, Array, Array] | None:
-    """Return the panels of another mesh with their kinks moved; None if these have changed order."""
-    if not like.cuts or len(like.rows.weight) != len(rows.weight):
-        return None
-    row, left, right, left_kink, right_kink = like.cuts
-    if kinks.shape[1]:
-        left = np.where(left_kink >= 0, kinks[row, np.maximum(left_kink, 0)], left)
-        right = np.where(right_kink >= 0, kinks[row, np.maximum(right_kink, 0)], right)
-    return (row, left, right, left_kink, right_kink) if (right > left).all() else None
+        looked.append(panels.part(good))
+        accepted.append(panels.part(good & (mass > dropped * reference).any(axis=0)))
+        panels = panels.part(~good).halved()
+    made = {name: np.concatenate([getattr(item, name) for item in (*accepted, panels)]) for name in _OF_PANELS}
+    cuts = {name: np.concatenate([getattr(item, name) for item in (*looked, panels)]) for name in _OF_PANELS}
+    return replace(panels, **made, cuts=replace(panels, **cuts)).with_signs(lines, points)
 
 
 def expectations(lines: Lines, mesh: PanelMesh) -> Array:
