@@ -13,6 +13,7 @@ nodes² × (unknowns + signals) × noises. The equations of a network are those 
 Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
 """
 
+import functools
 import logging
 import math
 from collections.abc import Mapping
@@ -29,26 +30,26 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
-from eqsolve.numerics.gaussian import Layout, factor_covariance, make_points
+from eqsolve.numerics.gaussian import Layout
 from eqsolve.numerics.grids import PanelGrid, largest_beside
-from eqsolve.numerics.laws import Law, Normal
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.rows import RowStore
+from eqsolve.results.arrays import LazyArray
 from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_a
-from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march, other_panels
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
-from eqsolve.solvers.stochastic.modes import Group, groups_of
+from eqsolve.solvers.stochastic.modes import choose, draw
 from eqsolve.solvers.stochastic.package import make_result
-from eqsolve.solvers.stochastic.sweep import Engine, Work, rate
+from eqsolve.solvers.stochastic.paths import act, follow
+from eqsolve.solvers.stochastic.sweep import Engine, Sample, Work, rate
 from eqsolve.solvers.stochastic.transfer import transfer
 from eqsolve.solvers.tolerance import stop_early
 
@@ -64,7 +65,7 @@ def package(
 
     ``over`` are the errors in units of the tolerance, ``kept`` is how many paths are drawn.
     """
-    paths = _draw(solved, grid.size, kept, options.seed) if options.paths else []
+    paths = _draw(engine, solved, grid.size, kept, options.seed) if options.paths else []
     stats = {
         "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
         "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
@@ -75,61 +76,23 @@ def package(
     return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
 
 
-def _draw(solved: Marched, size: int, kept: int, seed: int) -> list[PathSet]:
-    """Return paths drawn from the law of every ensemble, on ``size`` of the nodes, evenly among them.
+def _draw(engine: Engine, solved: Marched, size: int, count: int, seed: int) -> list[PathSet]:
+    """Return paths of every ensemble on ``size`` of the nodes, evenly among them; they are followed when looked at."""
+    kernels, level, made = solved.kernels, replace(make_level(1e-2, seed), most=count), []
+    every = (solved.grid.size - 1) // (size - 1)
 
-    Combinations of other constants have equal numbers of them.
-    """
-    groups, every = groups_of(solved.covariances, solved.kernels, whole=True), (solved.grid.size - 1) // (size - 1)
-    made = []
-    for laws in solved.laws:
-        own = [group for group in groups if group.noises[0] in laws[0].law.plan.noises]
-        count = max(kept // len(laws), 64)
-        parts = [_sample(item, solved, own, count, seed) for item in laws]
-        weights = np.concatenate([weights for weights, _, _ in parts])
-        constants, processes = (
-            {name: np.concatenate([part[place][name] for part in parts]) for name in parts[0][place]} for place in (1, 2)
-        )
-        made.append(PathSet(weights, constants, {name: table[:, ::every] for name, table in processes.items()}))
+    def processes(sample: Sample, name: str) -> Array:
+        return sample.processes[name][:, ::every]
+
+    for plan in engine.plan.ensembles:
+        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), None)
+        drawn = draw(plan, groups, choice, aligned=False)
+        walk = functools.partial(follow, plan, kernels, actions, choice.points, drawn, engine.accuracy)
+        sample, weights = Sample(plan, choice.points, solved.grid.size, walk), choice.points.weights
+        tables = {n: LazyArray(functools.partial(processes, sample, n), (len(weights), size)) for n in plan.processes}
+        made.append(PathSet(weights, choice.points.constants, tables))
     return made
-
-
-def _sample(
-    item: Averages, solved: Marched, groups: list[Group], count: int, seed: int
-) -> tuple[Array, dict[str, Array], dict[str, Array]]:
-    """Return weights, constants and processes of paths of one law."""
-    law, kernels = item.law, solved.kernels
-    plan, condition, size = law.plan, law.condition, kernels.grid.size
-    factors = [factor_covariance(group.covariance) for group in groups]
-    pairs = zip(law.law.affine, condition.centres, condition.variances, strict=True)
-    free: dict[str, Law] = {name: Normal(float(centre), float(spread)) for name, centre, spread in pairs if spread > 0}
-    level = replace(make_level(1e-2, seed), most=count)
-    steps = law.steps.stop - law.steps.start
-    points = make_points(sum(factor.shape[1] for factor in factors) + steps * size, Layout("draws"), free, level)
-    count = len(points.weights)
-    constants = {name: np.full(count, value) for name, value in condition.values.items()} | points.constants
-    noises, position = np.zeros((law.noises.shape[2], size, count)), 0
-    for group, factor in zip(groups, factors, strict=True):
-        values = factor @ points.normals[position : position + factor.shape[1]]
-        position += factor.shape[1]
-        for noise, centre in zip(group.noises, group.centres, strict=True):
-            noises[plan.noises.index(noise)] = values[group.rows(noise)] + centre[:, None]
-    noises[law.steps] = points.normals[position:].reshape(steps, size, count)
-    fixed = np.array([*(constants[name] for name in law.law.affine), np.ones(count)])
-    unknowns = law.constants @ fixed + np.einsum("undj,djp->unp", law.noises, noises, optimize=True)
-    inputs = [
-        kernels.grid.nodes[:, None], *unknowns, *noises[: len(plan.noises)],
-        *(constants[name][None, :] for name in plan.constants),
-        *(kernels.functions[name][:, None] for name in plan.functions),
-    ]  # fmt: skip
-    signals = zip(plan.memories, plan.memory_signals(*inputs), strict=True)
-    inputs += [kernels.operator(memory) @ np.broadcast_to(signal, (size, count)) for memory, signal in signals]
-    shown = zip(plan.processes, plan.process_values(*inputs), strict=True)
-    return (
-        condition.weight * points.weights,
-        constants,
-        {name: np.broadcast_to(value, (size, count)).T.copy() for name, value in shown},
-    )
 
 
 logger = logging.getLogger("eqsolve")
