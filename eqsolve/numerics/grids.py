@@ -36,6 +36,11 @@ class Radau:
         return np.append(0.0, self.nodes)
 
     @functools.cached_property
+    def back(self) -> Array:
+        """Weights that continue values on the nodes to 0."""
+        return np.asarray(lagrange(self.nodes, np.zeros(1))[0])
+
+    @functools.cached_property
     def slopes(self) -> Array:
         """Derivatives at 0 and the nodes of the polynomial given there."""
         gaps = self.with_start[:, None] - self.with_start

@@ -75,8 +75,7 @@ def basis(m: int) -> Basis:
     gauss, weights = np.polynomial.legendre.leggauss(m + _MORE)
     degrees = np.arange(m + 1)
     table = np.polynomial.legendre.legvander(gauss, m) * weights[:, None]
-    first = lagrange(nodes[1:], np.zeros(1))[0]
-    return Basis(nodes, slopes, legendre, (gauss + 1) / 2, weights / 2, (table * (degrees + 0.5)).T, first)
+    return Basis(nodes, slopes, legendre, (gauss + 1) / 2, weights / 2, (table * (degrees + 0.5)).T, radau(m).back)
 
 
 @dataclass(frozen=True, eq=False)

@@ -524,13 +524,18 @@ class PanelMesh:
         places = np.argsort(ends, axis=1, kind="stable")
         ends, labels = np.take_along_axis(ends, places, axis=1), np.take_along_axis(labels, places, axis=1)
         row = np.repeat(lines, ends.shape[1] - 1)
-        sides = (part.ravel() for part in (ends[:, :-1], ends[:, 1:], labels[:, :-1], labels[:, 1:]))
-        made = cls(rows, row, *sides, np.zeros((len(row), 0)), lines[:0], order)
+        left, right, begin, end = (part.ravel() for part in (ends[:, :-1], ends[:, 1:], labels[:, :-1], labels[:, 1:]))
+        made = cls(rows, row, left, right, begin, end, np.zeros((len(row), 0)), lines[:0], order)
         return made.part(made.right - made.left > 1e-13 * (1 + np.abs(made.left)))
 
     def part(self, chosen: Array) -> PanelMesh:
         """Return some of the panels of a mesh without single points."""
         return replace(self, **{name: getattr(self, name)[chosen] for name in _OF_PANELS})
+
+    def joined(self, others: Sequence[PanelMesh]) -> PanelMesh:
+        """Return the mesh with the panels of others in front."""
+        parts = {name: [getattr(item, name) for item in (*others, self)] for name in _OF_PANELS}
+        return replace(self, **{name: np.concatenate(arrays) for name, arrays in parts.items()})  # type: ignore[arg-type]
 
     def with_signs(self, lines: Lines, points: Array) -> PanelMesh:
         """Return the mesh with the signs that the switches have on its panels and at single points."""
@@ -720,9 +725,7 @@ def adapt(
         looked.append(panels.part(good))
         accepted.append(panels.part(good & (mass > dropped * reference).any(axis=0)))
         panels = panels.part(~good).halved()
-    made = {name: np.concatenate([getattr(item, name) for item in (*accepted, panels)]) for name in _OF_PANELS}
-    cuts = {name: np.concatenate([getattr(item, name) for item in (*looked, panels)]) for name in _OF_PANELS}
-    return replace(panels, **made, cuts=replace(panels, **cuts)).with_signs(lines, points)
+    return replace(panels.joined(accepted), cuts=panels.joined(looked)).with_signs(lines, points)
 
 
 def expectations(lines: Lines, mesh: PanelMesh) -> Array:

@@ -185,9 +185,9 @@ class AgingRows:
         shapes = flat["aging_shapes"].astype(int).reshape(-1, 5)
         lags, columns = _pieces(flat["aging_lags"], shapes[:, 3]), _pieces(flat["aging_columns"], shapes[:, 4])
         panels, taken = [], 0
-        for (begin, end), shape, *edges in zip(flat["aging_ends"].reshape(-1, 2), shapes, lags, columns, strict=True):
+        for (begin, end), shape, near, far in zip(flat["aging_ends"].reshape(-1, 2), shapes, lags, columns, strict=True):
             rows, nodes, middle = shape[:3].tolist()
-            layout = Layout(float(begin), float(end), rows, nodes, *edges, middle)
+            layout = Layout(float(begin), float(end), rows, nodes, near, far, middle)
             part = slice(taken, taken := taken + (rows + 1) * layout.width)
             kernels = {name: flat[f"aging_values_{name}"][part].reshape(rows + 1, -1) for name in names}
             panels.append(Solved(layout, kernels, {}))
@@ -279,7 +279,7 @@ class RowStore:
         In panels on the diagonal causal ones are continued to the left end, ``kinked`` ones from t' ≤ t to t' > t.
         """
         m = grid.order
-        back = lagrange(radau(m).nodes, np.zeros(1))[0]
+        back = radau(m).back
         lower, upper = np.tril_indices(m + 1), np.triu_indices(m + 1, 1)
         records = []
         for panel, (start, end) in enumerate(pairwise(grid.edges.tolist())):

@@ -104,7 +104,7 @@ def longest_step(edges: Array, factor: float, moment: float) -> float:
 
 def advance(
     march: Any,
-    stops: Sequence[float],
+    stops: Sequence[float] | Array,
     resolution: float,
     step: float,
     *,

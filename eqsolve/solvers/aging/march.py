@@ -303,16 +303,10 @@ def _layout(begin: float, end: float, level: Level, finest: float, earliest: flo
 
 
 def _edges(top: float, first: float) -> Array:
-    """Return edges that grow by a ratio from ``first``; the last is ``top``."""
-    made, edge = [0.0], min(first, top)
-    while edge < top:
-        made.append(edge)
-        edge *= _RATIO
-    if top > _LEAST * made[-1]:
-        made.append(top)
-    else:
-        made[-1] = top
-    return np.array(made)
+    """Return edges that grow by a ratio from ``first``; the last is ``top``, in place of one that is near it."""
+    grown = [first * _RATIO**power for power in range(math.ceil(math.log(top / first, _RATIO)))] if first < top else []
+    near = bool(grown) and top <= _LEAST * grown[-1]
+    return np.array([0.0, *(grown[:-1] if near else grown), top])
 
 
 def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Solved:

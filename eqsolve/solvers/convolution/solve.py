@@ -125,8 +125,9 @@ def _march(
         options.report(march.end, f"{march.panels} panels")
 
     # rounding of 1e-16 times the condition of Newton's matrix, which is 1e4 at a distance of 1e-4 from a glass transition
-    how = {"smallest": 1e-290, "noise": 1e-11, "longest": longest, "after": after}
-    reason = marching.advance(march, stops, resolution, march.width, **how)
+    reason = marching.advance(
+        march, stops, resolution, march.width, smallest=1e-290, noise=1e-11, longest=longest, after=after
+    )
     if reason and not march.panels:
         raise SolverError(f"the solution cannot be started: {reason}")
     known = dict(zip(program.equations, march.sizes.tolist(), strict=True))
