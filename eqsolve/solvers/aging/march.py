@@ -219,9 +219,8 @@ LEVELS = (
 # --- How panels are laid out.
 _RATIO = 2.0  # of the lengths of neighbouring panels that are fixed in the lag, in t', or under an integral
 _SHARE = 1 / 3  # of the time, up to which they are fixed
-_LEAST = 1.3  # if the last of them would be less than this times as far as the one before, they are one
 _MIDDLE = 3  # how many panels stretch between them
-_ORDERS = 3  # of the extrapolation from which Newton's method starts, at most
+_NEXT = np.array([3.0, -3.0, 1.0])[:, None]  # weights that continue a quadratic by one step, the newest value first
 _REACH = 30.0  # finest panels: lags well below stay as they are in it, longer ones keep their ratio to t
 _SHORTEST = 0.02  # ln of the ratio of a row panel's ends below which the march is given up
 
@@ -303,10 +302,9 @@ def _layout(begin: float, end: float, level: Level, finest: float, earliest: flo
 
 
 def _edges(top: float, first: float) -> Array:
-    """Return edges that grow by a ratio from ``first``; the last is ``top``, in place of one that is near it."""
-    grown = [first * _RATIO**power for power in range(math.ceil(math.log(top / first, _RATIO)))] if first < top else []
-    near = bool(grown) and top <= _LEAST * grown[-1]
-    return np.array([0.0, *(grown[:-1] if near else grown), top])
+    """Return edges that grow from ``first`` to ``top``, each at most ``_RATIO`` times the one before."""
+    count = max(0, math.ceil(math.log(top / first, _RATIO)))
+    return np.append(0.0, np.geomspace(first, top, count + 1) if count else top)
 
 
 def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Solved:
@@ -316,9 +314,8 @@ def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Sol
     lag, column = (np.concatenate(item) for item in list(zip(*map(layout.places, times), strict=True))[:2])
     moments, back = np.repeat(times, width), layout.begin / layout.end
     first = layout.places(layout.begin)
-    near, signs = lag < column, [(-1) ** (k + 1) * math.comb(_ORDERS, k) for k in range(1, _ORDERS + 1)]
-    earlier = []
-    for k in range(1, _ORDERS + 1):
+    near, before, earlier = lag < column, range(1, len(_NEXT) + 1), []
+    for k in before:
         then = np.minimum(moments * back**k, layout.begin)
         short = np.where(near, lag, column)
         short = short * back ** (k * short / (short + _REACH * finest))
@@ -327,18 +324,17 @@ def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Sol
     for name in (equation.name for equation in plan.kernels):
         values = np.array([past.rows.pairs(name, *pairs) for pairs in earlier])
         row = past.rows.pairs(name, np.full(width, layout.begin), first[1], first[0])
-        kernels[name] = np.vstack([row, _extrapolate(values, signs).reshape(layout.rows, width)])
+        kernels[name] = np.vstack([row, _extrapolate(values).reshape(layout.rows, width)])
     for name in (equation.name for equation in plan.functions):
-        values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in range(1, _ORDERS + 1)])
-        functions[name] = np.append(past.function(name, np.array([layout.begin])), _extrapolate(values, signs))
+        values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in before])
+        functions[name] = np.append(past.function(name, np.array([layout.begin])), _extrapolate(values))
     return Solved(layout, kernels, functions)
 
 
-def _extrapolate(values: Array, signs: list[int]) -> Array:
-    weights = np.array(signs, float)[:, None]
-    plain = np.sum(weights * values, axis=0)
+def _extrapolate(values: Array) -> Array:
+    plain = np.sum(_NEXT * values, axis=0)
     alike = (np.sign(values) == np.sign(values[0])).all(axis=0) & (values != 0).all(axis=0)
     with np.errstate(all="ignore"):
-        powers = np.sign(values[0]) * np.exp(np.sum(weights * np.log(np.abs(values)), axis=0))
+        powers = np.sign(values[0]) * np.exp(np.sum(_NEXT * np.log(np.abs(values)), axis=0))
     sane = alike & (np.abs(powers) < 10 * np.abs(values[0]))
     return np.where(sane, powers, np.where(np.abs(plain) < 10 * np.abs(values[0]) + 1e-300, plain, values[0]))

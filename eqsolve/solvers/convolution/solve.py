@@ -36,7 +36,7 @@ from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import MemoryMarch
 from eqsolve.solvers.marching import Compared, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
+from eqsolve.solvers.tolerance import NOT_SMOOTH, ROUNDING, find_worst
 
 logger = logging.getLogger("eqsolve")
 
@@ -49,7 +49,6 @@ _FINER = 0.7  # and between their panels, at most: break points and tails alone 
 # 2.3 for p = 1.
 _SHARE = 1.0
 _FINEST = 3e-13  # the smallest tail asked for: rounding leaves 1e-14 to 3e-14 near a transition, errors lie below tails
-_ROUNDING = 5e-14  # error that two solutions may share, of the largest value
 
 
 class ConvolutionSolver(Solver):
@@ -142,6 +141,6 @@ def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Opti
     for name, values in curves.items():
         change = np.abs(values - other.interpolate(rough[name], inside))
         change[1:].reshape(-1, fine.m)[bridges] = 0.0  # the jump stands at the same place in both
-        errors[name] = share * over_panels(change, fine.m, beside=True) + _ROUNDING * np.abs(values).max()
+        errors[name] = share * over_panels(change, fine.m, beside=True) + ROUNDING * np.abs(values).max()
     controlled = fine.program.observables or tuple(curves)
     return Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options, 1.0))

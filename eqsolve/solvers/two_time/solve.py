@@ -34,7 +34,7 @@ from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
 from eqsolve.solvers.marching import Compared, Stop, with_numbers
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NOT_SMOOTH, excess, find_worst
+from eqsolve.solvers.tolerance import NOT_SMOOTH, ROUNDING, excess, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 
@@ -45,13 +45,12 @@ from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 # (their order between nodes), k = m for kernels (their order across a panel on the diagonal). Half of that is added for
 # safety. What a comparison of panels does not show is added: rounding, the iteration's tolerance, and what merging columns
 # changed.
-_ROUNDING = 1e-13
 _MOST_OUTPUT_TIMES = 300
 
 
 def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Compared:
     """Return the finer of two solutions with its error estimates."""
-    m, iteration = fine.m, _ROUNDING + 3 * fine.iteration_error
+    m, iteration = fine.m, ROUNDING + 3 * fine.iteration_error
     merging = fine.merger.effect if fine.merger is not None else 0.0
     pointwise = fine.merger.changes if fine.merger is not None else {}
     grid, other = fine.grid(), coarse.grid()
@@ -63,13 +62,13 @@ def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Comp
         errors[name] = share * over_panels(change, m) + (iteration + merging) * _sizes(values)
     observed = [equation.name for equation in fine.plan.observables] or list(curves)
     worst = find_worst(observed, curves, errors, grid.nodes, options)
-    least = max((excess(curves[name], _ROUNDING * _sizes(curves[name]), options) for name in observed), default=0.0)
+    least = max((excess(curves[name], ROUNDING * _sizes(curves[name]), options) for name in observed), default=0.0)
     made = Compared(fine, grid, curves, errors, worst, least=least)
     if (store := fine.rows()) is None:
         return made
 
     def unseen(name: str, values: Array) -> float:
-        return float(_ROUNDING * np.abs(values).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0))
+        return float(ROUNDING * np.abs(values).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0))
 
     share = error_share(ratio, min(m, 8))
     return made.with_kernels(fine.plan.kernels, store, coarse.rows(), _output_times(fine), share, unseen, options)
