@@ -10,7 +10,7 @@ from eqsolve.compile.lowering import Module, as_function
 from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Random
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.increasing import first_grid, increasing_roots, table, table_starts
+from eqsolve.numerics.increasing import increasing_roots
 
 
 # --- Inverse functions at many points: the y with f(y) = x, in floats or in mpmath numbers.
@@ -22,7 +22,6 @@ class InverseFunction:
         slope = node.expression.diff(y)
         self._target = as_function(arguments, [node.argument])
         self._ends = [as_function(list(parameters), [end]) for end in node.domain]
-        self._plain = not node.expression.free_symbols & set(randoms)
         self._both = as_function([y, *arguments], [node.expression, slope])
         self._precise = as_function([y, *arguments], [node.expression - node.argument, slope], "mpmath")
 
@@ -43,13 +42,7 @@ class InverseFunction:
             value, slope = self._both(y, *given, *numbers)
             return value, slope
 
-        start = None
-        if self._plain:
-            grid = first_grid(float(low), float(high))
-            nothing = [0.0] * len(columns)
-            made = table(lambda y: self._both(y, *nothing, *numbers), grid, 1)
-            start = table_starts(made, grid, np.zeros(1, dtype=int), target)
-        return increasing_roots(value_and_slope, target, low, high, start)
+        return increasing_roots(value_and_slope, target, low, high)
 
     def _polish(self, roots: Array, columns: Sequence[Array], numbers: Sequence[Any]) -> Array:
         import mpmath

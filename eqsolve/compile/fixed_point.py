@@ -26,7 +26,7 @@ from eqsolve.language.nodes import E, InverseValue
 from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
-from eqsolve.numerics.increasing import first_grid, increasing_roots, table, table_starts
+from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.numerics.laws import Law
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.reduction import Reduced, conditions_of, hold, reduce_fixed_point
@@ -90,14 +90,12 @@ class FixedPointPlan:
         randoms = frozenset((*self._normals, *self._constants))
         self.linear = tuple(self._is_linear(place) for place in self.switches)
         self.combinations = tuple(self._combinations(place) for place in self.switches)
-        self._tabled = tuple(self._places(stage) for stage in self._stages)
         self.aligned, self._carriers = self._find_carriers()
         self.carriers = len(self._carriers)
         self.degree = max((_degree(expr, randoms) for expr in self._integrands), default=0)
         used = frozenset[Basic]().union(*(f.free_symbols for f in self._integrands), *map(_reads, self._stages))
         self.spreads = tuple(name for name, (standard, _) in reduced.gaussians.items() if standard in used)
         self._pieces: dict[Any, Lowered] = {}
-        self._tables: dict[int, Any] = {}
 
     def _take_apart(self, extra: tuple[Expr, ...]) -> None:
         """Give expectations names, and split what they and the variables contain into stages and smooth parts."""
@@ -223,20 +221,15 @@ class FixedPointPlan:
         size: int,
         signs: Sequence[Array] | None = None,
         *,
-        unknowns: Array | None = None,
-        owner: Array | None = None,
         rough: bool = False,
     ) -> list[Any]:
-        """Return all arguments with the values of the stages appended; switches are ``signs`` where given.
-
-        ``unknowns`` are the sets of unknowns (columns) among the arguments, ``owner`` says which of them each point has: with
-        these, roots are found sooner. ``rough`` ones are quick.
-        """
+        """Return all arguments with the values of the stages appended; switches are ``signs`` where given, roots quick ones
+        where ``rough``."""
         full = [*arguments, *([0.0] * len(self.is_switch))]
         first, given = len(arguments), iter(signs if signs is not None else ())
         for place, switch in enumerate(self.is_switch):
             if not switch:
-                full[first + place] = self._root(place, full, size, unknowns, owner, rough)
+                full[first + place] = self._root(place, full, size, rough)
             elif signs is not None:
                 full[first + place] = next(given)
             else:
@@ -244,15 +237,10 @@ class FixedPointPlan:
                 full[first + place] = np.sign(np.broadcast_to(inside, (size,)))
         return full
 
-    def _root(self, place: int, full: list[Any], size: int, unknowns: Array | None, owner: Array | None, rough: bool) -> Array:
+    def _root(self, place: int, full: list[Any], size: int, rough: bool) -> Array:
         pair = self.piece("root", place)
         target, low, high = self.piece("target", place)(*full)
         wanted = np.array(np.broadcast_to(target, (size,)), dtype=float)
-        start = None
-        plain = self._tabled[place] is not None and np.ndim(low) == np.ndim(high) == 0
-        if unknowns is not None and owner is not None and plain:
-            grid = first_grid(float(low), float(high), rough=rough)
-            start = self._starts(place, pair, grid, full, unknowns, owner, wanted)
         arrays = [(k, entry) for k, entry in enumerate(full) if np.ndim(entry) and np.size(entry) == size]
 
         def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
@@ -263,34 +251,7 @@ class FixedPointPlan:
             value, slope = pair(at, *given)
             return value, slope
 
-        return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), start, rough=rough)
-
-    def _places(self, stage: Any) -> list[int] | None:
-        """Return the places of the unknowns in the function of a root; None if it contains anything random."""
-        if isinstance(stage, Switch):
-            return None
-        inside = stage.expression.free_symbols
-        plain = inside <= {stage.variable, *self._parameters, *self._unknowns}
-        return [k for k, u in enumerate(self._unknowns) if u in inside] if plain else None
-
-    def _starts(
-        self, place: int, pair: Lowered, grid: Array, full: list[Any], unknowns: Array, owner: Array, target: Array
-    ) -> Array:
-        """Return about where the roots are, from tables for the distinct sets of those unknowns that the function contains."""
-        first, inside = len(self.parameters), self._tabled[place]
-        assert inside is not None
-        if unknowns.shape[1] == 1 or not inside:
-            distinct, which = unknowns[inside][:, :1], np.zeros(1, dtype=int)
-        else:
-            distinct, back = np.unique(unknowns[inside], axis=1, return_inverse=True)
-            which = back.reshape(-1)[owner]
-        key = (tuple(full[:first]), distinct.tobytes(), len(grid))
-        if self._tables.get(place, (None,))[0] != key:
-            given: list[Any] = [*full[:first], *([0.0] * (len(full) - first))]
-            for k, row in zip(inside, distinct, strict=True):
-                given[first + k] = row[:, None]
-            self._tables[place] = (key, table(lambda y: pair(y, *given), grid, max(1, distinct.shape[1])))
-        return table_starts(self._tables[place][1], grid, which, target)
+        return increasing_roots(value_and_slope, wanted, np.asarray(low), np.asarray(high), rough=rough)
 
     def _combinations(self, place: int) -> list[tuple[int, ...]]:
         """Return the values that the switches inside a switch may take."""

@@ -361,3 +361,8 @@ class Checkpoint:
         except OSError as error:
             logger.warning("%s; the solve goes on without a checkpoint", cannot_write(self.path, error))
             self.close()
+
+
+def recorded(checkpoint: Checkpoint | None, label: str, compute: Callable[[], T]) -> T:
+    """Return the result of a step: from a checkpoint, if there is one that holds it, else computed."""
+    return compute() if checkpoint is None else checkpoint.step(label, compute, Codec())

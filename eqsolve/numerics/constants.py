@@ -12,7 +12,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.laws import Component, Law
+from eqsolve.numerics.laws import Component, Law, joint_groups
 
 _MOST_PATHS = 400_000
 
@@ -67,11 +67,8 @@ class Parts:
 
 def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, Law]) -> Parts:
     """Return the parts of constants with these laws: those that meet, or are drawn from one table, are in one part."""
-    drawn: dict[tuple[str, ...], list[str]] = {}
-    for item, law in laws.items():
-        drawn.setdefault(law.group if isinstance(law, Component) else (item,), []).append(item)
     groups: list[set[str]] = []
-    for meeting in (*drawn.values(), *meetings):
+    for meeting in (*joint_groups(laws), *meetings):
         apart = [group for group in groups if group.isdisjoint(meeting)]
         groups = [*apart, set(meeting).union(*(group for group in groups if not group.isdisjoint(meeting)))]
     found = [(tuple(item for item in laws if item in group), group) for group in groups]
@@ -125,11 +122,8 @@ def make_paths(
 
 
 def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int], least: float) -> tuple[dict[str, Array], Array]:
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for item, law in laws.items():
-        groups.setdefault(law.group if isinstance(law, Component) else (item,), []).append(item)
-    tables, weights = [], []
-    for members in groups.values():
+    tables, weights, groups = [], [], joint_groups(laws)
+    for members in groups:
         columns = [law.column for law in (laws[member] for member in members) if isinstance(law, Component)]
         if columns:
             tables.append(np.array(columns))
@@ -144,7 +138,7 @@ def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int], least: flo
         raise UsageError(f"{total} paths are needed for the random constants, at most {_MOST_PATHS} are handled")
     index, product = tensor_rule([(np.arange(len(mass)), mass) for mass in weights])
     chosen = (table[:, places] for table, places in zip(tables, index, strict=True))
-    values = dict(zip(itertools.chain(*groups.values()), itertools.chain(*chosen), strict=True))
+    values = dict(zip(itertools.chain(*groups), itertools.chain(*chosen), strict=True))
     kept = product >= least * product.max()
     if kept.all():
         return values, product

@@ -7,7 +7,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.laws import Component, Law
+from eqsolve.numerics.laws import Component, Law, joint_groups
 
 HOW = ("sampled", "exact", "balanced")
 _BLOCK = 64  # draws per quantile of a placed sample
@@ -21,15 +21,13 @@ def draw_constants(
 ) -> dict[str, Array]:
     """Return ``size`` values of each constant, independent of each other unless they share a joint law."""
     made: dict[str, Array] = {}
-    rows: dict[tuple[str, ...], Array] = {}
-    for item, law in laws.items():
-        if isinstance(law, Component):
-            if law.group not in rows:
-                rows[law.group] = _joint_rows(law, size, rng, how, order)
-            made[item] = law.column[rows[law.group]]
-        else:
-            made[item] = draw_law(law, size, rng, how, order)
-    return made
+    for members in joint_groups(laws):
+        law = laws[members[0]]
+        rows = _joint_rows(law, size, rng, how, order) if isinstance(law, Component) else slice(None)
+        for item in members:
+            one = laws[item]
+            made[item] = one.column[rows] if isinstance(one, Component) else draw_law(one, size, rng, how, order)
+    return {item: made[item] for item in laws}
 
 
 def draw_law(law: Law, size: int, rng: np.random.Generator, how: str, order: Order | None = None) -> Array:

@@ -13,19 +13,20 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, tensor_rule
 from eqsolve.numerics.constants import make_paths
+from eqsolve.numerics.draws import draw_constants
 from eqsolve.numerics.laws import Component, Law, Normal, SplitNormal
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
 _ATOMS = 16  # combinations of atoms that every sample of paths has
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
-_FOLLOWED = 1e-6  # of the largest mode
+_FOLLOWED = 1e-6  # of the largest mode: smaller ones lead nothing, what rounding makes of a change is divided by their size
 _TURN = 0.6  # of two modes of equal strength, in a set of other modes, in radians
 
 
@@ -88,12 +89,7 @@ def factor_covariance(covariance: Array, drop: float = 1e-11) -> Array:
     Sizes are relative to the variance at each node: where noise falls by orders of magnitude, small variances that act for
     long are known as well as large ones.
     """
-    sizes = np.sqrt(np.abs(np.diagonal(covariance)))
-    sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / (2 * sizes[:, None] * sizes))
-    kept = np.where(values > drop * max(values[-1], 1e-300), values, 0.0)
-    columns = (sizes[:, None] * vectors * np.sqrt(kept))[:, ::-1]
-    return np.asarray(columns[:, : max(1, np.count_nonzero(kept))])
+    return _modes(covariance, drop)[0][:, ::-1]
 
 
 def factor_followers(covariance: Array, leading: int, modes: Array, order: Array) -> Array:
@@ -104,7 +100,7 @@ def factor_followers(covariance: Array, leading: int, modes: Array, order: Array
     one in which a mode changes by itself and by those after it alone (Cholesky's choice): what follows a weak mode, of which
     only what is linear counts, is then as weak.
     """
-    basis, inverse = _leading_modes(covariance[:leading, :leading])
+    basis, inverse = _modes(covariance[:leading, :leading], _FOLLOWED)
     turn = inverse.T @ modes
     first = np.linalg.qr(turn[:, order])[0]  # the modes in their order, as far as they are independent
     made = []
@@ -123,23 +119,21 @@ def follow_covariance(covariance: Array, leading: int) -> Array:
 
     What is given of the latter's own is replaced.
     """
-    inverse = _leading_modes(covariance[:leading, :leading])[1]
+    inverse = _modes(covariance[:leading, :leading], _FOLLOWED)[1]
     followers = covariance[leading:, :leading] @ inverse
     made = covariance.copy()
     made[leading:, leading:] = followers @ followers.T
     return made
 
 
-def _leading_modes(covariance: Array) -> tuple[Array, Array]:
-    """Return modes of a covariance as columns, and the same with inverseᵀ modes = 1.
-
-    Modes below ``_FOLLOWED`` are left out, as they lead nothing: what rounding makes of a change is divided by their size.
-    """
+def _modes(covariance: Array, drop: float) -> tuple[Array, Array]:
+    """Return modes of a covariance as columns, and the same with inverseᵀ modes = 1; those below ``drop`` are left out."""
     sizes = np.sqrt(np.abs(np.diagonal(covariance)))
     sizes = np.maximum(sizes, 1e-150 + 1e-16 * sizes.max(initial=0.0))[:, None]
     values, vectors = np.linalg.eigh((covariance + covariance.T) / (2 * sizes * sizes.T))
-    kept = values > _FOLLOWED * max(values[-1], 1e-300)
-    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+    kept = values > drop * max(values[-1], 1e-300)
+    kept[-1] = True
+    roots, vectors = np.sqrt(np.maximum(values[kept], 1e-300)), vectors[:, kept]
     return sizes * vectors * roots, vectors / roots / sizes
 
 
@@ -296,16 +290,7 @@ def _draw(modes: int, laws: dict[str, Law], level: Level) -> Points:
     count = normals.shape[1] * len(mass)
     constants = {item: np.repeat(value, normals.shape[1]) for item, value in values.items()}
     rng = np.random.default_rng((level.seed, 2))
-    rows: dict[Any, Array] = {}  # of a joint sample, whose columns are drawn together
-    for item, law in laws.items():
-        if item in constants:
-            continue
-        if isinstance(law, Component):
-            if law.group not in rows:
-                rows[law.group] = rng.integers(len(law.table), size=count)
-            constants[item] = law.column[rows[law.group]]
-        else:
-            constants[item] = law.sample(rng, count)
+    constants |= draw_constants({item: law for item, law in laws.items() if item not in constants}, count, rng)
     return Points(np.tile(normals, len(mass)), constants, np.repeat(mass, normals.shape[1]) / normals.shape[1])
 
 
@@ -330,13 +315,9 @@ def _sparse(modes: int, layout: Layout, level: Level) -> tuple[Array, Array]:
             continue
         along = _ALONG[entry[0]] + (1 + level.twist % 3 if level.twist and entry[0] else 0)
         counts = [along, *(2 * number + 1 + (level.twist % 2 if number else 0) for number in entry[1:])]
-        rules = [_rule(count, level.accuracy) for count in counts]
-        mesh = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij") if rules else []
-        product = np.ones(1)
-        for _, mass in rules:
-            product = np.multiply.outer(product, mass)
-        points.append(np.array([axis.ravel() for axis in mesh]).reshape(used, -1))
-        weights.append(amount * product.reshape(-1))
+        columns, product = tensor_rule([_rule(count, level.accuracy) for count in counts])
+        points.append(np.array(columns))
+        weights.append(amount * product)
     whole, mass = np.hstack(points), np.concatenate(weights)
     keys, first, inverse = np.unique(np.round(whole, 10) + 0.0, axis=1, return_index=True, return_inverse=True)
     merged = np.bincount(inverse.reshape(-1), weights=mass, minlength=keys.shape[1])

@@ -30,6 +30,27 @@ class Radau:
     def weights(self) -> Array:
         return self.integrals[-1]
 
+    @functools.cached_property
+    def with_start(self) -> Array:
+        """0 and the nodes."""
+        return np.append(0.0, self.nodes)
+
+    @functools.cached_property
+    def back(self) -> Array:
+        """Weights that continue values on the nodes to 0."""
+        return np.asarray(lagrange(self.nodes, np.zeros(1))[0])
+
+    @functools.cached_property
+    def slopes(self) -> Array:
+        """Derivatives at 0 and the nodes of the polynomial given there."""
+        gaps = self.with_start[:, None] - self.with_start
+        np.fill_diagonal(gaps, 1.0)
+        scale = 1.0 / gaps.prod(axis=1)
+        slopes = scale / scale[:, None] / gaps
+        np.fill_diagonal(slopes, 0.0)
+        np.fill_diagonal(slopes, -slopes.sum(axis=1))
+        return slopes
+
 
 @functools.lru_cache(maxsize=32)
 def radau(m: int) -> Radau:
@@ -107,7 +128,7 @@ class PanelGrid:
         panel = self.locate(times)
         step = self.edges[panel + 1] - self.edges[panel]
         local = (times - self.edges[panel]) / step
-        weights = lagrange(np.concatenate([[0.0], radau(self.order).nodes]), local)
+        weights = lagrange(radau(self.order).with_start, local)
         columns = panel[:, None] * self.order + np.arange(self.order + 1)
         return columns, weights
 
@@ -124,11 +145,16 @@ class PanelGrid:
         return np.einsum("...pk,pk->...p", values[..., columns], weights)
 
 
+def largest_beside(values: Array) -> Array:
+    """Return the largest of each value and its neighbours along the last axis."""
+    wide = np.concatenate([values[..., :1], values, values[..., -1:]], axis=-1)
+    return np.maximum(np.maximum(wide[..., :-2], wide[..., 1:-1]), wide[..., 2:])
+
+
 def over_panels(change: Array, order: int, *, beside: bool = False) -> Array:
     """Give every node the largest value on its panel, and on those ``beside`` it: a chance zero is not accuracy."""
     first, panels = change[..., :1], change[..., 1:].reshape(*change.shape[:-1], -1, order).max(axis=-1)
     if beside:
-        wide = np.concatenate([panels[..., :1], panels, panels[..., -1:]], axis=-1)
-        panels = np.maximum(np.maximum(wide[..., :-2], wide[..., 1:-1]), wide[..., 2:])
+        panels = largest_beside(panels)
         first = panels[..., :1]
     return np.concatenate([first, np.repeat(panels, order, axis=-1)], axis=-1)

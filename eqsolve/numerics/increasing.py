@@ -1,68 +1,12 @@
 """Roots of increasing functions, one per node, all nodes at once, to machine precision."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-# --- Starts for roots of increasing functions: the inverse function read off a table of the function itself.
-#
-# A function is tabulated for every set of numbers it is needed at, and the inverse between two entries is the cubic with
-# the right slopes. Two or three Newton steps then give the roots to rounding.
-_EXACT = (1e-5, 1e3, 0.04)  # least and largest |y|, step of log y
-_ROUGH = (1e-3, 1e2, 0.07)
-
-
-@functools.lru_cache(maxsize=64)
-def first_grid(low: float, high: float, *, rough: bool = False) -> Array:
-    """Return values between two ends, dense around 0 (or at a finite end) on the scale of their distance from it."""
-    least, largest, step = _ROUGH if rough else _EXACT
-    away = np.exp(np.arange(np.log(least), np.log(largest), step))
-    if np.isinf(low) and np.isinf(high):
-        return np.concatenate([-away[::-1], [0.0], away])
-    if np.isinf(high):
-        return low + away
-    if np.isinf(low):
-        return high - away[::-1]
-    return low + (high - low) / (1 + np.exp(-np.arange(-24, 24, step)))
-
-
-def table(pair: Callable[[Array], Sequence[Any]], grid: Array, sets: int) -> tuple[Array, Array]:
-    """Return f, increasing along each row, and 1/f' on ``sets`` copies of the grid, one per set of numbers in f."""
-    with np.errstate(all="ignore"):
-        value, slope = (np.broadcast_to(part, (sets, len(grid))) for part in pair(grid))
-        if not np.isfinite(value).all():
-            value = np.where(np.isfinite(value), value, np.where(np.arange(len(grid)) < len(grid) // 2, -np.inf, np.inf))
-        return np.maximum.accumulate(value, axis=1), 1 / slope
-
-
-def table_starts(made: tuple[Array, Array], grid: Array, which: Array, target: Array) -> Array:
-    """Return about where f(y) = target; ``which`` says which row of the table each target belongs to."""
-    value, inverse = made
-    place = np.empty(target.shape, dtype=int)
-    row: Any = which if len(value) > 1 else 0
-    if len(value) == 1:
-        place = np.searchsorted(value[0], target)
-    else:
-        for one in range(len(value)):
-            mine = np.flatnonzero(which == one)
-            place[mine] = np.searchsorted(value[one], target[mine])
-    below, above = np.maximum(place - 1, 0), np.minimum(place, len(grid) - 1)
-    with np.errstate(all="ignore"):
-        f0, y0, y1 = value[row, below], grid[below], grid[above]
-        height = value[row, above] - f0
-        s = (target - f0) / height
-        t = 1 - s
-        curve = y0 * t * t * (1 + 2 * s) + y1 * s * s * (1 + 2 * t)
-        curve += height * s * t * (inverse[row, below] * t - inverse[row, above] * s)
-        good = (curve >= y0) & (curve <= y1)
-        return curve if good.all() else np.where(good, curve, np.where(np.isfinite(f0), y0, y1))
-
-
-# --- Roots of increasing functions, one per node, all nodes at once, to machine precision.
 _QUADRATIC = 1e-9  # the error after a Newton step of this relative size is below rounding
 _STUCK = 1e-5  # steps of this size that no longer shrink are rounding in f
 
@@ -72,7 +16,6 @@ def increasing_roots(
     target: Array,
     low: Array,
     high: Array,
-    start: Array | None = None,
     *,
     rough: bool = False,
 ) -> Array:
@@ -87,15 +30,10 @@ def increasing_roots(
     enough = 3e-3 if rough else _QUADRATIC
     out = np.full(target.shape, np.nan)
     active: Array = np.arange(target.size)
-    if start is not None:
-        out, active = _from_near(value_and_slope, target, low, high, start, enough)
-        if not active.size:
-            return out
-    low, high = (np.array(np.broadcast_to(end, target.shape), dtype=float)[active] for end in (low, high))
+    low, high = (np.array(np.broadcast_to(end, target.shape), dtype=float) for end in (low, high))
     with np.errstate(all="ignore"):
-        middle = _between(low, high)
-    y = middle if start is None else np.where((start[active] > low) & (start[active] < high), start[active], middle)
-    left, right, wanted = low.copy(), high.copy(), target[active]
+        y = _between(low, high)
+    left, right, wanted = low, high, target
     last = np.full(wanted.shape, np.inf)
     with np.errstate(all="ignore"):
         for _ in range(200):
@@ -137,28 +75,6 @@ def increasing_roots(
         else:
             out[active] = y  # the last bit flickers: the bracket is as small as rounding allows
     return out
-
-
-def _from_near(
-    value_and_slope: Callable[[Array, Any], tuple[Array, Array]],
-    target: Array,
-    low: Array,
-    high: Array,
-    start: Array,
-    enough: float,
-) -> tuple[Array, Array]:
-    """Return roots by a few plain Newton steps, and the nodes at which these do not converge."""
-    y, nodes = start, np.arange(target.size)
-    with np.errstate(all="ignore"):
-        for _ in range(4):  # Newton steps from a start that is expected to be good
-            value, slope = value_and_slope(y, nodes)
-            step = (value - target) / slope
-            y = y - step
-            converged = np.abs(step) <= enough * np.abs(y)
-            if converged.all():
-                break
-        converged &= (y > low) & (y < high)
-    return y, np.flatnonzero(~converged)
 
 
 def _beyond(places: Array, value: Array, wanted: Array, y: Array, slope: Array) -> Array:

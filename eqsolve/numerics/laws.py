@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
@@ -345,6 +345,14 @@ class Component(Law):
 
     def atoms_of(self) -> list[tuple[float, float]]:
         return Empirical(self.column).atoms_of()
+
+
+def joint_groups(laws: Mapping[str, Law]) -> list[tuple[str, ...]]:
+    """Return the names of constants that are drawn together: those of one joint sample, every other one by itself."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, law in laws.items():
+        groups.setdefault(law.group if isinstance(law, Component) else (name,), []).append(name)
+    return [tuple(members) for members in groups.values()]
 
 
 def expectation(function: Callable[..., Any], laws: Sequence[Law], order: int) -> float:

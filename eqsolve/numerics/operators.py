@@ -8,6 +8,7 @@ J_η = η × (strictly lower ones) on a uniform grid the same formulas are the d
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,7 +77,7 @@ def continuation(order: int) -> Array:
     One polynomial of total degree ``order`` goes through the pairs: they are its principal lattice. Both in the order of
     ``tril_indices`` and ``triu_indices``.
     """
-    c = np.append(0.0, radau(order).nodes)
+    c = radau(order).with_start
     (low, left), (high, right) = np.tril_indices(order + 1), np.triu_indices(order + 1, 1)
     known, wanted = _basis(c[low], c[left], order), _basis(c[high], c[right], order)
     return np.asarray(np.linalg.solve(known.T, wanted.T).T)
@@ -148,8 +149,8 @@ class OperatorGrid:
             block = (recovery(order, part.start > 1) @ known).reshape(order, order)
             out[part, part] = block if extend else np.where(self.nodes[part][:, None] >= self.nodes[part], block, 0.0)
             if part.start == 1:  # the start is no node of the rule: continue the first panel to it
-                out[1:, 0] = np.vstack([block, out[part.stop :, part]]) @ self._back
-                out[0, 0] = out[part, 0] @ self._back
+                out[1:, 0] = np.vstack([block, out[part.stop :, part]]) @ radau(order).back
+                out[0, 0] = out[part, 0] @ radau(order).back
         return out
 
     def _trapezoid_values(self, operator: Array) -> Array:
@@ -180,24 +181,13 @@ class OperatorGrid:
         if self.size == 1 or not np.isnan(values[0]) or np.isnan(values[1:]).any():
             return values
         out = values.copy()
-        out[0] = values[1] if self.panels is None else values[self.blocks[1]] @ self._back
+        out[0] = values[1] if self.panels is None else values[self.blocks[1]] @ radau(self.panels.order).back
         return out
-
-    @functools.cached_property
-    def _back(self) -> Array:
-        """Weights that continue a panel's values to its start."""
-        assert self.panels is not None
-        return np.asarray(lagrange(radau(self.panels.order).nodes, np.zeros(1))[0])
 
 
 def _parabolas(places: Array, times: Array) -> Array:
     """Return the weights of three values each, at ``places``, for a time each."""
-    a, b, c = places.T
-    return np.stack(
-        [
-            (times - b) * (times - c) / ((a - b) * (a - c)),
-            (times - a) * (times - c) / ((b - a) * (b - c)),
-            (times - a) * (times - b) / ((c - a) * (c - b)),
-        ],
-        axis=1,
-    )
+    made = np.ones_like(places)
+    for one, other in itertools.permutations(range(3), 2):
+        made[:, one] *= (times - places[:, other]) / (places[:, one] - places[:, other])
+    return made

@@ -70,19 +70,12 @@ _MORE = 3  # Gauss points beyond the degree: a product of two resolved polynomia
 @functools.lru_cache(maxsize=16)
 def basis(m: int) -> Basis:
     """Return the polynomials of degree m."""
-    nodes = np.concatenate([[0.0], radau(m).nodes])
-    gaps = nodes[:, None] - nodes
-    np.fill_diagonal(gaps, 1.0)
-    scale = 1.0 / gaps.prod(axis=1)
-    slopes = scale[None, :] / scale[:, None] / gaps
-    np.fill_diagonal(slopes, 0.0)
-    np.fill_diagonal(slopes, -slopes.sum(axis=1))
+    nodes, slopes = radau(m).with_start, radau(m).slopes
     legendre = np.linalg.inv(np.polynomial.legendre.legvander(2 * nodes - 1, m))
     gauss, weights = np.polynomial.legendre.leggauss(m + _MORE)
     degrees = np.arange(m + 1)
     table = np.polynomial.legendre.legvander(gauss, m) * weights[:, None]
-    first = lagrange(nodes[1:], np.zeros(1))[0]
-    return Basis(nodes, slopes, legendre, (gauss + 1) / 2, weights / 2, (table * (degrees + 0.5)).T, first)
+    return Basis(nodes, slopes, legendre, (gauss + 1) / 2, weights / 2, (table * (degrees + 0.5)).T, radau(m).back)
 
 
 @dataclass(frozen=True, eq=False)

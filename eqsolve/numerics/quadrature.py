@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import ParameterError
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.laws import Component, Law, hermite
+from eqsolve.numerics.arrays import Array, tensor_rule
+from eqsolve.numerics.laws import Component, Law, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
 # tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866): one
@@ -35,7 +35,6 @@ from eqsolve.numerics.laws import Component, Law, hermite
 _REACHES = (12.5, 18.0, 26.0, 37.0)  # e^{−x²/4} is 1e-17 at the first, and the largest double at the last, squared
 _NEGLIGIBLE = 1e-15  # of the largest value of f e^{−x²/4}: the line ends where it is less
 _PLANE = 7.5  # reach in the plane, where densities are e^{−x²/2}
-_EVEN, _FAINT = 8.0, 1e-14  # reach of evenly spaced points in several dimensions, and weights that are left out
 _LAYER = 7.0  # widths of the layer that a kink of g leaves in E[g | x]
 
 
@@ -53,8 +52,6 @@ class LineRule:
     outer: int = 16
     inner: int = 14
     product: int = 14  # gauss–Hermite nodes per variable where there are more than two
-    # step of evenly spaced points in two dimensions, half as many in each of three
-    even: float = 0.3
     # terms of a series, at most; of functions with a kink
     most: int = 2048
     most_bent: int = 512
@@ -62,7 +59,7 @@ class LineRule:
     def other(self) -> LineRule:
         """Return a rule that shares no points with this one, and is no worse."""
         return replace(self, step=0.83 * self.step, width=0.87 * self.width, nodes=self.nodes + 3, outer=self.outer + 4,
-                       inner=self.inner + 4, product=self.product + 3, even=0.87 * self.even)  # fmt: skip
+                       inner=self.inner + 4, product=self.product + 3)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,33 +102,19 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
         if rough < 1e-5 or step <= rule.finest:
             break
         step /= 2
-    basis = _basis(points, count)
-    coefficients = (values * weights) @ basis
+    coefficients = (values * weights) @ _basis(half, step, count)
     rest = np.maximum(power - (coefficients**2).sum(axis=1), 0.0)
     return Expansion(coefficients, power, np.abs(values) @ weights, rest, rough)
 
 
-_kept: dict[tuple[int, float, int], Array] = {}
-
-
-def _basis(points: Array, count: int) -> Array:
-    """Return Heₖ/√k! at points, shape (points, count)."""
-    key = (len(points), float(points[-1]), count)
-    if key not in _kept:
-        if len(_kept) > 8:
-            _kept.clear()
-        made = np.empty((count, len(points)))
-        for place, row in enumerate(_polynomials(points, count)):
-            made[place] = row
-        _kept[key] = np.ascontiguousarray(made.T)
-    return _kept[key]
-
-
-def _polynomials(points: Array, count: int) -> list[Array]:
-    made = [np.ones_like(points), points]
-    for k in range(1, count - 1):
-        made.append((points * made[-1] - math.sqrt(k) * made[-2]) / math.sqrt(k + 1))
-    return made[:count]
+@functools.lru_cache(maxsize=8)
+def _basis(half: int, step: float, count: int) -> Array:
+    """Return Heₖ/√k! at evenly spaced points, shape (points, count)."""
+    points = step * np.arange(-half, half + 1)
+    made = np.ones((count, len(points)))
+    for k in range(1, count):
+        made[k] = (points * made[k - 1] - math.sqrt(k - 1) * made[k - 2]) / math.sqrt(k)
+    return np.ascontiguousarray(made.T)
 
 
 def _by_panels(function: Callable[[Array], Array], breaks: Array, count: int, rule: LineRule) -> Expansion:
@@ -226,26 +209,12 @@ def _plane(
     return np.asarray((outer * inside).sum(axis=1))
 
 
-@functools.lru_cache(maxsize=8)
-def even_rule(dimensions: int, step: float) -> tuple[Array, Array]:
-    """Return evenly spaced points, (points, dimensions), and weights of a standard normal vector: exact for analytic functions
-    up to what falls like e^{−2π y/step}, y being how far from the real axis they are analytic."""
-    half = math.ceil(_EVEN / step)
-    line = step * np.arange(-half, half + 1)
-    masses = np.exp(-(line**2) / 2)
-    masses /= masses.sum()
-    places = np.indices((len(line),) * dimensions).reshape(dimensions, -1)
-    weights = masses[places].prod(axis=0)
-    kept = weights > _FAINT * weights.max()
-    return line[places[:, kept]].T, weights[kept]
-
-
 @functools.lru_cache(maxsize=32)
 def product_rule(dimensions: int, nodes: int) -> tuple[Array, Array]:
-    """Return the points, (points, dimensions), and weights of a product of Gauss–Hermite rules."""
-    line, masses = hermite(nodes)
-    places = np.indices((len(line),) * dimensions).reshape(dimensions, -1)
-    return line[places].T, masses[places].prod(axis=0)
+    """Return the points, (points, dimensions), and weights of a product of Gauss–Hermite rules, faint ones left out."""
+    columns, weights = tensor_rule([hermite(nodes)] * dimensions)
+    kept = weights > 1e-20 * weights.max()
+    return np.array(columns).T[kept], weights[kept]
 
 
 # Gauss–Legendre rules to any precision.
@@ -300,17 +269,14 @@ class LawBranch:
 def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> list[LawBranch]:
     """Return the parts of the product law; constants of one joint sample stay together."""
     factors: list[tuple[tuple[str, ...], list[Any]]] = []
-    groups: dict[tuple[str, ...], dict[str, Component]] = {}
-    for item in constants:
-        law = laws[item]
-        if isinstance(law, Component):
-            groups.setdefault(law.group, {})[item] = law
+    for members in joint_groups({item: laws[item] for item in constants}):
+        columns = [law.column for law in map(laws.__getitem__, members) if isinstance(law, Component)]
+        if columns:
+            none, share = (0.0,) * len(members), Fraction(1, len(columns[0]))
+            parts = [(share, tuple(row), none, True) for row in np.stack(columns, axis=1).tolist()]
         else:
-            factors.append(((item,), [(p, (m,), (v,), e) for p, m, v, e in law.gaussians(order)]))
-    for members in groups.values():
-        rows = np.stack([law.column for law in members.values()], axis=1).tolist()
-        none = (0.0,) * len(members)
-        factors.append((tuple(members), [(Fraction(1, len(rows)), tuple(row), none, True) for row in rows]))
+            parts = [(p, (m,), (v,), e) for p, m, v, e in laws[members[0]].gaussians(order)]
+        factors.append((members, parts))
     made = []
     for choice in product(*(parts for _, parts in factors)):
         probability: Any = 1
@@ -470,7 +436,7 @@ def _gradient_direction(
     values[:, active] += scale[active] * draws
     with np.errstate(all="ignore"):
         given = [*parameters, *unknowns[:, 0], *values.T]
-        full = plan.run_stages(given, _DRAWS, unknowns=unknowns, owner=np.zeros(_DRAWS, dtype=int))
+        full = plan.run_stages(given, _DRAWS)
         slopes = stacked(plan.piece("variable slopes", name)(*full), _DRAWS)[active].T * scale[active]
     length = np.linalg.norm(slopes, axis=1)
     good = np.isfinite(length) & (length > 0)
@@ -484,9 +450,7 @@ def _gradient_direction(
 def _across(first: Array, width: int, active: Array, order: int) -> tuple[Array, Array, Array]:
     """Return bases, directions and weights of lines along ``first``, on Gauss–Hermite nodes in the other directions."""
     count, dims = first.shape
-    nodes, weights = hermite(order)
-    grid = np.array(list(product(nodes, repeat=dims - 1)))
-    shares = np.array([np.prod(entry) for entry in product(weights, repeat=dims - 1)])
+    grid, shares = product_rule(dims - 1, order)
     base, direction = np.zeros((count, len(grid), width)), np.zeros((count, len(grid), width))
     turned = np.linalg.svd(first[:, None, :])[2]
     base[:, :, active] = grid @ turned[:, 1:]
@@ -515,6 +479,7 @@ _REACH = 38.0  # the normal density is 1e-314 there
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
 _SNAP = 0.05
+_OF_PANELS = ("row", "left", "right", "left_kink", "right_kink", "signs")
 _PANELS = 5000  # to be cut at once; more there are only of integrands with a pole on the way
 _CURVED = 4  # zeros looked for of a switch that is not linear
 
@@ -539,7 +504,44 @@ class PanelMesh:
     signs: Array
     points: Array
     order: int
-    cuts: tuple[Array, ...] = ()
+    cuts: PanelMesh | None = None
+
+    @classmethod
+    def between(cls, rows: Rows, kinks: Array, edges: Array, order: int) -> PanelMesh:
+        """Return the panels between given edges and kinks, without signs and single points."""
+        lines = np.flatnonzero(~rows.is_point)
+        count, kinked = len(lines), kinks.shape[1]
+        fixed = np.array(np.broadcast_to(edges, (count, len(edges))))
+        labels = np.full((count, len(edges)), -1)
+        if kinked and count:  # an edge beside a kink would be left behind when the kink moves: it becomes the kink
+            gaps = np.abs(edges[None, 1:-1, None] - kinks[lines][:, None, :])
+            nearest = gaps.argmin(axis=2)
+            row, place = np.nonzero(gaps.min(axis=2) < _SNAP)
+            fixed[row, place + 1] = kinks[lines[row], nearest[row, place]]
+            labels[row, place + 1] = nearest[row, place]
+        ends = np.clip(np.concatenate([fixed, kinks[lines]], axis=1), edges[0], edges[-1])
+        labels = np.concatenate([labels, np.broadcast_to(np.arange(kinked), (count, kinked))], axis=1)
+        places = np.argsort(ends, axis=1, kind="stable")
+        ends, labels = np.take_along_axis(ends, places, axis=1), np.take_along_axis(labels, places, axis=1)
+        row = np.repeat(lines, ends.shape[1] - 1)
+        left, right, begin, end = (part.ravel() for part in (ends[:, :-1], ends[:, 1:], labels[:, :-1], labels[:, 1:]))
+        made = cls(rows, row, left, right, begin, end, np.zeros((len(row), 0)), lines[:0], order)
+        return made.part(made.right - made.left > 1e-13 * (1 + np.abs(made.left)))
+
+    def part(self, chosen: Array) -> PanelMesh:
+        """Return some of the panels of a mesh without single points."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in _OF_PANELS})
+
+    def joined(self, others: Sequence[PanelMesh]) -> PanelMesh:
+        """Return the mesh with the panels of others in front."""
+        parts = {name: [getattr(item, name) for item in (*others, self)] for name in _OF_PANELS}
+        return replace(self, **{name: np.concatenate(arrays) for name, arrays in parts.items()})  # type: ignore[arg-type]
+
+    def with_signs(self, lines: Lines, points: Array) -> PanelMesh:
+        """Return the mesh with the signs that the switches have on its panels and at single points."""
+        middle = (self.left + self.right) / 2
+        signs = (lines.signs(self.rows, self.row, middle), lines.signs(self.rows, points, np.zeros(len(points))))
+        return replace(self, signs=np.concatenate(signs), points=points)
 
     def moved(self, kinks: Array) -> PanelMesh:
         """Return the mesh with the ends at kinks put where the kinks are now."""
@@ -596,7 +598,7 @@ class Lines:
 
     def arguments(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array] | None = None) -> list[Any]:
         given = node_arguments(self.parameters, self.unknowns, rows, at, x)
-        return self.plan.run_stages(given, len(x), signs, unknowns=self.unknowns, owner=rows.owner[at], rough=self.rough)
+        return self.plan.run_stages(given, len(x), signs, rough=self.rough)
 
     def values(self, rows: Rows, at: Array, x: Array, signs: Sequence[Array]) -> Array:
         full = self.arguments(rows, at, x, signs)
@@ -666,34 +668,9 @@ class Lines:
         return list(found.T)
 
 
-def first_panels(rows: Rows, kinks: Array, edges: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Return (row, left, right, left kink, right kink) of the panels between given edges and kinks."""
-    lines = np.flatnonzero(~rows.is_point)
-    count, kinked = len(lines), kinks.shape[1]
-    fixed = np.array(np.broadcast_to(edges, (count, len(edges))))
-    labels = np.full((count, len(edges)), -1)
-    if kinked and count:  # an edge beside a kink would be left behind when the kink moves: it becomes the kink
-        gaps = np.abs(edges[None, 1:-1, None] - kinks[lines][:, None, :])
-        nearest = gaps.argmin(axis=2)
-        row, place = np.nonzero(gaps.min(axis=2) < _SNAP)
-        fixed[row, place + 1] = kinks[lines[row], nearest[row, place]]
-        labels[row, place + 1] = nearest[row, place]
-    ends = np.clip(np.concatenate([fixed, kinks[lines]], axis=1), edges[0], edges[-1])
-    labels = np.concatenate([labels, np.broadcast_to(np.arange(kinked), (count, kinked))], axis=1)
-    order = np.argsort(ends, axis=1, kind="stable")
-    ends, labels = np.take_along_axis(ends, order, axis=1), np.take_along_axis(labels, order, axis=1)
-    row = np.repeat(lines, ends.shape[1] - 1)
-    parts = [ends[:, :-1].ravel(), ends[:, 1:].ravel(), labels[:, :-1].ravel(), labels[:, 1:].ravel()]
-    keep = parts[1] - parts[0] > 1e-13 * (1 + np.abs(parts[0]))
-    return (row[keep], *(part[keep] for part in parts))
-
-
 def coarse_mesh(lines: Lines, rows: Rows, order: int = 8) -> PanelMesh:
     """Return few panels of few nodes, enough to find where solutions are."""
-    row, left, right, left_kink, right_kink = first_panels(rows, lines.kinks(rows), _COARSE)
-    points = np.flatnonzero(rows.is_point)
-    signs = np.concatenate([lines.signs(rows, row, (left + right) / 2), lines.signs(rows, points, np.zeros(len(points)))])
-    return PanelMesh(rows, row, left, right, left_kink, right_kink, signs, points, order)
+    return PanelMesh.between(rows, lines.kinks(rows), _COARSE, order).with_signs(lines, np.flatnonzero(rows.is_point))
 
 
 def adapt(
@@ -714,68 +691,41 @@ def adapt(
     that add less than ``dropped`` relative to the whole are left out. The panels of ``like``, a mesh of the same problem at
     other unknowns, are taken to begin with. More than ``most`` at once are not cut further.
     """
-    kinks = lines.kinks(rows)
-    panels = None if like is None else _again(like, rows, kinks)
-    if panels is None:
-        panels = first_panels(rows, kinks, np.unique(np.clip(_EDGES, -reach, reach)))
-    points = np.flatnonzero(rows.is_point)
-    point_signs = lines.signs(rows, points, np.zeros(len(points)))
-    accepted: list[tuple[Array, ...]] = []
-    looked: list[tuple[Array, ...]] = []
+    kinks, points = lines.kinks(rows), np.flatnonzero(rows.is_point)
+    panels = None
+    if like is not None and like.cuts is not None and len(like.rows.weight) == len(rows.weight):
+        panels = replace(like.cuts, rows=rows, order=order).moved(kinks)
+    if panels is None or not (panels.right > panels.left).all():  # kinks that have changed order are no ends
+        panels = PanelMesh.between(rows, kinks, np.unique(np.clip(_EDGES, -reach, reach)), order)
+    accepted: list[PanelMesh] = []
+    looked: list[PanelMesh] = []
     size: Any = 0.0
     if len(points):
-        values = lines.values(rows, points, np.zeros(len(points)), list(point_signs.T))
+        values = lines.values(rows, points, np.zeros(len(points)), list(lines.signs(rows, points, np.zeros(len(points))).T))
         size = np.abs(values) @ rows.weight[points]
-    for round_ in range(rounds):
-        row, left, right, left_kink, right_kink = panels
-        if not len(row):
+    _, weights, top = legendre(order)
+    for left in reversed(range(rounds)):
+        panels = panels.with_signs(lines, points[:0])
+        count = len(panels.row)
+        if not count:
             break
-        signs = lines.signs(rows, row, (left + right) / 2)
-        mesh = PanelMesh(rows, row, left, right, left_kink, right_kink, signs, points[:0], order)
-        at, x, _, node_signs = mesh.nodes()
+        at, x, _, node_signs = panels.nodes()
         with np.errstate(all="ignore"):
             scaled = lines.values(rows, at, x, node_signs) * (normal_density(x) * rows.weight[at])
-        scaled = np.where(np.isfinite(scaled), scaled, 0.0).reshape(len(scaled), len(row), order)
-        _, weights, top = legendre(order)
-        half = (right - left) / 2
+        scaled = np.where(np.isfinite(scaled), scaled, 0.0).reshape(len(scaled), count, order)
+        half = (panels.right - panels.left) / 2
         mass = np.abs(scaled) @ weights * half
         tail = np.abs(scaled @ top.T).sum(axis=2)
         peak = np.abs(scaled).max(axis=2)
         with np.errstate(all="ignore"):
             error = half * tail * np.minimum(1.0, np.where(peak > 0, 30 * tail / peak, 0.0))
         reference = np.maximum(size + mass.sum(axis=1), 1e-300)[:, None]
-        good = (error <= tolerance * reference).all(axis=0)
-        if round_ == rounds - 1 or len(row) > most:
-            good[:] = True
+        good = (error <= tolerance * reference).all(axis=0) | (not left or count > most)
         size = size + mass[:, good].sum(axis=1)
-        useful = good & (mass > dropped * reference).any(axis=0)
-        looked.append(tuple(part[good] for part in panels))
-        accepted.append(tuple(part[useful] for part in (row, left, right, left_kink, right_kink, signs)))
-        bad = ~good
-        middle, none = (left + right) / 2, np.full(len(row), -1)
-        panels = tuple(  # type: ignore[assignment]
-            np.concatenate([a[bad], b[bad]])
-            for a, b in ((row, row), (left, middle), (middle, right), (left_kink, none), (none, right_kink))
-        )
-    parts = [np.concatenate(column) for column in zip(*accepted, strict=True)] if accepted else None
-    if parts is None:
-        empty = np.zeros(0)
-        whole = np.zeros(0, dtype=int)
-        return PanelMesh(rows, whole, empty, empty, whole, whole, point_signs, points, order)
-    signs = np.concatenate([parts[5], point_signs])
-    cuts = tuple(np.concatenate(column) for column in zip(*looked, strict=True))
-    return PanelMesh(rows, parts[0], parts[1], parts[2], parts[3], parts[4], signs, points, order, cuts)
-
-
-def _again(like: PanelMesh, rows: Rows, kinks: Array) -> tuple[Array, Array, Array, Array, Array] | None:
-    """Return the panels of another mesh with their kinks moved; None if these have changed order."""
-    if not like.cuts or len(like.rows.weight) != len(rows.weight):
-        return None
-    row, left, right, left_kink, right_kink = like.cuts
-    if kinks.shape[1]:
-        left = np.where(left_kink >= 0, kinks[row, np.maximum(left_kink, 0)], left)
-        right = np.where(right_kink >= 0, kinks[row, np.maximum(right_kink, 0)], right)
-    return (row, left, right, left_kink, right_kink) if (right > left).all() else None
+        looked.append(panels.part(good))
+        accepted.append(panels.part(good & (mass > dropped * reference).any(axis=0)))
+        panels = panels.part(~good).halved()
+    return replace(panels.joined(accepted), cuts=panels.joined(looked)).with_signs(lines, points)
 
 
 def expectations(lines: Lines, mesh: PanelMesh) -> Array:

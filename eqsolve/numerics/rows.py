@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,25 +22,6 @@ from eqsolve.numerics.operators import continuation
 
 
 _CHUNK = 200_000  # pairs evaluated at once
-
-
-@functools.lru_cache(maxsize=32)
-def differentiation(count: int) -> Array:
-    """Return the derivatives at ``count`` Radau nodes on [0, 1] of polynomials given there and at 0."""
-    nodes = with_start(count)
-    gaps = nodes[:, None] - nodes[None, :]
-    np.fill_diagonal(gaps, 1.0)
-    scale = 1 / gaps.prod(axis=1)
-    matrix = scale[None, :] / scale[:, None] / gaps
-    np.fill_diagonal(matrix, 0.0)
-    np.fill_diagonal(matrix, -matrix.sum(axis=1))
-    return np.asarray(matrix[1:])
-
-
-@functools.lru_cache(maxsize=32)
-def with_start(count: int) -> Array:
-    """Return 0 and the Radau nodes of [0, 1]."""
-    return np.concatenate([[0.0], radau(count).nodes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +51,7 @@ class Layout:
     @functools.cached_property
     def times(self) -> Array:
         """The left end and the nodes in t."""
-        made = self.begin + (self.end - self.begin) * with_start(self.rows)
+        made = self.begin + (self.end - self.begin) * radau(self.rows).with_start
         made[-1] = self.end
         return made
 
@@ -104,11 +85,11 @@ class Layout:
         share = (lags[between] - self.lags[-1]) / stretch * self.middle
         place = np.clip(share.astype(int), 0, self.middle - 1)
         panel[between], y[between] = len(self.lags) - 1 + place, share - place
-        return panel[:, None] * self.nodes + np.arange(self.nodes + 1), lagrange(with_start(self.nodes), y)
+        return panel[:, None] * self.nodes + np.arange(self.nodes + 1), lagrange(radau(self.nodes).with_start, y)
 
     def in_time(self, times: Array) -> Array:
         """Return the weights of the left end and the nodes in t."""
-        return lagrange(with_start(self.rows), (times - self.begin) / (self.end - self.begin))
+        return lagrange(radau(self.rows).with_start, (times - self.begin) / (self.end - self.begin))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +113,9 @@ class Solved:
     def function(self, name: str, times: Array) -> Array:
         return np.asarray(self.layout.in_time(times) @ self.functions[name])
 
+    def flat(self, name: str) -> Array:
+        return self.kernels[name].ravel() if name in self.kernels else self.functions[name]
+
 
 @dataclass(frozen=True, eq=False)
 class AgingRows:
@@ -149,14 +133,18 @@ class AgingRows:
         """Where the beginning and each row panel ends, counted from the start."""
         return np.array([self.early.records[-1].end - self.start, *(item.layout.end for item in self.panels)])
 
+    def by_panel(self, times: Array) -> Iterator[tuple[Solved | None, Array]]:
+        """Yield every panel that holds some of the times, None for the beginning, with the places of these times."""
+        where = np.minimum(np.searchsorted(self.ends, times), len(self.panels))
+        for place in np.unique(where):
+            yield self.panels[place - 1] if place else None, np.flatnonzero(where == place)
+
     def pairs(self, name: str, times: Array, columns: Array, lags: Array) -> Array:
         """Return a kernel at pairs counted from the start; lags are given too, since t − t' would lose digits."""
         out = np.empty(len(times))
-        where = np.minimum(np.searchsorted(self.ends, times), len(self.panels))
-        for place in np.unique(where):
-            chosen = np.flatnonzero(where == place)
-            if place:
-                out[chosen] = self.panels[place - 1].kernel(name, times[chosen], columns[chosen], lags[chosen])
+        for panel, chosen in self.by_panel(times):
+            if panel is not None:
+                out[chosen] = panel.kernel(name, times[chosen], columns[chosen], lags[chosen])
             else:
                 points = self.start + np.stack([times[chosen], columns[chosen]], axis=1)
                 out[chosen] = self.early.evaluate(name, points)
@@ -191,25 +179,17 @@ class AgingRows:
         return flat
 
     @classmethod
-    def unflatten(cls, order: int, flat: dict[str, Array], names: Iterable[str]) -> AgingRows:
+    def unflatten(cls, order: int, flat: dict[str, Array], names: Sequence[str]) -> AgingRows:
         """Return the store from its flat arrays."""
-        names = list(names)
         early = {key.removeprefix("early_"): values for key, values in flat.items() if key.startswith("early_")}
-        panels, taken = [], {"lags": 0, "columns": 0, "values": 0}
-
-        def take(key: str, name: str, count: int) -> Array:
-            first = taken[key]
-            taken[key] = first + count
-            return flat[name][first : first + count]
-
-        ends = flat["aging_ends"].reshape(-1, 2)
-        for (begin, end), shape in zip(ends, flat["aging_shapes"].astype(int).reshape(-1, 5), strict=True):
-            rows, nodes, middle, lags, columns = shape.tolist()
-            edges = take("lags", "aging_lags", lags), take("columns", "aging_columns", columns)
-            layout = Layout(float(begin), float(end), rows, nodes, *edges, middle)
-            count, first = (rows + 1) * layout.width, taken["values"]
-            taken["values"] = first + count
-            kernels = {n: flat[f"aging_values_{n}"][first : first + count].reshape(rows + 1, -1) for n in names}
+        shapes = flat["aging_shapes"].astype(int).reshape(-1, 5)
+        lags, columns = _pieces(flat["aging_lags"], shapes[:, 3]), _pieces(flat["aging_columns"], shapes[:, 4])
+        panels, taken = [], 0
+        for (begin, end), shape, near, far in zip(flat["aging_ends"].reshape(-1, 2), shapes, lags, columns, strict=True):
+            rows, nodes, middle = shape[:3].tolist()
+            layout = Layout(float(begin), float(end), rows, nodes, near, far, middle)
+            part = slice(taken, taken := taken + (rows + 1) * layout.width)
+            kernels = {name: flat[f"aging_values_{name}"][part].reshape(rows + 1, -1) for name in names}
             panels.append(Solved(layout, kernels, {}))
         return cls(float(flat["aging_start"][0]), RowStore.unflatten(order, early, names), tuple(panels))
 
@@ -299,7 +279,7 @@ class RowStore:
         In panels on the diagonal causal ones are continued to the left end, ``kinked`` ones from t' ≤ t to t' > t.
         """
         m = grid.order
-        back = lagrange(radau(m).nodes, np.zeros(1))[0]
+        back = radau(m).back
         lower, upper = np.tril_indices(m + 1), np.triu_indices(m + 1, 1)
         records = []
         for panel, (start, end) in enumerate(pairwise(grid.edges.tolist())):
@@ -325,18 +305,43 @@ class RowStore:
         return flat | {f"values_{n}": np.concatenate([r.values[n].ravel() for r in self.records]) for n in names}
 
     @classmethod
-    def unflatten(cls, order: int, flat: dict[str, Array], names: Iterable[str]) -> RowStore:
+    def unflatten(cls, order: int, flat: dict[str, Array], names: Sequence[str]) -> RowStore:
         """Return the store from its flat arrays."""
-        ends, counts = flat["row_ends"], flat["column_counts"].astype(int)
-        places = np.concatenate([[0], np.cumsum(counts)])
-        widths = 1 + (counts - 1) * order
-        cells = np.concatenate([[0], np.cumsum((order + 1) * widths)])
-        records = []
-        for index in range(len(counts)):
-            values = {name: flat[f"values_{name}"][cells[index] : cells[index + 1]].reshape(order + 1, -1) for name in names}
-            edges = flat["column_edges"][places[index] : places[index + 1]]
-            records.append(Record(float(ends[index]), float(ends[index + 1]), edges, values))
+        counts = flat["column_counts"].astype(int)
+        sizes = (order + 1) * (1 + (counts - 1) * order)
+        tables = [_pieces(flat[f"values_{name}"], sizes) for name in names]
+        edges, records = _pieces(flat["column_edges"], counts), []
+        for (start, end), own, *parts in zip(pairwise(flat["row_ends"].tolist()), edges, *tables, strict=True):
+            values = {name: part.reshape(order + 1, -1) for name, part in zip(names, parts, strict=True)}
+            records.append(Record(start, end, own, values))
         return cls(order, tuple(records))
+
+
+def _pieces(flat: Array, lengths: Iterable[int]) -> list[Array]:
+    """Cut an array into pieces of given lengths."""
+    return np.split(flat, np.cumsum(list(lengths))[:-1])
+
+
+_INSIDE = np.array([0.21, 0.79])  # places between two times at which solutions are compared
+_SHORT = 0.5 ** np.arange(1, 40, 2)  # lags on the diagonal's cells, relative to the longest there
+
+
+def differences(fine: RowStore | AgingRows, coarse: RowStore | AgingRows, name: str, times: Array) -> Array:
+    """Return the largest differences of a kernel seen on each cell of times, at lags of all scales on the diagonal."""
+    steps, count = np.diff(times)[:, None], len(times) - 1
+    inside = times[:-1, None] + steps * _INSIDE
+
+    def seen(later: Array, earlier: Array) -> Array:
+        points = np.stack([side.ravel() for side in np.broadcast_arrays(later, earlier)], axis=1)
+        change = np.abs(fine.evaluate(name, points) - coarse.evaluate(name, points))
+        return np.asarray(change.reshape(len(later), -1).max(axis=1))
+
+    lags = (inside - times[:-1, None])[:, :, None] * _SHORT
+    out = np.diag(seen(inside[:, :, None], inside[:, :, None] - lags))
+    rows, columns = np.tril_indices(count, -1)
+    if count > 1:
+        out[rows, columns] = seen(inside[rows][:, :, None], inside[columns][:, None, :])
+    return out
 
 
 def spread_to_times(change: Array) -> Array:

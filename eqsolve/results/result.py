@@ -265,7 +265,7 @@ def combine(function: Callable[..., Any], parts: list[ObservedPart]) -> Observed
 
 def integrate(grid: PanelGrid, values: Array) -> tuple[Array, Array]:
     """Return the integral from the start to every node, by the rule of the nodes and by that with the left end."""
-    nodes = np.concatenate([[0.0], radau(grid.order).nodes])
+    nodes = radau(grid.order).with_start
     points, weights = np.polynomial.legendre.leggauss(grid.order // 2 + 1)
     inner = nodes[1:, None] * (points + 1) / 2
     wider = np.einsum("i,g,igl->il", nodes[1:], weights / 2, lagrange(nodes, inner.ravel()).reshape(*inner.shape, -1))

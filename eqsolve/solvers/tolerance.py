@@ -1,87 +1,19 @@
-"""What a tolerance means, when a march through panels has stalled, and why one ended: shared by all solvers."""
+"""What a tolerance means, and what is left of a solution that ends early: shared by all solvers."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.lowering import at
-from eqsolve.compile.values import Values
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 
-# --- Whether time still goes on: what every solver that steps through time asks, so that each of them ends.
-#
-# At a pole or a jump that attracts from both sides a step-size control goes on for ever: it accepts steps that get nowhere.
-# Such a stall is a pace far below what it has been, at which the time that is left would take too much work.
-
-
-@dataclass
-class Pace:
-    """Watches one march from ``begin`` to ``end``.
-
-    ``patience`` is the work (panels tried, or calls) after which the pace is looked at, ``most`` the work beyond which what
-    is left is too much.
-    """
-
-    begin: float
-    end: float
-    patience: int = 200
-    most: float = 100_000
-    work: int = 0
-    time: float | None = None
-
-    def stalled(self, moment: float, work: int) -> str:
-        """Return how little the last work has brought if time has stalled, else nothing."""
-        before = self.begin if self.time is None else self.time
-        done = work - self.work
-        if done < self.patience:
-            return ""
-        gained = moment - before
-        # than on average before
-        if (self.end - moment) * done > gained * self.most and gained * self.work < 1e-3 * (before - self.begin) * done:
-            return f"brought it on by {gained:.1g} only"
-        self.work, self.time = work, moment
-        return ""
-
-
-# --- Why a march ended.
-class NoConvergenceError(Exception):
-    """The iteration on a panel does not converge; a shorter panel may help."""
-
-
-class NotFiniteError(Exception):
-    """The right-hand side of an equation is not finite at a time."""
-
-    def __init__(self, equation: Any, time: float) -> None:
-        super().__init__(
-            f"the {equation.label} is not finite at t = {time:.6g}; a function in it{equation.doubtful} is not defined "
-            "there or the solution blows up"
-        )
-
-
-def cannot_go_on(time: float, reason: object, largest: Any, size: float) -> str:
-    """Return why a march ended, with the equation of the largest unknown there."""
-    return (
-        f"the solution cannot be continued past t = {time:.8g}: {reason}. Largest unknown there: `{largest.key}`, "
-        f"of size {size:.3g} ({largest.label}). If it blows up, end before that time"
-    )
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Why a march ended early, and when."""
-
-    time: float
-    message: str
-
-
 # --- What a tolerance means: one rule for all solvers.
 NOT_SMOOTH = "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
+ROUNDING = 1e-13  # of the values, that two solutions may share
 KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
 
 
@@ -136,20 +68,6 @@ def find_worst(
             where = f"t = {moments}" if len(place) == 1 else f"(t, t') = ({moments})"
             worst = max(worst, Worst(float(ratios[place]), name, where))
     return worst
-
-
-def nodes_per_panel(options: Options) -> int:
-    """Return the number of collocation nodes asked for, or that suits the tolerance."""
-    if options.order == 1:
-        raise UsageError("order=1 is too low to control the error of a system with memory; use 2 to 12")
-    return options.order or (8 if options.rtol > 1e-4 else 10 if options.rtol > 1e-7 else 12)
-
-
-def with_numbers(program: Any, values: Values) -> tuple[Any, float]:
-    """Return a program with its numbers, the moments of laws among them, and its start."""
-    moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
-    bound = at(program, {**values.numbers, **moments})
-    return bound, float(bound.begin()[0])
 
 
 # How far a solver gets that solves for a whole window of time at once, and the solution up to

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsolve.numerics.rows import Layout, Solved, differentiation, with_start
+from eqsolve.numerics.grids import radau
+from eqsolve.numerics.rows import Layout, Solved
 
 
 def layout() -> Layout:
@@ -39,18 +40,18 @@ def test_interpolation_between_the_nodes() -> None:
 
 
 def test_derivatives_of_polynomials_are_exact() -> None:
-    nodes = with_start(6)
-    assert np.allclose(differentiation(6) @ nodes**6, 6 * nodes[1:] ** 5, atol=1e-12)
+    nodes = radau(6).with_start
+    assert np.allclose(radau(6).slopes[1:] @ nodes**6, 6 * nodes[1:] ** 5, atol=1e-12)
 
 
 def test_a_function_of_the_column_alone_does_not_change() -> None:
     """∂_t at fixed t' is ∂_t|_y + (1 − ∂_t lag)/(∂_y lag) ∂_y: zero on polynomials of t'."""
     grid = layout()
     values = np.array([grid.places(time)[1] ** 2 for time in grid.times])
-    in_time = differentiation(grid.rows) @ values / (grid.end - grid.begin)
+    in_time = radau(grid.rows).slopes[1:] @ values / (grid.end - grid.begin)
     for row in range(grid.rows):
         _, column, rate, by_place = grid.places(grid.times[row + 1])
         pieces = np.stack([values[row + 1, p * grid.nodes : (p + 1) * grid.nodes + 1] for p in range(grid.panels)])
-        along = (pieces @ differentiation(grid.nodes).T).ravel()
+        along = (pieces @ radau(grid.nodes).slopes[1:].T).ravel()
         total = in_time[row, 1:] + (1 - rate[1:]) / by_place[1:] * along
         assert np.abs(total).max() < 1e-9 * column.max() ** 2

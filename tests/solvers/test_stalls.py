@@ -7,7 +7,7 @@ from sympy import exp, sign, zeta
 import eqsolve
 from eqsolve import GP, E, Eq, Int, System, correlation, function, process, response, times
 from eqsolve.errors import SolverError
-from eqsolve.solvers.tolerance import Pace
+from eqsolve.solvers.marching import Pace
 
 t, tp, s = times("t t' s")
 y, u, v = function("y u v")

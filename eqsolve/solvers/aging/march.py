@@ -1,22 +1,26 @@
 """A solution over many decades: a beginning that follows the fastest scale, then row panels that grow with t."""
 
+from __future__ import annotations
+
 import functools
 import math
-import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
-from eqsolve.files.checkpoint import Codec
+from eqsolve.files.checkpoint import recorded
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.rows import AgingRows, Layout, Solved, differentiation
-from eqsolve.solvers.aging.points import Past, Points, Span, Unknowns
+from eqsolve.numerics.grids import PanelGrid, radau
+from eqsolve.numerics.rows import AgingRows, Layout, Solved
+from eqsolve.solvers.aging.points import Past, Points, Span
+from eqsolve.solvers.marching import NoConvergenceError, Stop, newton
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NoConvergenceError, Stop
 from eqsolve.solvers.two_time.march import March
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 # One row panel: all its unknowns found together by Newton's method. With x the place on a row, ∂_t
 # at fixed t' is ∂_t|_x + v ∂_x; both are collocated, at Radau nodes in t and on each column panel,
@@ -42,7 +46,7 @@ class Panel:
         Shortest panel of the integrals, and how much longer the next ones are.
     """
 
-    def __init__(self, plan: CompiledPlan, past: Past, unknowns: Unknowns, finest: float, ratio: float) -> None:
+    def __init__(self, plan: CompiledPlan, past: Past, unknowns: Solved, finest: float, ratio: float) -> None:
         self.plan, self.unknowns, layout = plan, unknowns, unknowns.layout
         self.layout, m, width = layout, layout.rows, layout.width
         times = layout.times[1:]
@@ -56,8 +60,9 @@ class Panel:
         kinds = {entry.span for equation in plan.kernels for entry in equation.contractions}
         self.spans = {kind: make(kind, *pairs) for kind in sorted(kinds)}
         self.spans["all"] = make("all", *alone)
-        self._in_time = differentiation(m) / (layout.end - layout.begin)
+        self._in_time = radau(m).slopes[1:] / (layout.end - layout.begin)
         self._speed = (1 - rate) / by_place
+        self._slopes = {kernel: self._derivative(kernel) for kernel in (False, True)}
         names = [(equation.name, m * width) for equation in plan.kernels] + [(eq.name, m) for eq in plan.functions]
         ends = np.cumsum([length for _, length in names]).tolist()
         self.places = {name: slice(end - length, end) for (name, length), end in zip(names, ends, strict=True)}
@@ -65,29 +70,7 @@ class Panel:
 
     def solve(self, tolerance: float) -> int:
         """Find the unknowns; return the number of Newton steps."""
-        from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
-
-        factors, first, last = None, np.inf, np.inf
-        for step in range(1, 13):
-            residual, matrix = self.equations(slopes=factors is None)
-            if matrix is not None:
-                try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("error", LinAlgWarning)
-                        factors = lu_factor(matrix, overwrite_a=True, check_finite=True)
-                except (LinAlgError, LinAlgWarning, ValueError):
-                    raise NoConvergenceError from None
-            move = lu_solve(factors, -residual, check_finite=False)
-            change = self._apply(move)
-            # growth of the change after which Newton's method is given up
-            if not np.isfinite(change) or change > 30.0 * first:
-                raise NoConvergenceError
-            if change <= tolerance:
-                return step
-            if change > 0.1 * last:  # contraction of a step above which the matrix is made again
-                factors = None
-            first, last = min(first, change), change
-        raise NoConvergenceError
+        return newton(self.equations, self._apply, tolerance, 12)
 
     def _apply(self, move: Array) -> float:
         """Add to the unknowns; return the largest change, relative to the unknown's size on each column panel."""
@@ -104,8 +87,8 @@ class Panel:
             worst = max(worst, float(np.abs(step).max() / max(np.abs(values).max(), 1e-300)))
         return worst
 
-    # --- the equations
-    def equations(self, *, slopes: bool) -> tuple[Array, Array | None]:
+    # --- the equations ------------------------------------------------------------------------------------------------
+    def equations(self, slopes: bool) -> tuple[Array, Array | None]:
         """Return what is left of every equation at the nodes, and its derivatives by all unknowns."""
         residual = np.empty(self.size)
         matrix = np.zeros((self.size, self.size)) if slopes else None
@@ -128,12 +111,13 @@ class Panel:
             integrals[entry.symbol][self.spans[entry.span].wanted] = made[key][0]
         right = points.value(equation.body, integrals)
         values = self.unknowns.kernels[name] if points is self.nodes else self.unknowns.functions[name][:, None]
-        residual[place] = (self._derivative(values) if equation.differential else values[1:]).ravel() - right
+        left = self._slopes[points is self.nodes] @ values.ravel() if equation.differential else values[1:].ravel()
+        residual[place] = left - right
         rows = np.arange(points.count)
         if matrix is not None:
             own = matrix[place, place]
             if equation.differential:
-                self._add_derivative(own, points is self.nodes)
+                own += self._slopes[points is self.nodes][:, values.shape[1] :].toarray()
             else:
                 own[rows, rows] += 1.0
             by_slot, by_integral = points.slopes(equation.body, integrals)
@@ -179,27 +163,19 @@ class Panel:
                     blocks[slot] = blocks[slot] + block if slot in blocks else block
         return span.sums(left * right), blocks
 
-    def _derivative(self, values: Array) -> Array:
-        """Return ∂_t at fixed t' on the panel's nodes."""
-        out = np.asarray(self._in_time @ values)
-        if values.shape[1] > 1:
-            n, panels = self.layout.nodes, self.layout.panels
-            pieces = np.concatenate([values[1:, :-1].reshape(-1, panels, n), values[1:, n::n, None]], axis=2)
-            out[:, 1:] += self._speed[:, 1:] * (pieces @ differentiation(n).T).reshape(len(out), -1)
-        return out
+    def _derivative(self, kernel: bool) -> csr_matrix:
+        """Return ∂_t at fixed t' on the panel's nodes, as a matrix on the values at the left end and the nodes."""
+        from scipy.sparse import block_diag, csr_matrix, diags, hstack, identity, kron
 
-    def _add_derivative(self, matrix: Array, kernel: bool) -> None:
-        m, width, n = self.layout.rows, self.layout.width if kernel else 1, self.layout.nodes
-        along = np.arange(width)
-        for i in range(m):
-            for j in range(m):
-                matrix[i * width + along, j * width + along] += self._in_time[i, j + 1]
-        if kernel:
-            for i in range(m):
-                for panel in range(self.layout.panels):
-                    first = i * width + panel * n
-                    speed = self._speed[i, panel * n + 1 : panel * n + n + 1, None]
-                    matrix[first + 1 : first + n + 1, first : first + n + 1] += speed * differentiation(n)
+        m, n, width = self.layout.rows, self.layout.nodes, self.layout.width
+        if not kernel:
+            return csr_matrix(self._in_time)
+        # along a row the place moves too: every column panel reads the last node of the one before it
+        along = np.zeros((width, width))
+        for first in range(0, width - 1, n):
+            along[first + 1 : first + n + 1, first : first + n + 1] = radau(n).slopes[1:]
+        moving = diags(self._speed.ravel()) @ block_diag([along] * m)
+        return csr_matrix(kron(self._in_time, identity(width)) + hstack([csr_matrix((m * width, width)), moving]))
 
     def _add(self, matrix: Array, slot: Slot, block: Array, factor: Any, rows: Array | None = None) -> None:
         """Add derivatives by one unknown; those by its values at the left end, which are known, are left out."""
@@ -243,22 +219,18 @@ LEVELS = (
 # --- How panels are laid out.
 _RATIO = 2.0  # of the lengths of neighbouring panels that are fixed in the lag, in t', or under an integral
 _SHARE = 1 / 3  # of the time, up to which they are fixed
-_LEAST = 1.3  # if the last of them would be less than this times as far as the one before, they are one
 _MIDDLE = 3  # how many panels stretch between them
-_ORDERS = 3  # of the extrapolation from which Newton's method starts, at most
+_NEXT = np.array([3.0, -3.0, 1.0])[:, None]  # weights that continue a quadratic by one step, the newest value first
 _REACH = 30.0  # finest panels: lags well below stay as they are in it, longer ones keep their ratio to t
-_TOLERANCE = 1e-9  # of Newton's method
 _SHORTEST = 0.02  # ln of the ratio of a row panel's ends below which the march is given up
 
 
 @dataclass(frozen=True, eq=False)
 class Long:
-    """A solution: its past, the curves of the beginning, and the observables on each row panel's nodes."""
+    """A solution at one resolution, observables among the functions of its past, and the number of Newton steps."""
 
     level: Level
     past: Past
-    curves: dict[str, Array]
-    observed: tuple[dict[str, Array], ...]
     steps: int
 
     @property
@@ -270,25 +242,7 @@ class Long:
 
     def at(self, name: str, times: Array) -> Array:
         """Return a function or an observable at times of the model."""
-        rows = self.past.rows
-        moments = times - rows.start
-        out = np.empty(len(times))
-        where = np.minimum(np.searchsorted(rows.ends, moments), len(rows.panels))
-        for place in np.unique(where):
-            chosen = np.flatnonzero(where == place)
-            if not place:
-                out[chosen] = self.past.grid.interpolate(self.curves[name], times[chosen])
-                continue
-            solved = rows.panels[place - 1]
-            values = solved.functions.get(name)
-            if values is None:
-                values = self._whole(name, place - 1)
-            out[chosen] = solved.layout.in_time(moments[chosen]) @ values
-        return out
-
-    def _whole(self, name: str, place: int) -> Array:
-        before = self.curves[name][-1] if place == 0 else self.observed[place - 1][name][-1]
-        return np.concatenate([[before], self.observed[place][name]])
+        return self.past.function(name, times - self.past.rows.start)
 
 
 def go_on(
@@ -300,15 +254,14 @@ def go_on(
     start = float(begun.history.row_edges[0])
     finest, earliest = float(steps[-1]), float(steps.min())
     rows = AgingRows(start, guide.rows, ())
-    past = Past(rows, guide.grid, guide.functions, tuple(equation.name for equation in plan.kernels))
+    past = Past(rows, guide.grid, begun.curves() | guide.functions)
     begin, end = past.end, options.t_max - start
     usual = length = math.log(level.growth)
-    observed: list[dict[str, Array]] = []
     count, stalled = 0, None
     while (left := math.log(end / past.end)) > 1e-12:
         pieces = math.ceil(left / length - 1e-9)
         until = end if pieces == 1 else past.end * math.exp(left / pieces)
-        unknowns = _guess(past, _layout(past.end, until, level, finest, earliest), finest)
+        unknowns = _guess(plan, past, _layout(past.end, until, level, finest, earliest), finest)
         panel = Panel(plan, past, unknowns, finest, _RATIO)
         try:
             taken, values = _solve(panel, plan, options)
@@ -319,36 +272,24 @@ def go_on(
                 break
             continue
         count += taken
-        observed.append(values)
-        solved = Solved(unknowns.layout, unknowns.kernels, unknowns.functions)
+        now = np.array([past.end])
+        observed = {name: np.append(past.function(name, now), after) for name, after in values.items()}
+        solved = replace(unknowns, functions=unknowns.functions | observed)
         past = replace(past, rows=replace(past.rows, panels=(*past.rows.panels, solved)))
         length = min(usual, 1.5 * length)
         done = math.log(past.end / begin) / math.log(end / begin)
         options.report_share(share[0] + (share[1] - share[0]) * done**2, f"t = {start + past.end:.4g}, {panel.size} unknowns")
-    return Long(level, past, begun.curves() | guide.functions, tuple(observed), count), stalled
+    return Long(level, past, count), stalled
 
 
 def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dict[str, Array]]:
-    """Solve a panel, or take its solution from the checkpoint."""
+    """Solve a panel, or take its solution from the checkpoint; return the number of steps, and the observables."""
     found = panel.unknowns
-
-    def compute() -> tuple[int, dict[str, Array], dict[str, Array]]:
-        try:
-            steps = panel.solve(_TOLERANCE)
-        except NoConvergenceError:
-            steps = 0
-        return steps, found.kernels, found.functions
-
-    if options.checkpoint is None:
-        steps, kernels, functions = compute()
-    else:
-        steps, kernels, functions = options.checkpoint.step(f"rows of {panel.size} unknowns", compute, Codec())
-    if not steps:
-        raise NoConvergenceError
-    for name, values in kernels.items():
-        found.kernels[name][:] = values
-    for name, values in functions.items():
-        found.functions[name][:] = values
+    steps, kernels, functions = recorded(
+        options.checkpoint, f"rows of {panel.size} unknowns", lambda: (panel.solve(1e-9), found.kernels, found.functions)
+    )
+    for name, values in (*kernels.items(), *functions.items()):
+        (found.kernels if name in kernels else found.functions)[name][:] = values
     observed = {equation.name: panel.observe(equation) for equation in plan.observables}
     if not all(np.isfinite(values).all() for values in observed.values()):
         raise NoConvergenceError
@@ -361,48 +302,39 @@ def _layout(begin: float, end: float, level: Level, finest: float, earliest: flo
 
 
 def _edges(top: float, first: float) -> Array:
-    """Return edges that grow by a ratio from ``first``; the last is ``top``."""
-    made, edge = [0.0], min(first, top)
-    while edge < top:
-        made.append(edge)
-        edge *= _RATIO
-    if top > _LEAST * made[-1]:
-        made.append(top)
-    else:
-        made[-1] = top
-    return np.array(made)
+    """Return edges that grow from ``first`` to ``top``, each at most ``_RATIO`` times the one before."""
+    count = max(0, math.ceil(math.log(top / first, _RATIO)))
+    return np.append(0.0, np.geomspace(first, top, count + 1) if count else top)
 
 
-def _guess(past: Past, layout: Layout, finest: float) -> Unknowns:
+def _guess(plan: CompiledPlan, past: Past, layout: Layout, finest: float) -> Solved:
     """Return the row at the left end, and rows extrapolated in ln t: at fixed lag and column where these are short, at a fixed
     ratio to t where they are not. A power of t is continued exactly, as long as there is no change of sign."""
     width, times = layout.width, layout.times[1:]
     lag, column = (np.concatenate(item) for item in list(zip(*map(layout.places, times), strict=True))[:2])
     moments, back = np.repeat(times, width), layout.begin / layout.end
     first = layout.places(layout.begin)
-    near, signs = lag < column, [(-1) ** (k + 1) * math.comb(_ORDERS, k) for k in range(1, _ORDERS + 1)]
-    earlier = []
-    for k in range(1, _ORDERS + 1):
+    near, before, earlier = lag < column, range(1, len(_NEXT) + 1), []
+    for k in before:
         then = np.minimum(moments * back**k, layout.begin)
         short = np.where(near, lag, column)
         short = short * back ** (k * short / (short + _REACH * finest))
         earlier.append((then, np.where(near, then - short, short), np.where(near, short, then - short)))
     kernels, functions = {}, {}
-    for name in past.kernels:
+    for name in (equation.name for equation in plan.kernels):
         values = np.array([past.rows.pairs(name, *pairs) for pairs in earlier])
         row = past.rows.pairs(name, np.full(width, layout.begin), first[1], first[0])
-        kernels[name] = np.vstack([row, _extrapolate(values, signs).reshape(layout.rows, width)])
-    for name in past.functions:
-        values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in range(1, _ORDERS + 1)])
-        functions[name] = np.append(past.function(name, np.array([layout.begin])), _extrapolate(values, signs))
-    return Unknowns(layout, kernels, functions)
+        kernels[name] = np.vstack([row, _extrapolate(values).reshape(layout.rows, width)])
+    for name in (equation.name for equation in plan.functions):
+        values = np.array([past.function(name, np.minimum(times * back**k, layout.begin)) for k in before])
+        functions[name] = np.append(past.function(name, np.array([layout.begin])), _extrapolate(values))
+    return Solved(layout, kernels, functions)
 
 
-def _extrapolate(values: Array, signs: list[int]) -> Array:
-    weights = np.array(signs, float)[:, None]
-    plain = np.sum(weights * values, axis=0)
+def _extrapolate(values: Array) -> Array:
+    plain = np.sum(_NEXT * values, axis=0)
     alike = (np.sign(values) == np.sign(values[0])).all(axis=0) & (values != 0).all(axis=0)
     with np.errstate(all="ignore"):
-        powers = np.sign(values[0]) * np.exp(np.sum(weights * np.log(np.abs(values)), axis=0))
+        powers = np.sign(values[0]) * np.exp(np.sum(_NEXT * np.log(np.abs(values)), axis=0))
     sane = alike & (np.abs(powers) < 10 * np.abs(values[0]))
     return np.where(sane, powers, np.where(np.abs(plain) < 10 * np.abs(values[0]) + 1e-300, plain, values[0]))

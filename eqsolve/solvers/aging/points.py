@@ -16,7 +16,7 @@ import numpy as np
 from eqsolve.compile.two_time import PointwiseTerm, Slot
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.rows import AgingRows, Layout
+from eqsolve.numerics.rows import AgingRows, Solved
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The solved past: kernels, and the functions of the beginning with their grid. Times are counted from the start."""
+    """The solved past: kernels, and the curves of the beginning with their grid. Times are counted from the start."""
 
     rows: AgingRows
     grid: PanelGrid
     functions: Mapping[str, Array]
-    kernels: tuple[str, ...]
 
     @property
     def end(self) -> float:
@@ -38,26 +37,12 @@ class Past:
     def function(self, name: str, times: Array) -> Array:
         """Return a function of one time."""
         out = np.empty(len(times))
-        where = np.minimum(np.searchsorted(self.rows.ends, times), len(self.rows.panels))
-        for place in np.unique(where):
-            chosen = np.flatnonzero(where == place)
-            if place:
-                out[chosen] = self.rows.panels[place - 1].function(name, times[chosen])
+        for panel, chosen in self.rows.by_panel(times):
+            if panel is not None:
+                out[chosen] = panel.function(name, times[chosen])
             else:
                 out[chosen] = self.grid.interpolate(self.functions[name], self.rows.start + times[chosen])
         return out
-
-
-@dataclass(frozen=True, eq=False)
-class Unknowns:
-    """The newest panel: kernels on (left end and nodes in t, nodes of a row) and functions on the former."""
-
-    layout: Layout
-    kernels: dict[str, Array]
-    functions: dict[str, Array]
-
-    def flat(self, name: str) -> Array:
-        return self.kernels[name].ravel() if name in self.kernels else self.functions[name]
 
 
 class Points:
@@ -74,7 +59,7 @@ class Points:
     """
 
     def __init__(
-        self, past: Past, unknowns: Unknowns, times: Array, columns: Array, lags: Array, rows: Array | None = None
+        self, past: Past, unknowns: Solved, times: Array, columns: Array, lags: Array, rows: Array | None = None
     ) -> None:
         self.past, self.unknowns, self.layout = past, unknowns, unknowns.layout
         self.times, self.columns, self.lags, self.rows = times, columns, lags, rows
@@ -205,7 +190,7 @@ class Span:
     """
 
     def __init__(
-        self, past: Past, unknowns: Unknowns, span: str, times: Array, columns: Array, lags: Array, rows: Array,
+        self, past: Past, unknowns: Solved, span: str, times: Array, columns: Array, lags: Array, rows: Array,
         finest: float, ratio: float, count: int,
     ) -> None:  # fmt: skip
         whole = {"all": times, "low": columns, "high": lags}[span]

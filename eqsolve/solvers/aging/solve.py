@@ -16,29 +16,17 @@ of ``two_time`` where that would need very many panels.
 """
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import over_panels
-from eqsolve.numerics.rows import mirrored, spread_to_times
-from eqsolve.solver_kit import (
-    TWO_TIME,
-    TWO_TIME_GRADIENTS,
-    HandOver,
-    Kernel,
-    Options,
-    Plan,
-    Result,
-    Solver,
-    Values,
-    dynamics_result,
-    why_not_closed,
-)  # fmt: skip
+from eqsolve.solver_kit import TWO_TIME, TWO_TIME_GRADIENTS, HandOver, Options, Plan, Result, Solver, Values, why_not_closed
 from eqsolve.solvers.aging.march import LEVELS, Long, go_on
-from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst, with_numbers
+from eqsolve.solvers.marching import Compared, best_of, with_numbers
+from eqsolve.solvers.tolerance import find_worst
 from eqsolve.solvers.two_time.march import March, begin_march
 
 # Error estimates of a solution over many decades, from its difference to the one of the next
@@ -47,26 +35,11 @@ from eqsolve.solvers.two_time.march import March, begin_march
 
 
 _SHARE = 0.5  # of the difference that is taken for the error: a level errs about twenty times less than the one before
-_INSIDE = (0.07, 0.31, 0.5, 0.69, 0.93)  # places between two output times at which solutions are compared
-_SHORT = 0.5 ** np.arange(1, 40, 2)  # lags on the diagonal's cells, relative to their length
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """A solution with error estimates; ``worst`` is the one farthest from its tolerance."""
-
-    long: Long
-    times: Array
-    tables: dict[str, Array]
-    table_errors: dict[str, Array]
-    curves: dict[str, Array]
-    curve_errors: dict[str, Array]
-    worst: Worst
-
-
-def compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, options: Options) -> Compared:
+def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, options: Options) -> Compared:
     """Return the finer of two solutions with its errors; ``beginning`` is the relative error of what both go on from."""
-    grid, rows = fine.grid(), fine.past.rows
+    grid = fine.grid()
     names = [eq.name for eq in plan.functions if not eq.hidden] + [eq.name for eq in plan.observables]
     curves, errors = {}, {}
     for name in names:
@@ -74,48 +47,13 @@ def compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opti
         change = over_panels(np.abs(curves[name] - coarse.at(name, grid.nodes)), grid.order, beside=True)
         errors[name] = _SHARE * change + beginning * np.abs(curves[name]).max()
     controlled = [eq.name for eq in plan.observables] or names
-    worst = find_worst(controlled, curves, errors, grid.nodes, options)
-    times = grid.edges
-    tables, table_errors = rows.tables(times), {}
-    for equation in plan.kernels:
-        name = equation.name
-        change = spread_to_times(_differences(fine, coarse, name, times))
-        table_errors[name] = _SHARE * change + beginning * _local(np.abs(tables[name]))
-        if equation.symmetric:
-            tables[name], table_errors[name] = (mirrored(item) for item in (tables[name], table_errors[name]))
-    if options.kernels:
-        worst = max(worst, find_worst(table_errors, tables, table_errors, times, options, KERNEL_FLOOR))
-    return Compared(fine, times, tables, table_errors, curves, errors, worst)
+    made = Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options))
+    stores = fine.past.rows, coarse.past.rows
 
+    def unseen(_: str, values: Array) -> float:
+        return float(beginning * np.abs(values).max())
 
-def _differences(fine: Long, coarse: Long, name: str, times: Array) -> Array:
-    """Return the largest differences seen on each cell of output times, below the diagonal and on it."""
-    start, count = fine.past.rows.start, len(times) - 1
-    steps, out = np.diff(times), np.zeros((count, count))
-    rows, columns = np.tril_indices(count, -1)
-    apart = rows >= len(fine.past.rows.early.records)  # the beginning is the same
-    rows, columns = rows[apart], columns[apart]
-    t, s = times - start, np.array(_INSIDE)
-
-    def differ(moments: Array, earlier: Array, lags: Array) -> Array:
-        pairs = moments.ravel(), earlier.ravel(), lags.ravel()
-        change = np.abs(fine.past.rows.pairs(name, *pairs) - coarse.past.rows.pairs(name, *pairs))
-        return np.asarray(change.reshape(len(moments), -1).max(axis=1))
-
-    moments = (t[rows, None] + steps[rows, None] * s)[:, :, None] + np.zeros(len(s))
-    earlier = (t[columns, None] + steps[columns, None] * s)[:, None, :] + np.zeros((len(s), 1))
-    out[rows, columns] = differ(moments, earlier, moments - earlier)
-    moments = (t[:-1, None] + steps[:, None] * s)[:, :, None] + np.zeros(len(_SHORT))
-    lags = np.minimum((moments - t[:-1, None, None]), steps[:, None, None] * _SHORT)
-    np.fill_diagonal(out, differ(moments, moments - lags, lags))
-    return out
-
-
-def _local(sizes: Array) -> Array:
-    """Return the largest of each value and its neighbours."""
-    wide = np.pad(sizes, 1)
-    count = len(sizes)
-    return np.asarray(np.max([wide[i : i + count, j : j + count] for i in range(3) for j in range(3)], axis=0))
+    return made.with_kernels(plan.kernels, *stores, grid.edges, _SHARE, unseen, options)
 
 
 logger = logging.getLogger("eqsolve")
@@ -159,55 +97,42 @@ class AgingSolver(Solver):
                 return HandOver("its beginning cannot be solved", "two_time")
             if options.t_max - begin < _FAR * (begun.end - begin):
                 return HandOver(f"the horizon is short: {begun.panels} panels reach t = {begun.end:.4g}", "two_time")
-            found, reason = _refine(compiled, begun, resolution, options)
+            failed: list[str] = []
+            found = best_of(_solutions(compiled, begun, resolution, options, failed), options)
         if found is None:
-            return HandOver(reason, "two_time")
-        return _package(plan.name, values, compiled, found, begun, options)
+            return HandOver(failed[-1], "two_time")
+        long = found.march
+        stats = {
+            "panels": begun.panels + long.panels,
+            "row panels that grow": long.panels,
+            "nodes of the last row": long.past.rows.panels[-1].layout.width,
+            "nodes per panel": long.level.nodes,
+            "Newton steps": long.steps,
+        }
+        hint = "no resolution is finer; raise rtol, shorten t_max, or give an atol"
+        return found.result(plan.name, values, options, stats, hint)
 
 
-def _refine(compiled: CompiledPlan, begun: March, resolution: float, options: Options) -> tuple[Compared | None, str]:
-    """Solve at finer and finer resolutions until two of them agree to the tolerance."""
+def _solutions(
+    compiled: CompiledPlan, begun: March, resolution: float, options: Options, failed: list[str]
+) -> Iterator[Compared]:
+    """Solve at finer and finer resolutions, each solution compared with the one before; say why those that fail do."""
     age = (options.t_max - begun.history.row_edges[0]) / (begun.history.row_edges[-1] - begun.history.row_edges[-2])
     rough = min(_FIRST * options.rtol, _LEVER / age)
     level = next((place for place, item in enumerate(LEVELS[:-2]) if item.error <= rough), len(LEVELS) - 2)
     before: Long | None = None
-    best: Compared | None = None
-    reason = ""
     for place in range(level, len(LEVELS)):
         share = (0.0, 0.3) if before is None else (0.3, 1.0)
         long, stalled = go_on(compiled, begun, LEVELS[place], options, share)
         if stalled is not None:  # a rough solution may fail where a better one does not
             logger.info("resolution %d: the solution stops at t = %.4g; trying a finer one", place, stalled.time)
-            before, reason = None, f"at t = {stalled.time:.4g}: {stalled.message}"
+            failed.append(f"at t = {stalled.time:.4g}: {stalled.message}")
+            before = None
             continue
         if before is not None:
-            made = compare(compiled, long, before, _ROUGHLY * resolution, options)
+            # the error of the beginning is about ten times its resolution
+            made = _compare(compiled, long, before, 10 * resolution, options)
             logger.info("resolution %d: %d panels; against the rougher one before, the error is %.2g times the tolerance",
                         place, long.panels, made.worst.excess)  # fmt: skip
-            if best is None or made.worst < best.worst:
-                best = made
-            if best.worst.excess <= 1.0 or options.is_short_of_time():
-                break
+            yield made
         before = long
-    return best, reason
-
-
-_ROUGHLY = 10.0  # error of the beginning in units of its resolution
-
-
-def _package(name: str, values: Values, compiled: CompiledPlan, found: Compared, begun: March, options: Options) -> Result:
-    failure = found.worst.failure(options, "no resolution is finer; raise rtol, shorten t_max, or give an atol")
-    long = found.long
-    shown = [item for item in compiled.kernels if not item.hidden]
-    kernels = {item.name: Kernel(found.tables[item.name], found.table_errors[item.name], item.symmetric) for item in shown}
-    stats = {
-        "panels": begun.panels + long.panels,
-        "row panels that grow": long.panels,
-        "nodes of the last row": long.past.rows.panels[-1].layout.width,
-        "nodes per panel": long.level.nodes,
-        "Newton steps": long.steps,
-    }
-    return dynamics_result(
-        model=name, params=values.settings, grid=long.grid(), curves=found.curves, errors=found.curve_errors, stats=stats,
-        kernels=kernels, times=found.times, rows=long.past.rows, failure=failure,
-    )  # fmt: skip

@@ -1,25 +1,20 @@
 """A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell."""
 
-import functools
 import math
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Reading, Terms
-from eqsolve.errors import ParameterError, SolverError
-from eqsolve.files.checkpoint import Codec
+from eqsolve.errors import ParameterError
+from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.panel_functions import PanelFunctions, Samples, break_points, folded_points
-from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace, Stop, cannot_go_on
+from eqsolve.numerics.panel_functions import PanelFunctions, Samples, folded_points
+from eqsolve.solvers.marching import NotFiniteError, newton
 
 # --- One panel: collocation at its nodes, all unknowns together, by Newton's method with exact slopes.
-_SHRINKS = 4.0  # the least factor by which a Newton step is shorter than the one before it, near a solution
 
 
 class MemoryPanel:
@@ -151,30 +146,19 @@ class MemoryPanel:
 
         ``sizes`` are those of the unknowns; ``tolerance`` is relative to them.
         """
-        table, before = guess.copy(), np.inf
-        for step in range(1, 26):
-            residual, matrix = self._system(table)
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                try:
-                    change = np.linalg.solve(matrix, residual.ravel()).reshape(table.shape)
-                except (np.linalg.LinAlgError, RuntimeWarning):
-                    raise NoConvergenceError from None
-            if not np.all(np.isfinite(change)):
-                raise NoConvergenceError
-            table -= change
-            scale = np.maximum(sizes, np.abs(table).max(axis=1))
-            moved = float(np.max(np.abs(change).max(axis=1) / np.where(scale > 0, scale, 1.0)))
-            if moved <= tolerance or (moved < 1e-10 and moved > before / _SHRINKS):
-                return table, step
-            if step > 6 and moved > before:
-                raise NoConvergenceError
-            before = moved
-        raise NoConvergenceError
+        table = guess.copy()
 
-    def _system(self, table: Array) -> tuple[Array, Array]:
-        """Return residuals (unknowns, nodes) and their Jacobian."""
-        values, changes = self._expressions(self.program.bodies, table, True)
+        def add(move: Array) -> float:
+            change = move.reshape(table.shape)
+            table[...] += change
+            scale = np.maximum(sizes, np.abs(table).max(axis=1))
+            return float(np.max(np.abs(change).max(axis=1) / np.where(scale > 0, scale, 1.0)))
+
+        return table, newton(lambda slopes: self._system(table, slopes), add, tolerance, 25)
+
+    def _system(self, table: Array, slopes: bool) -> tuple[Array, Array | None]:
+        """Return residuals, unknown after unknown, and their Jacobian."""
+        values, changes = self._expressions(self.program.bodies, table, slopes)
         count, places = self.unknowns, self.places
         residual = np.zeros((count, places))
         matrix = np.zeros((count, places, count, places))
@@ -202,7 +186,7 @@ class MemoryPanel:
                 matrix[row, :, column] -= part
             else:
                 matrix[row, 1:, column] += part[1:] if kind == "constraint" else -self.width * part[1:]
-        return residual, matrix.reshape(count * places, -1)
+        return residual.ravel(), matrix.reshape(residual.size, -1) if slopes else None
 
     def _left(self, number: int) -> float:
         """Return the value at the left end of an unknown that has a derivative."""
@@ -219,30 +203,43 @@ def _filled(value: Any, count: int) -> Array:
 
 
 # --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
-_GROWTH = 3.0  # the most by which a panel is wider than the one before: tails then show in time what comes
-_CAUTION = 0.85  # the part of the width that the tail would allow
-_LEAST = 64 * np.finfo(float).eps  # the smallest width, relative to the time
-_FAILED = 0.3  # the factor after a panel on which Newton's method fails
-_FIRST = 0.3  # of the time in which the fastest unknown changes by its own size: the first width tried
-FINER = 0.7
-"""The width of panels in units of those of a guide: break points and tails alone might give the same ones again."""
-# A tail below the noise that falls by less than this when the panel is narrower is rounding, amplified by Newton's
-# matrix: 1e-16 times its condition, which is 1e4 at a distance of 1e-4 from the transition of a glass. Narrower panels
-# do not mend it, so it is accepted; a resolved tail would fall like width^m.
-_NOISE, _FALLS = 1e-11, 0.3
+_HOLDS = 1e-9  # of the unknowns in a constraint: what it may be off by at the start
+_JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
+_BRIDGE = 1e-12  # of the time: the width of the panel that holds a jump
 
 
-@dataclass(frozen=True, eq=False)
 class MemoryMarch:
-    """All unknowns and observables on panels; times are counted from the start."""
+    """All unknowns and observables on panels, one more after the other; times are counted from the start.
 
-    functions: PanelFunctions
-    outputs: Array
-    program: ConvolutionProgram
-    m: int
-    steps: int
-    tries: int
-    complete: bool = True
+    Parameters
+    ----------
+    program
+        The system with its numbers.
+    m
+        Nodes per panel.
+    delays
+        Lengths of the delays.
+    tolerance
+        Of Newton's method on a panel, relative to the size of each unknown.
+    end
+        The last time that will be asked for.
+    sizes
+        Of the unknowns, where they are known from a rougher solution.
+    """
+
+    growth = 3.0  # the most by which a panel is wider than the one before: tails then show in time what comes
+
+    def __init__(
+        self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,
+        sizes: Array | None = None, checkpoint: Checkpoint | None = None,
+    ) -> None:  # fmt: skip
+        self.program, self.m, self.delays, self.tolerance, self.checkpoint = program, m, delays, tolerance, checkpoint
+        self.functions = PanelFunctions(len(program.equations), m)
+        self.outputs: list[Array] = []
+        self.sizes = np.zeros(len(program.equations)) if sizes is None else sizes
+        self.steps = self.tries = 0
+        self._weights = self._summed = np.zeros(1)
+        self._begin(end)
 
     @property
     def panels(self) -> int:
@@ -252,126 +249,12 @@ class MemoryMarch:
     def end(self) -> float:
         return float(self.functions.edges[-1])
 
-    def grid(self, begin: float) -> PanelGrid:
-        """Return the panels; a jump has a very narrow one to itself."""
-        return PanelGrid(begin + self._panels[0], self.m)
-
-    def curves(self) -> dict[str, Array]:
-        """Return unknowns and observables on the grid's nodes, by name."""
-        names = [*(equation.key for equation in self.program.equations), *self.program.observables]
-        tables = self._panels[1]
-        return {name: np.append(tables[0, row, :1], tables[:, row, 1:]) for row, name in enumerate(names)}
-
-    @property
-    def bridges(self) -> Array:
-        """Which of the grid's panels hold jumps."""
-        edges = self._panels[0]
-        narrow: Array = np.diff(edges) < 2 * _BRIDGE * edges[1:]
-        return narrow
-
-    @functools.cached_property
-    def _panels(self) -> tuple[Array, Array]:
-        """Edges and values of the panels to report."""
-        edges, tables = self.functions.edges, np.concatenate([self.functions.tables, self.outputs], axis=1)
-        sizes = np.abs(tables).max(axis=(0, 2))
-        jumps = np.abs(tables[1:, :, 0] - tables[:-1, :, -1]) > _JUMP * sizes
-        made_edges, made = [edges[0]], []
-        for place, table in enumerate(tables):
-            if place and jumps[place - 1].any():
-                before = tables[place - 1, :, -1:]
-                made.append(before + (table[:, :1] - before) * self.functions.basis.nodes)
-                made_edges.append(edges[place] * (1 + _BRIDGE))
-            made.append(table)
-            made_edges.append(edges[place + 1])
-        return np.array(made_edges), np.array(made)
-
-    def at(self, times: Array, grid: PanelGrid) -> dict[str, Array]:
-        """Return the same at other times."""
-        return {name: grid.interpolate(values, times) for name, values in self.curves().items()}
-
-
-def march(
-    program: ConvolutionProgram, m: int, delays: Sequence[float], end: float, resolution: float, options: Options,
-    guide: MemoryMarch | None = None,
-) -> tuple[MemoryMarch, Stop | None]:  # fmt: skip
-    """March to ``end`` with tails of at most ``resolution`` times the size of each unknown.
-
-    Panels are nowhere wider than ``FINER`` times those of a ``guide``.
-    """
-    state = _State(program, m, delays, end, resolution, options, guide)
-    stop = state.run()
-    outputs = np.array(state.outputs).reshape(len(state.outputs), len(program.observables), m + 1)
-    return MemoryMarch(state.past, outputs, program, m, state.steps, state.tries, stop is None), stop
-
-
-class _State:
-    """The march while it runs."""
-
-    def __init__(
-        self, program: ConvolutionProgram, m: int, delays: Sequence[float], end: float, resolution: float, options: Options,
-        guide: MemoryMarch | None,
-    ) -> None:  # fmt: skip
-        self.program, self.m, self.delays, self.end = program, m, delays, end
-        self.resolution, self.options, self.guide = resolution, options, guide
-        self.past = PanelFunctions(len(program.equations), m)
-        self.outputs: list[Array] = []
-        self.breaks = np.append(break_points(delays, end, m + 1), end)
-        self.sizes = np.zeros(len(program.equations))
-        if guide is not None and guide.complete:
-            self.sizes = np.abs(guide.functions.tables).max(axis=(0, 2))
-        self.guess = np.zeros(len(program.equations))
-        self.gauge_sizes = self._weights = self._summed = np.zeros(0)
-        self.steps = self.tries = 0
-
-    def run(self) -> Stop | None:
-        width, reason, before = self._first_width(), "", math.inf
-        pace = Pace(0.0, self.end)
-        while (now := float(self.past.edges[-1])) < self.end * (1 - 1e-13):
-            target = float(self.breaks[np.searchsorted(self.breaks, now * (1 + 1e-13), side="right")])
-            left = target - now
-            width = min(width, self._guided(now))
-            width = left if width >= 0.999 * left else left / 2 if 1.6 * width > left else width
-            self.tries += 1
-            if width < _LEAST * max(now, 1e-280) or (little := pace.stalled(now, self.tries)):
-                found = reason or f"the last {pace.patience} panels tried {little}"
-                return Stop(now, self._blow_up(now, found))
-            try:
-                table, tail = self._try(width)
-            except NotFiniteError as failure:
-                reason, width = str(failure), _FAILED * width
-                continue
-            except NoConvergenceError:
-                reason, width = reason or "Newton's method on a panel does not converge", _FAILED * width
-                continue
-            factor = _CAUTION * max(tail, 1e-30) ** (-1 / self.m)
-            noisy = tail * self.resolution < _NOISE and tail > _FALLS * before
-            if not tail <= 1.0 and not noisy:
-                before = tail
-                reason = reason or "the solution varies faster and faster"
-                width *= min(0.7, max(0.1, factor)) if math.isfinite(factor) else 0.1
-                continue
-            self._accept(target if width == left else now + width, width, table)
-            reason, before = "", math.inf
-            width *= min(_GROWTH, factor)
-        return None
-
-    def _guided(self, now: float) -> float:
-        """Return the widest panel from a time on that is finer than the guide's."""
-        if self.guide is None:
-            return math.inf
-        edges = self.guide.functions.edges
-        place = min(int(np.searchsorted(edges, now * (1 + 1e-12), side="right")), len(edges) - 1)
-        width = FINER * float(edges[place] - edges[place - 1])
-        rest = float(edges[place]) - now
-        if width > rest > 0 and place + 1 < len(edges):
-            width = min(width, rest + FINER * float(edges[place + 1] - edges[place]))
-        return width
-
-    def _first_width(self) -> float:
-        """Return a width for the first panel from the derivatives at the start."""
-        panel = MemoryPanel(self.program, self.past, 1e-12 * self.end, self.delays)
+    # --- the start ----------------------------------------------------------------------------------------------------
+    def _begin(self, end: float) -> None:
+        """Find the values at the start and, from the derivatives there, a width for the first panel."""
+        panel = MemoryPanel(self.program, self.functions, 1e-12 * end, self.delays)
         equations = self.program.equations
-        guess = np.array([self._start(number) for number in range(panel.unknowns)])
+        guess = np.array([0.0 if item.past is None else float(np.ravel(item.past(np.zeros(1))[0])[0]) for item in equations])
         for _ in equations:  # definitions may rest on definitions
             table = np.repeat(guess[:, None], panel.places, axis=1)
             bodies = [float(body[0]) for body in panel.evaluate(self.program.bodies, table)]
@@ -379,27 +262,22 @@ class _State:
                 if item.kind == "defined" and math.isfinite(bodies[number]):
                     guess[number] = bodies[number]
         self._demand_constraints(bodies, guess)
-        self.guess = guess
         times = [
             max(abs(value), 1e-3) / abs(rate)
             for value, rate, item in zip(guess, bodies, equations, strict=True)
             if item.kind == "differential" and math.isfinite(rate) and rate != 0.0
         ]
-        width = min([_FIRST * time for time in times] + [0.1 * self.end])
-        self._weigh_gauges(panel, width)
-        wide = MemoryPanel(self.program, self.past, width, self.delays)
-        for number, body in enumerate(wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))):
-            if equations[number].kind == "defined":  # its first panel may hold a root or a power of the time
-                self.sizes[number] = np.max(np.abs(body[np.isfinite(body)]), initial=self.sizes[number])
-        return width
-
-    def _weigh_gauges(self, panel: MemoryPanel, width: float) -> None:
-        """Integrate the given functions over the first width, on panels that shrink towards the start."""
-        pieces = width * 0.5 ** np.arange(1, 60)
+        self.guess, self.width = guess, min([0.3 * time for time in times] + [0.1 * end])
+        # the given functions under integrals, summed over the first width on panels that shrink towards the start
+        pieces = self.width * 0.5 ** np.arange(1, 60)
         points = pieces[:, None] * (1 + panel.basis.points)
         found = [np.broadcast_to(item, points.shape) for item in self.program.gauges(points)]
         weights = pieces[:, None] * panel.basis.weights
         self.gauge_sizes = np.array([np.nansum(np.abs(values) * weights) for values in found])
+        wide = MemoryPanel(self.program, self.functions, self.width, self.delays)
+        for number, body in enumerate(wide.evaluate(self.program.bodies, np.repeat(guess[:, None], wide.places, axis=1))):
+            if equations[number].kind == "defined":  # its first panel may hold a root or a power of the time
+                self.sizes[number] = np.max(np.abs(body[np.isfinite(body)]), initial=self.sizes[number])
 
     def _demand_constraints(self, bodies: list[float], guess: Array) -> None:
         """Raise when a constraint on unknowns that have a start does not hold there."""
@@ -417,30 +295,21 @@ class _State:
                         f"{bodies[number]:.6g}; change init= or them"
                     )
 
-    def _start(self, number: int) -> float:
-        past = self.program.equations[number].past
-        return 0.0 if past is None else float(np.ravel(past(np.zeros(1))[0])[0])
-
-    def _try(self, width: float) -> tuple[Array, float]:
-        """Solve one panel; return its values and its tail in units of the resolution."""
-        panel = MemoryPanel(self.program, self.past, width, self.delays)
-        self.panel = panel
-        if self.past.panels:
-            begin = self.past.tables[-1, :, -1]
-        else:
-            begin = self.guess
+    # --- one panel ----------------------------------------------------------------------------------------------------
+    def add_panel(self, width: float) -> float:
+        """Solve one panel; return its tail relative to the sizes of what has one. Nothing is kept before ``accept``."""
+        self.tries += 1
+        self.panel = panel = MemoryPanel(self.program, self.functions, width, self.delays)
+        begin = self.functions.tables[-1, :, -1] if self.panels else self.guess
         guess = np.repeat(begin[:, None], panel.places, axis=1)
-        tolerance = max(1e-3 * self.resolution, 1e-14)
-        if (checkpoint := self.options.checkpoint) is None:
-            table, steps = panel.solve(guess, tolerance, self.sizes)
-        else:
-            label = f"panel of {guess.size} unknowns"
-            table, steps = checkpoint.step(label, lambda: panel.solve(guess, tolerance, self.sizes), Codec())
+        label = f"panel of {guess.size} unknowns"
+        found = recorded(self.checkpoint, label, lambda: panel.solve(guess, self.tolerance, self.sizes))
+        self.table, steps = found
         self.steps += steps
-        coefficients = np.abs(table @ panel.basis.legendre.T)
-        scale = np.maximum(self.sizes, np.abs(table).max(axis=1))
+        coefficients = np.abs(self.table @ panel.basis.legendre.T)
+        scale = np.maximum(self.sizes, np.abs(self.table).max(axis=1))
         tails = coefficients[:, -2:].max(axis=1) / np.where(scale > 0, scale, 1.0)
-        return table, max(float(tails.max()), self._gauge_tail(panel)) / self.resolution
+        return max(float(tails.max()), self._gauge_tail(panel))
 
     def _gauge_tail(self, panel: MemoryPanel) -> float:
         """Return what is unresolved of the given functions under integrals, relative to these integrals."""
@@ -452,25 +321,32 @@ class _State:
         if not np.all(np.isfinite(values)):
             return math.inf
         tails = np.abs(values @ basis.gauges.T)[:, -2:].max(axis=1) * panel.width
-        self._weights = (self._summed if self._summed.size else 0.0) + np.abs(values) @ basis.weights * panel.width
+        self._weights = self._summed + np.abs(values) @ basis.weights * panel.width
         weights = np.maximum(self._weights, self.gauge_sizes)
         return float(np.max(tails / np.where(weights > 0, weights, 1.0)))
 
-    def _accept(self, end: float, width: float, table: Array) -> None:
-        self.outputs.append(np.array(self.panel.evaluate(self.program.outputs, table)).reshape(-1, self.panel.places))
-        self.sizes = np.maximum(self.sizes, np.abs(table).max(axis=1))
+    def accept(self, end: float) -> None:
+        """Keep the panel just solved."""
+        self.outputs.append(np.array(self.panel.evaluate(self.program.outputs, self.table)).reshape(-1, self.panel.places))
+        self.sizes = np.maximum(self.sizes, np.abs(self.table).max(axis=1))
         self._summed = self._weights
-        self.past.add(end, table)
-        self.options.report(end, f"{self.past.panels} panels")
+        self.functions.add(end, self.table)
 
-    def _blow_up(self, now: float, reason: str) -> str:
-        largest = int(np.argmax(self.sizes))
-        equation = self.program.equations[largest]
-        if not self.past.panels:
-            raise SolverError(f"the solution cannot be started: {reason}")
-        return cannot_go_on(now, reason, equation, self.sizes[largest])
+    # --- the solution -------------------------------------------------------------------------------------------------
+    def curves(self, begin: float) -> tuple[PanelGrid, dict[str, Array], Array]:
+        """Return the panels, unknowns and observables on their nodes by name, and which of the panels hold jumps.
 
-
-_HOLDS = 1e-9  # of the unknowns in a constraint: what it may be off by at the start
-_JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
-_BRIDGE = 1e-12  # of the time: the width of the panel that holds a jump
+        A jump has a very narrow panel to itself.
+        """
+        edges, outputs = self.functions.edges, np.array(self.outputs).reshape(self.panels, -1, self.m + 1)
+        tables = np.concatenate([self.functions.tables, outputs], axis=1)
+        sizes = np.abs(tables).max(axis=(0, 2))
+        jumps = (np.abs(tables[1:, :, 0] - tables[:-1, :, -1]) > _JUMP * sizes).any(axis=1)
+        before, after = tables[:-1, :, -1:][jumps], tables[1:, :, :1][jumps]
+        places = np.flatnonzero(jumps) + 1
+        tables = np.insert(tables, places, before + (after - before) * self.functions.basis.nodes, axis=0)
+        bridges = np.insert(np.zeros(self.panels, dtype=bool), places, True)
+        edges = np.insert(edges, places + 1, edges[places] * (1 + _BRIDGE))
+        names = [*(equation.key for equation in self.program.equations), *self.program.observables]
+        curves = {name: np.append(tables[0, row, :1], tables[:, row, 1:]) for row, name in enumerate(names)}
+        return PanelGrid(begin + edges, self.m), curves, bridges

@@ -14,9 +14,11 @@ Error. The solution is compared with one whose tails are larger by a known facto
 the largest value of each function. Chosen for systems without processes that read functions at shifted times.
 """
 
+import functools
 import itertools
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,27 +27,28 @@ from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid, over_panels
+from eqsolve.numerics.grids import over_panels
+from eqsolve.numerics.panel_functions import break_points
 from eqsolve.numerics.richardson import error_share
-from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
+from eqsolve.solvers import marching
 from eqsolve.solvers.contract import Solver, why_not_closed
-from eqsolve.solvers.convolution.march import FINER, MemoryMarch, march
+from eqsolve.solvers.convolution.march import MemoryMarch
+from eqsolve.solvers.marching import Compared, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NOT_SMOOTH, Stop, Worst, find_worst, nodes_per_panel, with_numbers
+from eqsolve.solvers.tolerance import NOT_SMOOTH, ROUNDING, find_worst
 
 logger = logging.getLogger("eqsolve")
 
 
 _FIRST = 0.1  # tail allowed in the first solution, in units of the tolerance
 _RATIO = 30.0  # between the tails of two solutions that are compared
+_FINER = 0.7  # and between their panels, at most: break points and tails alone might give the same ones again
 # Least part of their difference that is taken for the error of the finer one. With panels narrower by q the error is about
 # 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time at its start, 1/(q^p − 1),
 # 2.3 for p = 1.
 _SHARE = 1.0
 _FINEST = 3e-13  # the smallest tail asked for: rounding leaves 1e-14 to 3e-14 near a transition, errors lie below tails
-_ROUNDING = 5e-14  # error that two solutions may share, of the largest value
 
 
 class ConvolutionSolver(Solver):
@@ -72,81 +75,72 @@ class ConvolutionSolver(Solver):
                     f"model `{plan.name}`: a delay is {delay:g} with these parameters; it must not be negative"
                 )
         with np.errstate(all="ignore"):
-            solution, stop = _solve(bound, m, delays, begin, options)
-        result = _package(plan.name, values, solution, begin, options, stop)
-        if stop is not None:
-            raise SolverError(stop.message, partial=result)
-        return result
+            found = marching.best_of(_solutions(bound, m, delays, begin, options), options)
+        assert found is not None
+        march = found.march
+        stats = {
+            "panels": march.panels,
+            "nodes per panel": m,
+            "Newton steps": march.steps,
+            "panels tried": march.tries,
+            "solutions": found.rounds + 1,
+        }
+        return found.result(plan.name, values, options, stats, NOT_SMOOTH)
 
 
-@dataclass(frozen=True, eq=False)
-class MemorySolution:
-    """The march that is reported, with error estimates; ``worst`` is the one farthest from its tolerance."""
-
-    march: MemoryMarch
-    curves: dict[str, Array]
-    errors: dict[str, Array]
-    worst: Worst
-    rounds: int
-
-
-def _solve(
-    program: ConvolutionProgram, m: int, delays: list[float], begin: float, options: Options
-) -> tuple[MemorySolution, Stop | None]:
-    """Solve with smaller and smaller tails until two solutions agree."""
-    end = options.t_max - begin
+def _solutions(program: ConvolutionProgram, m: int, delays: list[float], begin: float, options: Options) -> Iterator[Compared]:
+    """Solve with smaller and smaller tails, each solution compared with the one before."""
     resolution = max(_FIRST * options.rtol, _FINEST * _RATIO)
-    coarse, stop = march(program, m, delays, end, resolution, options)
-    best: MemorySolution | None = None
-    for rounds in itertools.count(2):
+    coarse, stop = _march(program, m, delays, begin, resolution, options)
+    for rounds in itertools.count(1):
         resolution = max(resolution / _RATIO, _FINEST)
-        fine, later = march(program, m, delays, coarse.end if stop else end, resolution, options, guide=coarse)
-        stop = later or stop
-        solution = _compare(fine, coarse, begin, options, rounds)
+        fine, later = _march(program, m, delays, begin, resolution, options, coarse, stop)
+        solution = replace(_compare(fine, coarse, begin, options), stop=later or stop, rounds=rounds)
         logger.info("time grid: %d panels, tails below %.1g cut; against a rougher one the error is %.2g times the tolerance",
                     fine.panels, resolution, solution.worst.excess)  # fmt: skip
-        if best is None or solution.worst < best.worst:
-            best = solution
-        if best.worst.excess <= 1.0 or resolution <= _FINEST or later is not None or options.is_short_of_time():
-            break
+        yield solution
+        if resolution <= _FINEST:
+            return
         coarse = fine
         resolution /= min(max(solution.worst.excess / _RATIO, 1.0), 1e3)
-    assert best is not None
-    return best, stop
 
 
-def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Options, rounds: int) -> MemorySolution:
+def _march(
+    program: ConvolutionProgram, m: int, delays: list[float], begin: float, resolution: float, options: Options,
+    guide: MemoryMarch | None = None, stop: Stop | None = None,
+) -> tuple[MemoryMarch, Stop | None]:  # fmt: skip
+    """March with tails of at most ``resolution`` times the size of each unknown.
+
+    Panels are nowhere wider than ``_FINER`` times those of a ``guide``, which may have had to stop.
+    """
+    end, sizes, longest = options.t_max - begin, None, None
+    if guide is not None:
+        longest = functools.partial(marching.longest_step, guide.functions.edges, _FINER)
+        end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
+    march = MemoryMarch(program, m, delays, max(1e-3 * resolution, 1e-14), end, sizes, options.checkpoint)
+    stops = np.append(break_points(delays, end, m + 1), end)
+
+    def after(width: float) -> None:
+        options.report(march.end, f"{march.panels} panels")
+
+    # rounding of 1e-16 times the condition of Newton's matrix, which is 1e4 at a distance of 1e-4 from a glass transition
+    reason = marching.advance(
+        march, stops, resolution, march.width, smallest=1e-290, noise=1e-11, longest=longest, after=after
+    )
+    if reason and not march.panels:
+        raise SolverError(f"the solution cannot be started: {reason}")
+    known = dict(zip(program.equations, march.sizes.tolist(), strict=True))
+    return march, Stop.blow_up(begin + march.end, reason, known) if reason else None
+
+
+def _compare(fine: MemoryMarch, coarse: MemoryMarch, begin: float, options: Options) -> Compared:
     """Return the finer of two solutions with its error estimates."""
-    grid, other = fine.grid(begin), coarse.grid(begin)
-    inside = np.minimum(grid.nodes, other.edges[-1])
-    curves, rough = fine.curves(), coarse.at(inside, other)
-    errors = {}
-    share = max(_SHARE, error_share(1 / FINER, fine.m + 1))
+    (grid, curves, bridges), (other, rough, _) = fine.curves(begin), coarse.curves(begin)
+    inside, errors = np.minimum(grid.nodes, other.edges[-1]), {}
+    share = max(_SHARE, error_share(1 / _FINER, fine.m + 1))
     for name, values in curves.items():
-        change = np.abs(values - rough[name])
-        change[1:].reshape(-1, fine.m)[fine.bridges] = 0.0  # the jump stands at the same place in both
-        change = over_panels(change, fine.m, beside=True)
-        largest = np.abs(values).max()
-        errors[name] = share * change + _ROUNDING * largest
+        change = np.abs(values - other.interpolate(rough[name], inside))
+        change[1:].reshape(-1, fine.m)[bridges] = 0.0  # the jump stands at the same place in both
+        errors[name] = share * over_panels(change, fine.m, beside=True) + ROUNDING * np.abs(values).max()
     controlled = fine.program.observables or tuple(curves)
-    worst = find_worst(controlled, curves, errors, grid.nodes, options, 1.0)
-    return MemorySolution(fine, curves, errors, worst, rounds)
-
-
-def _package(name: str, values: Values, solution: MemorySolution, begin: float, options: Options, stop: Stop | None) -> Result:
-    failure = solution.worst.failure(options, NOT_SMOOTH)
-    if stop is not None:
-        failure = (f"stopped at t = {begin + stop.time:.8g}", stop.message)
-    found = solution.march
-    stats = {
-        "panels": found.panels,
-        "nodes per panel": found.m,
-        "Newton steps": found.steps,
-        "panels tried": found.tries,
-        "solutions": solution.rounds,
-    }
-    grid: PanelGrid = found.grid(begin)
-    return dynamics_result(
-        model=name, params=values.settings, grid=grid, curves=solution.curves, errors=solution.errors, stats=stats,
-        failure=failure,
-    )  # fmt: skip
+    return Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options, 1.0))

@@ -16,18 +16,9 @@ import numpy as np
 from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.values import Values
 from eqsolve.errors import UsageError, did_you_mean
+from eqsolve.numerics import quadrature
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature import (
-    LawBranch,
-    Lines,
-    PanelMesh,
-    Rows,
-    adapt,
-    branches,
-    demand_second_moment,
-    gradients,
-    make_rows,
-)
+from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches, gradients
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
@@ -69,10 +60,10 @@ class Problem:
 
     def rows(self, values: Array, outer: int | None = None) -> Rows:
         """Return the lines along which expectations are integrals, for sets of unknowns (columns)."""
-        return make_rows(self.plan, self.parts, self.parameters, self.lines(values).unknowns, outer or self.outer)
+        return quadrature.make_rows(self.plan, self.parts, self.parameters, self.lines(values).unknowns, outer or self.outer)
 
     def adapted(self, values: Array, *, outer: int | None = None, **how: Any) -> PanelMesh:
-        return adapt(self.lines(values), self.rows(values, outer), **how)
+        return quadrature.adapt(self.lines(values), self.rows(values, outer), **how)
 
 
 @dataclass(frozen=True)
@@ -271,7 +262,7 @@ def _at(
 ) -> Problem:
     laws = {name: values.laws[name] for name in plan.constants}
     for name, law in laws.items():
-        demand_second_moment(name, law)
+        quadrature.demand_second_moment(name, law)
     own = len(plan.parameters) - len(more) - len(held)
     numbers = (*(values.numbers[name] for name in plan.parameters[:own]), *more, *(end for _, end in held))
     return Problem(plan, numbers, tuple(branches(tuple(laws), laws, RULE)), held=held, dropped=dropped)

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.compile.gaussian import FactorPlan
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.quadrature import LineRule, even_rule, expand_line, mehler, plane_means, product_rule
+from eqsolve.numerics.quadrature import LineRule, expand_line, mehler, plane_means, product_rule
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.gaussian.law import Law
 from eqsolve.solvers.stochastic.modes import Group
@@ -140,10 +140,9 @@ class Averages:
                 made = self.equal.setdefault((first, second), np.zeros(self.size))
                 made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
         joint = np.array([[self.equal[a, b][rows] for b in arguments] for a in arguments]).transpose(2, 0, 1)
-        if self.factors[place].degree is None and len(arguments) < 4:
-            points, weights = even_rule(len(arguments), self.rule.even * (1.0 if len(arguments) == 2 else 2.0))
-        else:
-            points, weights = product_rule(len(arguments), self._nodes(place, None))
+        # this is done for every node, not for every pair of them: few arguments can have more points
+        more = max(1, 4 // (len(arguments) - 1)) if self.factors[place].degree is None else 1
+        points, weights = product_rule(len(arguments), more * self._nodes(place, None))
         spread = _roots(joint) @ points.T
         values = self._call(place, rows)([self.centres[a, rows, None] + spread[:, i] for i, a in enumerate(arguments)])
         values = np.broadcast_to(values, (rows.stop - rows.start, len(weights)))

@@ -8,7 +8,6 @@ panels short enough, or between two nodes where there are no panels; Anderson ac
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,48 +19,19 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
-from eqsolve.numerics.relations import Kernels, Pointwise
+from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.continuing import continue_means
 from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import Law, conditions
 from eqsolve.solvers.stochastic.control import Control
+from eqsolve.solvers.stochastic.iterate import pack, unpack, weigh
 from eqsolve.solvers.stochastic.modes import Group, groups_of
 from eqsolve.solvers.stochastic.sweep import Engine, Means
 from eqsolve.solvers.stochastic.transfer import extend
 
 # Panels for a Gaussian system: the first ones, denser ones, and others of another order to compare
 # with.
-
-
-def rate(begun: Marched) -> float:
-    """Return how fast the unknowns move or react at the start, from a solution on its first node."""
-    groups = groups_of(begun.covariances, begun.kernels, whole=True)
-    return max([1e-6, *(_rate(item.law, begun.kernels, groups) for laws in begun.laws for item in laws)])
-
-
-def _rate(law: Law, kernels: Kernels, groups: Sequence[Group]) -> float:
-    plan, condition = law.plan, law.condition
-    offsets, slopes, _, by_constant = law.signals(kernels, slice(0, 1))
-    reach = np.sqrt(condition.variances + condition.centres**2)
-    sizes = 1.0 + np.abs(law.constants[:, 0, :-1]) @ reach + np.abs(law.constants[:, 0, -1])
-    speeds, fastest = np.zeros(len(plan.unknowns)), 0.0
-    for link in plan.links:
-        if link.kernel is None and plan.integrated[link.unknown]:
-            weight = abs(_first(kernels, link.coefficient))
-            fastest = max(fastest, weight * float(np.abs(slopes[link.signal, :, 0]).max(initial=0.0)))
-            speeds[link.unknown] += weight * (abs(offsets[link.signal, 0]) + np.abs(by_constant[link.signal, 0]) @ reach)
-    for drive in plan.drives:
-        if plan.integrated[drive.unknown]:
-            group = next(item for item in groups if drive.noise in item.noises)
-            place, centre = group.rows(drive.noise).start, group.centres[group.noises.index(drive.noise)][0]
-            size = math.sqrt(max(float(group.covariance[place, place]), 0.0) + float(centre) ** 2)
-            speeds[drive.unknown] += abs(_first(kernels, drive.coefficient)) * size
-    return max(fastest, float((speeds / sizes).max(initial=0.0)))
-
-
-def _first(kernels: Kernels, coefficient: Pointwise | None) -> float:
-    return 1.0 if coefficient is None else float(kernels.vector(coefficient)[0])
 
 
 def halved(panels: PanelGrid, panel: int) -> PanelGrid:
@@ -87,17 +57,6 @@ class UnsettledError(SolverError):
     """The means do not settle on a block: its panel is too long. ``block`` is its place in the grid."""
 
     block: int = 0
-
-
-@dataclass(frozen=True)
-class Steps:
-    """When the iteration of one block ends."""
-
-    tolerance: float  # change of the means, relative to the largest value of each
-    most: int = 30  # steps, at most: what then still changes does not settle on so long a panel
-    bearable: float = 100.0  # tolerances that may be left after so many steps; the error tells
-    near: float = 0.3  # change below which past steps are used
-    depth: int = 8  # past steps kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +181,12 @@ def _response(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...]
 
 # --- marching
 def march(
-    engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float,
-    steps: Steps,
-) -> Marched:  # fmt: skip
+    engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float
+) -> Marched:
     """Return the solution on a grid; ``guess`` holds means on the same grid to begin with.
 
-    ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means.
+    ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means, and what their iteration
+    may leave, relative to the largest value of each.
     """
     laws = tuple(
         tuple(
@@ -251,7 +210,7 @@ def march(
             else:
                 means = extend(means, engine.responses, before, window)
         try:
-            means, moved = _settle(work, window, means, rows, steps)
+            means, moved = _settle(work, window, means, rows, max(accuracy, 1e-12))
         except UnsettledError as reason:
             reason.block = count - 1
             raise
@@ -277,22 +236,24 @@ def _spliced(known: Array, guess: Array, rows: slice) -> Array:
     return made
 
 
-def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, steps: Steps) -> tuple[Means, float]:
+def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolerance: float) -> tuple[Means, float]:
     """Iterate the rows of one block until they stay; return the means, and what the last step changed."""
-    secants, engine = Secants(steps.depth), work.engine
-    for count in range(1, steps.most + 1):
+    secants, engine, most = Secants(8), work.engine, 30  # what then still changes does not settle on so long a panel
+    for count in range(1, most + 1):
         engine.work.sweeps += 1
         made = {name: value.copy() for name, value in means.items()}
         _put(made, work.refresh(engine.kernels(window, means), rows, True), rows)
-        before, after = _pack(engine, means, rows), _pack(engine, made, rows)
+        before, after = pack(engine, means), pack(engine, made)
         if not np.isfinite(after).all():
             break
-        weights = _weigh(work, window, made, rows)
+        # a mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and not better
+        least = {name: np.full(value.shape, _CANCELS * work.natural.get(name, 0.0)) for name, value in made.items()}
+        weights = 1 / np.maximum(1 / weigh(engine, window, made), pack(engine, least))
         moved = float(np.abs((after - before) * weights).max(initial=0.0))
-        if moved <= steps.tolerance or (count == steps.most and moved <= steps.bearable * steps.tolerance):
+        if moved <= tolerance or (count == most and moved <= 100 * tolerance):  # the error tells what is left
             return made, moved
-        vector = secants.next(before, after, weights) if moved < steps.near else after
-        means = _unpack(engine, vector, made, rows)
+        vector = secants.next(before, after, weights) if moved < 0.3 else after
+        means = unpack(engine, vector, made)
     raise UnsettledError(f"the means do not settle near t = {window.nodes[-1]:.6g}")
 
 
@@ -305,51 +266,3 @@ def _put(means: Means, parts: list[dict[str, tuple[Array, Array | None]]], rows:
                 means[name][rows, : rows.stop] = values
                 if columns is not None:
                     means[name][: rows.start, rows] = columns
-
-
-def _pieces(engine: Engine, means: Mapping[str, Array], rows: slice) -> list[tuple[str, Array]]:
-    """Return views of the new entries of all means that act back."""
-    made = []
-    for name, value in means.items():
-        if name not in engine.fed:
-            continue
-        if value.ndim == 1:
-            made.append((name, value[rows]))
-        else:
-            made.append((name, value[rows, : rows.stop]))
-            if name not in engine.responses:
-                made.append((name, value[: rows.start, rows]))
-    return made
-
-
-def _pack(engine: Engine, means: Means, rows: slice) -> Array:
-    return np.concatenate([value.ravel() for _, value in _pieces(engine, means, rows)] or [np.empty(0)])
-
-
-def _unpack(engine: Engine, vector: Array, like: Means, rows: slice) -> Means:
-    made = {name: value.copy() for name, value in like.items()}
-    position = 0
-    for _, view in _pieces(engine, made, rows):
-        view[...] = vector[position : position + view.size].reshape(view.shape)
-        position += view.size
-    return made
-
-
-def _weigh(work: _Work, grid: OperatorGrid, means: Means, rows: slice) -> Array:
-    """Return one over the size of every new entry: the largest value of its mean; of a response, by the length of panels.
-
-    A mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and not better.
-    """
-    engine = work.engine
-    lengths = grid.integration[-1]
-    lengths = np.where(lengths > 0, lengths, lengths[lengths > 0].min(initial=1.0))
-    largest = max((float(np.abs(value).max()) for name, value in means.items() if name in engine.fed), default=1.0)
-    floor = max(1e-10 * largest, 1e-12)
-    made = []
-    for name, view in _pieces(engine, means, rows):
-        if name in engine.responses:
-            scale = lengths * max(float((np.abs(means[name]) / lengths).max()), floor)
-            made.append(np.broadcast_to(1 / scale, view.shape).ravel())
-        else:
-            made.append(np.full(view.size, 1 / max(float(np.abs(means[name]).max()), _CANCELS * work.natural[name], floor)))
-    return np.concatenate(made or [np.empty(0)])

@@ -8,39 +8,20 @@ panels they are polynomials: of two times, on either side of the kink by itself.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.richardson import extrapolate
 from eqsolve.numerics.rows import RowStore
 from eqsolve.solvers.stochastic.judge import Curves, Errors
 
+_SHARE = 0.3  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _SQUARE = 3.4  # changes that fall by less as steps halve do not go with their squares: 2**1.5 is 2.8
 _LEAST = 1.4  # ratio of changes with which a limit is still taken
 _ROUNDING = 1e-11  # of a curve: changes below say nothing
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """How a system with white noise is resolved."""
-
-    # of the nodes at first, in units of the fastest time scale: for tolerances above and below
-    # ``fine``
-    spacing: tuple[float, float] = (0.6, 0.4)
-    fine: float = 1e-4  # the tolerance from which on the longer of ``grids`` is used
-    grids: tuple[int, int] = (3, 3)  # how many grids are extrapolated, above and below
-    orders: tuple[int, int] = (5, 8)  # nodes per panel, above and below
-    # of the distance of the extrapolated values to those without the coarsest grid, which is the
-    # error of the latter
-    share: float = 0.3
-
-    def of(self, rtol: float) -> tuple[float, int, int]:
-        """Return spacing, number of grids and nodes per panel for a tolerance."""
-        place = int(rtol <= self.fine)
-        return self.spacing[place], self.grids[place], self.orders[place]
 
 
 def even_panels(begin: float, end: float, length: float, asked: Sequence[float], order: int) -> PanelGrid:
@@ -64,7 +45,7 @@ def subdivided(panels: PanelGrid, parts: int) -> Array:
     return np.append(inner.ravel(), nodes[-1])
 
 
-def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves, share: float) -> tuple[Curves, Errors]:
+def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves) -> tuple[Curves, Errors]:
     """Return the limit of solutions on nodes that are subdivided into 1, 2, 4, ... parts.
 
     ``beside`` is another solution on the coarsest nodes, with other rules for integrals. The errors are a share of what the
@@ -79,13 +60,13 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves, sha
     halves = {}
     for name in found[0].all:
         levels = [_every(item.all[name], 2**place) for place, item in enumerate(found)]
-        values[name], other = romberg(levels)
-        errors[name] = share * np.abs(values[name] - other) + np.abs(beside.all[name] - levels[0])
+        values[name], change = extrapolate(levels, ratio=4)
+        errors[name] = _SHARE * change + np.abs(beside.all[name] - levels[0])
         fine = [_every(item.all[name], 2**place) for place, item in enumerate(found[1:])]
-        halves[name] = romberg(fine)[0]
+        halves[name] = extrapolate(fine, ratio=4)[0]
         if (rate := falling(levels)) < _SQUARE:
             limits = [low + (low - high) / (rate - 1) for high, low in pairwise(levels)]
-            errors[name] += share * np.abs(limits[-1] - values[name]) + np.abs(limits[-1] - limits[-2])
+            errors[name] += _SHARE * np.abs(limits[-1] - values[name]) + np.abs(limits[-1] - limits[-2])
             values[name], halves[name] = limits[-1], fine[-1] + (fine[-1] - fine[-2]) / (rate - 1)
     found_tables = {name: values[name] for name in tables}
     rows = RowStore.from_tables(panels, found_tables, kinked=True).tables(middle) if tables else {}
@@ -97,11 +78,7 @@ def extrapolated(panels: PanelGrid, found: Sequence[Curves], beside: Curves, sha
         if name in rows:
             errors[name] = np.maximum(errors[name], errors[name].T)
         errors[name].flat[0] = start
-    curves = Curves(
-        {name: values[name] for name in found[0].single}, {name: values[name] for name in found[0].tables},
-        {name: values[name] for name in found[0].values}, found[-1].sizes,
-    )  # fmt: skip
-    return curves, errors
+    return found[-1].filled(values), errors
 
 
 def falling(levels: Sequence[Array]) -> float:
@@ -112,17 +89,6 @@ def falling(levels: Sequence[Array]) -> float:
     first, second = (float(np.linalg.norm(low - high)) for high, low in list(pairwise(levels))[-2:])
     size = float(np.linalg.norm(levels[-1]))
     return max(first / second, _LEAST) if second > _ROUNDING * size else np.inf
-
-
-def romberg(levels: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the limit of values at steps that halve, with an expansion in squares of the step, and without the coarsest."""
-    table, factor = list(levels), 4.0
-    last = table[-1]
-    while len(table) > 1:
-        last = table[-1]
-        table = [(factor * fine - coarse) / (factor - 1) for coarse, fine in pairwise(table)]
-        factor *= 4.0
-    return table[0], last
 
 
 def _every(values: Array, step: int) -> Array:

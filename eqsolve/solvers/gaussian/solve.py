@@ -13,10 +13,11 @@ nodes² × (unknowns + signals) × noises. The equations of a network are those 
 Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
 """
 
+import functools
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,33 +30,26 @@ from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
-from eqsolve.numerics.gaussian import Layout, factor_covariance, make_points
-from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.laws import Law, Normal
+from eqsolve.numerics.gaussian import Layout
+from eqsolve.numerics.grids import PanelGrid, largest_beside
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.rows import RowStore
-from eqsolve.results.dynamics import Kernel, PathSet, dynamics_result
+from eqsolve.results.arrays import LazyArray
+from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
-from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import conditions
-from eqsolve.solvers.gaussian.march import (
-    Marched,
-    Steps,
-    UnsettledError,
-    halved,
-    march,
-    other_panels,
-    rate,
-)
-from eqsolve.solvers.gaussian.rough import Cuts, denser_between, even_panels, extrapolated, subdivided
+from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march, other_panels
+from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stochastic.control import Control
 from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
-from eqsolve.solvers.stochastic.modes import Group, groups_of
-from eqsolve.solvers.stochastic.sweep import Engine, Work
+from eqsolve.solvers.stochastic.modes import choose, draw
+from eqsolve.solvers.stochastic.package import make_result
+from eqsolve.solvers.stochastic.paths import act, follow
+from eqsolve.solvers.stochastic.sweep import Engine, Sample, Work, rate
 from eqsolve.solvers.stochastic.transfer import transfer
 from eqsolve.solvers.tolerance import stop_early
 
@@ -71,99 +65,40 @@ def package(
 
     ``over`` are the errors in units of the tolerance, ``kept`` is how many paths are drawn.
     """
-    name, worst = max(over.items(), key=lambda item: item[1], default=("", 0.0))
-    tables = {**curves.tables, **curves.values}
-    kernels = {key: Kernel(table, errors[key], True) for key, table in curves.tables.items()}
-    kernels |= {key: Kernel(np.tril(v), np.tril(errors[key]), False) for key, v in curves.values.items()}
-    reason = f"the error estimate of `{name}` is {worst:.3g} times the tolerance rtol={options.rtol:g}"
-    return dynamics_result(
-        model=engine.plan.name, params=params, grid=grid, curves=curves.single, errors=errors, kernels=kernels,
-        rows=RowStore.from_tables(grid, tables, kinked=solved.grid.panels is None) if kernels else None,
-        paths=_draw(solved, grid.size, kept, options.seed) if options.paths else (),
-        stats={
-            "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
-            "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
-        },
-        failure=None if worst <= 1.0 else ("tolerance not met", reason),
-    )  # fmt: skip
+    paths = _draw(engine, solved, grid.size, kept, options.seed) if options.paths else []
+    stats = {
+        "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
+        "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
+    }  # fmt: skip
+    made = make_result(engine.plan.name, grid, curves, errors, over, paths, options, params, stats)
+    if made.rows is None or solved.grid.panels is not None:
+        return made
+    return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
 
 
-def _draw(solved: Marched, size: int, kept: int, seed: int) -> list[PathSet]:
-    """Return paths drawn from the law of every ensemble, on ``size`` of the nodes, evenly among them.
+def _draw(engine: Engine, solved: Marched, size: int, count: int, seed: int) -> list[PathSet]:
+    """Return paths of every ensemble on ``size`` of the nodes, evenly among them; they are followed when looked at."""
+    kernels, level, made = solved.kernels, replace(make_level(1e-2, seed), most=count), []
+    every = (solved.grid.size - 1) // (size - 1)
 
-    Combinations of other constants have equal numbers of them.
-    """
-    groups, every = groups_of(solved.covariances, solved.kernels, whole=True), (solved.grid.size - 1) // (size - 1)
-    made = []
-    for laws in solved.laws:
-        own = [group for group in groups if group.noises[0] in laws[0].law.plan.noises]
-        count = max(kept // len(laws), 64)
-        parts = [_sample(item, solved, own, count, seed) for item in laws]
-        weights = np.concatenate([weights for weights, _, _ in parts])
-        constants, processes = (
-            {name: np.concatenate([part[place][name] for part in parts]) for name in parts[0][place]} for place in (1, 2)
-        )
-        made.append(PathSet(weights, constants, {name: table[:, ::every] for name, table in processes.items()}))
+    def processes(sample: Sample, name: str) -> Array:
+        return sample.processes[name][:, ::every]
+
+    for plan in engine.plan.ensembles:
+        groups, actions = engine.groups(kernels, plan), act(plan, kernels)
+        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), None)
+        drawn = draw(plan, groups, choice, aligned=False)
+        walk = functools.partial(follow, plan, kernels, actions, choice.points, drawn, engine.accuracy)
+        sample, weights = Sample(plan, choice.points, solved.grid.size, walk), choice.points.weights
+        tables = {n: LazyArray(functools.partial(processes, sample, n), (len(weights), size)) for n in plan.processes}
+        made.append(PathSet(weights, choice.points.constants, tables))
     return made
-
-
-def _sample(
-    item: Averages, solved: Marched, groups: list[Group], count: int, seed: int
-) -> tuple[Array, dict[str, Array], dict[str, Array]]:
-    """Return weights, constants and processes of paths of one law."""
-    law, kernels = item.law, solved.kernels
-    plan, condition, size = law.plan, law.condition, kernels.grid.size
-    factors = [factor_covariance(group.covariance) for group in groups]
-    pairs = zip(law.law.affine, condition.centres, condition.variances, strict=True)
-    free: dict[str, Law] = {name: Normal(float(centre), float(spread)) for name, centre, spread in pairs if spread > 0}
-    level = replace(make_level(1e-2, seed), most=count)
-    steps = law.steps.stop - law.steps.start
-    points = make_points(sum(factor.shape[1] for factor in factors) + steps * size, Layout("draws"), free, level)
-    count = len(points.weights)
-    constants = {name: np.full(count, value) for name, value in condition.values.items()} | points.constants
-    noises, position = np.zeros((law.noises.shape[2], size, count)), 0
-    for group, factor in zip(groups, factors, strict=True):
-        values = factor @ points.normals[position : position + factor.shape[1]]
-        position += factor.shape[1]
-        for noise, centre in zip(group.noises, group.centres, strict=True):
-            noises[plan.noises.index(noise)] = values[group.rows(noise)] + centre[:, None]
-    noises[law.steps] = points.normals[position:].reshape(steps, size, count)
-    fixed = np.array([*(constants[name] for name in law.law.affine), np.ones(count)])
-    unknowns = law.constants @ fixed + np.einsum("undj,djp->unp", law.noises, noises, optimize=True)
-    inputs = [
-        kernels.grid.nodes[:, None], *unknowns, *noises[: len(plan.noises)],
-        *(constants[name][None, :] for name in plan.constants),
-        *(kernels.functions[name][:, None] for name in plan.functions),
-    ]  # fmt: skip
-    signals = zip(plan.memories, plan.memory_signals(*inputs), strict=True)
-    inputs += [kernels.operator(memory) @ np.broadcast_to(signal, (size, count)) for memory, signal in signals]
-    shown = zip(plan.processes, plan.process_values(*inputs), strict=True)
-    return (
-        condition.weight * points.weights,
-        constants,
-        {name: np.broadcast_to(value, (size, count)).T.copy() for name, value in shown},
-    )
 
 
 logger = logging.getLogger("eqsolve")
 
 
-@dataclass(frozen=True)
-class Fineness:
-    """How finely what is not time is resolved: rules for Gaussian integrals, and for constants with a density."""
-
-    rule: LineRule = field(default_factory=LineRule)  # for integrals over Gaussian variables
-    # gauss nodes of constants with a density that are conditioned on; ``more`` as many again where
-    # these are not enough
-    constants: int = 12
-    more: float = 1.5
-    # combinations of constants, without and with white noise: with more of them paths are cheaper
-    most_conditions: tuple[int, int] = (64, 8)
-    accuracy: float = 1e-3  # of Gaussian integrals, in units of rtol
-    left: float = 1e-3  # of the iteration, in units of rtol
-    halvings: int = 7  # of panels on which the means do not settle: what then fails has no solution
-    # what denser panels leave of an error, at most, for two rounds: else it is not theirs
-    falls: float = 0.7
+_CONSTANTS = 12  # Gauss nodes of constants with a density that are conditioned on, at first
 
 
 class GaussianSolver(Solver):
@@ -188,17 +123,19 @@ class GaussianSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result | HandOver:
         """Solve to the tolerance asked for; an interruption returns what there is."""
-        program, control, fineness = at(plan.program(GAUSSIAN), values.numbers), Control(), Fineness()
+        program = at(plan.program(GAUSSIAN), values.numbers)
         begin = float(program.paths.start()[0])
         options.demand_after(begin)
         laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.paths.laws}}
-        if _count(program, laws, fineness) > fineness.most_conditions[bool(program.paths.whites)]:
+        pairs = zip(program.paths.ensembles, program.laws, strict=True)
+        count = max(len(conditions(law, paths.constants, laws, _CONSTANTS)) for paths, law in pairs)
+        if count > (8 if program.paths.whites else 64):  # paths are cheaper then
             return HandOver("too many combinations of constants to condition on")
 
         def until(end: float) -> _Solve:
             asked = options if end == options.t_max else replace(options, t_max=end, at=(), checkpoint=None)
             engine = Engine(program.paths, laws, Work(checkpoint=asked.checkpoint))
-            return _Solve(engine, program, asked, control, fineness, begin, values.settings)
+            return _Solve(engine, program, asked, begin, values.settings)
 
         with np.errstate(all="ignore"):
             try:
@@ -208,11 +145,6 @@ class GaussianSolver(Solver):
             except SolverError as error:
                 end = options.t_max
                 raise stop_early(error, begin, end, lambda t: until(t).begun(), lambda t: until(t).run()) from None
-
-
-def _count(program: GaussianPlan, laws: Mapping[str, Any], fineness: Fineness) -> int:
-    pairs = zip(program.paths.ensembles, program.laws, strict=True)
-    return max(len(conditions(law, paths.constants, laws, fineness.constants)) for paths, law in pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,18 +161,16 @@ class _Solve:
     """One solve on its way."""
 
     def __init__(
-        self, engine: Engine, program: GaussianPlan, options: Options, control: Control, fineness: Fineness, begin: float,
-        params: Mapping[str, Any],
-    ) -> None:  # fmt: skip
-        self.engine, self.program, self.options, self.control, self.fineness = engine, program, options, control, fineness
-        self.begin, self.params, self.nodes = begin, params, fineness.constants
-        self.judge, self.cuts = Judge(engine, options), Cuts()
+        self, engine: Engine, program: GaussianPlan, options: Options, begin: float, params: Mapping[str, Any]
+    ) -> None:
+        self.engine, self.program, self.options, self.control = engine, program, options, Control()
+        self.begin, self.params, self.nodes = begin, params, _CONSTANTS
+        self.judge = Judge(engine, options)
         self.best: Found | None = None
         self.rough = bool(program.paths.whites)
         self.asked = sorted({*options.at, *(moment for pair in options.at2 for moment in pair)})
-        self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
-        if self.rough:
-            self.order = options.order or self.cuts.of(options.rtol)[2]
+        steps = (1e-4, 1e-4) if self.rough else (3e-4, 3e-5)
+        self.order = options.order or (5 if options.rtol > steps[0] else 7 if options.rtol > steps[1] else 8)
         engine.work.notify = self._notify
 
     def run(self) -> Result:
@@ -262,21 +192,21 @@ class _Solve:
     # --- panels
     def _first(self) -> PanelGrid:
         begin, end = self.begin, self.options.t_max
-        start = OperatorGrid.from_panels(PanelGrid(np.array([begin, end]), 1)).head(1)
-        begun = march(self.engine, self.program, start, None, self.fineness.rule, self.nodes, 1e-3, Steps(1e-2))
+        speed = rate(self.engine, begin, make_level(1e-2, self.options.seed))
         if not self.rough:
-            step = min(self.control.first / rate(begun), (end - begin) / 4)
+            step = min(self.control.first / speed, (end - begin) / 4)
             return PanelGrid.geometric(begin, end, step, self.control.growth, self.order)
-        length = min(self.cuts.of(self.options.rtol)[0] * self.order / rate(begun), (end - begin) / 2)
+        spacing = (0.6 if self.options.rtol > 1e-4 else 0.4) / speed  # of the nodes
+        length = min(spacing * self.order, (end - begin) / 2)
         return even_panels(begin, end, length, self.asked, self.order)
 
     def _from_start(self, panels: PanelGrid) -> tuple[PanelGrid, Marched]:
         """Solve without a guess; panels on which the means do not settle are halved."""
-        for number in range(self.fineness.halvings):
+        for left in reversed(range(7)):  # what then fails has no solution
             try:
                 return panels, self._march(panels, None, other=False)
             except UnsettledError as reason:
-                if number == self.fineness.halvings - 1 or reason.block == 0:
+                if not left or reason.block == 0:
                     raise
                 logger.info("%s; the time grid is made finer there", reason)
                 panels = halved(panels, (reason.block - 1) // (self.order if self.rough else 1))
@@ -288,12 +218,15 @@ class _Solve:
         Where paths are rough, by steps: ``parts`` of every interval between nodes.
         """
         self._demand_memory(1 + parts * (panels.size - 1))
-        fine, rtol = self.fineness, self.options.rtol
         grid = OperatorGrid.trapezoid(subdivided(panels, parts)) if self.rough else OperatorGrid.from_panels(panels)
         guess = None if like is None else transfer(like.means, self.engine.responses, like.grid, grid)
-        rule, nodes = (fine.rule.other(), round(fine.more * self.nodes)) if other else (fine.rule, self.nodes)
-        tolerance = max(fine.left * rtol, 1e-12)
-        return march(self.engine, self.program, grid, guess, rule, nodes, fine.accuracy * rtol, Steps(tolerance))
+        rule, nodes = (LineRule().other(), self._more_nodes) if other else (LineRule(), self.nodes)
+        return march(self.engine, self.program, grid, guess, rule, nodes, 1e-3 * self.options.rtol)
+
+    @property
+    def _more_nodes(self) -> int:
+        """Gauss nodes of a constant with a density where those taken are not enough."""
+        return round(1.5 * self.nodes)
 
     def _find(self, panels: PanelGrid, solved: Marched) -> Found:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
@@ -303,10 +236,10 @@ class _Solve:
             return Found(panels, solved, judge.curves(solved), self._errors(solved, judge.differ(solved, other)))
         beside = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
-        for place in range(1, self.cuts.of(self.options.rtol)[1]):
+        for place in (1, 2):
             finest = self._march(panels, None, other=False, parts=2**place)
             every.append(judge.curves(finest))
-        curves, errors = extrapolated(panels, every, beside, self.cuts.share)
+        curves, errors = extrapolated(panels, every, beside)
         for name, error in errors.items():
             error += 2.0 * max(finest.left, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
         return Found(panels, finest, curves, errors)
@@ -322,12 +255,12 @@ class _Solve:
                         found.marched.grid.size, worst)  # fmt: skip
             if self.best is None or worst < self._worst(self.best):
                 self.best = found
-            stalled = stalled + 1 if worst > self.fineness.falls * last else 0
+            stalled = stalled + 1 if worst > control.stuck * last else 0
             last = min(worst, last)
             if worst <= control.share or number == control.rounds or stalled == 2 or self.options.is_short_of_time():
                 break
             if self._has_densities:
-                self.nodes = round(self.fineness.more * self.nodes)
+                self.nodes = self._more_nodes
             ratios = self._ratios(found)
             panels = denser_between(panels, ratios, self.asked) if self.rough else panels.denser(ratios)
             try:
@@ -359,8 +292,7 @@ class _Solve:
                 table, error = np.abs(curves.tables[name]), errors[name]
                 part = error / (self.options.rtol * np.maximum(table, 0.1 * table.max()) + (self.options.atol or 0.0) + 1e-300)
                 over = np.maximum(over, np.maximum(part.max(axis=0), part.max(axis=1)))
-        panels = over[1:].reshape(-1, found.panels.order).max(axis=1)
-        panels = np.maximum(panels, np.maximum(np.append(panels[1:], 0), np.append(0, panels[:-1])))
+        panels = largest_beside(over[1:].reshape(-1, found.panels.order).max(axis=1))
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
     def _errors(self, solved: Marched, differences: Errors) -> Errors:

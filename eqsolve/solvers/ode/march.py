@@ -22,8 +22,9 @@ from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_pa
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
 from eqsolve.numerics.laws import Law
+from eqsolve.solvers.marching import Pace, longest_step
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import Pace, excess
+from eqsolve.solvers.tolerance import excess
 
 
 # --- Derivatives, initial values and observables of all paths at once, for one choice of numbers.
@@ -174,13 +175,6 @@ class OdeRun:
     method: str
     calls: int
 
-    def longest(self, moment: float, factor: float) -> float:
-        """Return the longest step from a moment that is nowhere longer than ``factor`` times the steps taken here."""
-        place = int(np.searchsorted(self.ends[1:-1], moment, side="right"))
-        steps = np.diff(self.ends[place : place + 3])
-        rest = self.ends[place + 1] - moment
-        return float(min(factor * steps[0], rest + factor * steps[1]) if len(steps) > 1 else factor * steps[0])
-
 
 class Integrator:
     """Integrates one system over one span of time; remembers that it is stiff once it has turned out to be."""
@@ -214,7 +208,7 @@ class Integrator:
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":
             if finer_than is not None:
-                solver.max_step = finer_than.longest(solver.t, by)
+                solver.max_step = longest_step(finer_than.ends, by, solver.t)
             try:
                 reason = solver.step()
             except ValueError as error:  # scipy's linear algebra on numbers that overflowed

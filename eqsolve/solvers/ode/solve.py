@@ -32,26 +32,16 @@ from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
-from eqsolve.solvers.ode.march import (
-    NODES,
-    Integrator,
-    Levels,
-    OdeRun,
-    OdeSystem,
-    StoppedError,
-    bind_system,
-    choose_rules,
-    quadrature_error,
-)
+from eqsolve.solvers.ode import march
+from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, StoppedError
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import allowance, excess
+from eqsolve.solvers.tolerance import ROUNDING, allowance, excess
 
 logger = logging.getLogger("eqsolve")
 
 _FINEST = 3e-14  # tolerance of an integration below which rounding rules
 _RATIO = 10.0  # between the tolerances of two rounds
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
-_ROUNDING = 1e-13
 _SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
 _MOST_PANELS = 400  # to begin with; panels are split where the interpolant needs it
 _MEMORY = "it has memory (integrals, delays, or functions of two times)"
@@ -73,7 +63,7 @@ class OdeSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a system without memory to the tolerance asked for; what is there before a blow-up comes with the error."""
-        system = bind_system(plan.program(ODE), values.numbers, values.laws)
+        system = march.bind_system(plan.program(ODE), values.numbers, values.laws)
         begin = system.begin
         options.demand_after(begin)
 
@@ -110,7 +100,7 @@ def _refine(integrator: Integrator, rules: Levels) -> tuple[OdeSolution, Levels]
     """Shorten the steps until the time-step error meets the tolerance; only the first integration compares rules."""
     options = integrator.options
     tolerance = max(min(options.rtol / 100, 1e-6), _FINEST)
-    scout, rules = choose_rules(integrator, _RATIO * tolerance, rules)
+    scout, rules = march.choose_rules(integrator, _RATIO * tolerance, rules)
     coarse = integrator.run(rules.paths(below=False), tolerance, finer_than=scout, by=_STABLE)
     before = np.inf
     for rounds in itertools.count(1):
@@ -178,7 +168,7 @@ def _compare(system: OdeSystem, fine: OdeRun, coarse: OdeRun, scouted: tuple[Ode
     step = {name: over_panels(np.abs(best[name] - rough[name][-1]), NODES, beside=True) for name in best}
     scout, tails = scouted
     by_rule = system.curves(grid.nodes, scout.states(grid.nodes), scout.paths)[0]
-    rule = {name: over_panels(quadrature_error(values), NODES) + tails * scales[name] for name, values in by_rule.items()}
+    rule = {name: over_panels(march.quadrature_error(by_rule[name]), NODES) + tails * scales[name] for name in by_rule}
     rest = {name: _on_nodes(missed[name]) + _rounding(values, scales[name]) for name, values in best.items()}
     each_errors = {
         name: over_panels(np.abs(table - rough_each[name]), NODES, beside=True) + _on_nodes(missed[name]) + _rounding(table)
@@ -197,7 +187,7 @@ def _panels(
     edges = np.unique(np.concatenate([ends, inside, run.ends[-1:]]))
     close = np.diff(edges) <= 1e-13 * np.max(np.abs(edges))
     edges = np.delete(edges, np.flatnonzero(close) + (np.flatnonzero(close) + 1 < len(edges) - 1))
-    weights = lagrange(np.concatenate([[0.0], radau(NODES).nodes]), _PROBES)
+    weights = lagrange(radau(NODES).with_start, _PROBES)
     while True:
         grid = PanelGrid(edges, NODES)
         curves, each = system.curves(grid.nodes, run.states(grid.nodes), run.paths)
@@ -222,7 +212,7 @@ def _panels(
 def _rounding(values: Array, scale: float = 0.0) -> Array:
     """Rounding errors that two integrations may share: of the value, and of the largest terms it came from."""
     largest = np.maximum(np.max(np.abs(values), axis=-1, keepdims=True), scale)
-    return _ROUNDING * np.abs(values) + np.finfo(float).eps * largest
+    return ROUNDING * np.abs(values) + np.finfo(float).eps * largest
 
 
 def _on_nodes(panels: Array) -> Array:

@@ -13,6 +13,7 @@ themselves, or pointwise nonlinear ones, need the two-time solver.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,9 +30,9 @@ from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.richardson import error_share
-from eqsolve.results.dynamics import dynamics_result
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_closed
+from eqsolve.solvers.marching import Compared, best_of
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import Worst, find_worst, stop_early
 
@@ -109,86 +110,73 @@ class OperatorsSolver(Solver):
         begin = float(program.begin()[0])
         options.demand_after(begin)
         sweeps = _Sweeps(program)
+
+        def until(end: float, at: tuple[float, ...]) -> Result:
+            asked = replace(options, t_max=end, at=at)
+            found = best_of(_solutions(sweeps, begin, asked), asked)
+            assert found is not None
+            stats = {"panels": found.grid.panels, "nodes": found.grid.size, "sweeps": sweeps.sweeps}
+            hint = f"raise rtol, or give an atol{_else(options.step is not None)}"
+            return found.result(plan.name, values, asked, stats, hint)
+
         with np.errstate(all="ignore"):
-            if options.step is not None:
-                return _discrete(sweeps, begin, options, plan.name, values)
             try:
-                return _continuous(sweeps, begin, options, plan.name, values)
+                return until(options.t_max, options.at)
             except SolverError as error:
-                raise stop_early(
-                    error,
-                    begin,
-                    options.t_max,
-                    lambda end: _first(sweeps, begin, replace(options, t_max=end)),
-                    lambda end: _continuous(sweeps, begin, replace(options, t_max=end, at=()), plan.name, values),
-                ) from None
+                if options.step is not None:
+                    raise
+
+                def reach(end: float) -> Kernels:
+                    first = next(_panels(begin, replace(options, t_max=end)))
+                    return sweeps.solve(OperatorGrid.from_panels(first), _left(options))
+
+                raise stop_early(error, begin, options.t_max, reach, lambda end: until(end, ())) from None
 
 
 def _order(options: Options) -> int:
     return options.order or (4 if options.rtol > 3e-4 else 6 if options.rtol > 1e-7 else 8)
 
 
-def _first(sweeps: _Sweeps, begin: float, options: Options) -> Kernels:
-    """Return the solution on the first panels."""
-    span = options.t_max - begin
-    grid = OperatorGrid.from_panels(PanelGrid.geometric(begin, options.t_max, min(0.2, span / 4), _GROWTH, _order(options)))
-    return sweeps.solve(grid, max(3e-5 * options.rtol, 1e-13))
+def _left(options: Options) -> float:
+    """Return what the sweeps may leave, relative to the largest value of each unknown."""
+    return max(3e-5 * options.rtol, 1e-13)
 
 
-def _continuous(sweeps: _Sweeps, begin: float, options: Options, name: str, values: Values) -> Result:
-    """Solve on denser and denser panels."""
-    order = _order(options)
-    tolerance = max(3e-5 * options.rtol, 1e-13)
-    span = options.t_max - begin
-    step = min(0.2, span / 4)
-    growth = _GROWTH
-    old: dict[str, Array] | None = None
-    panels: PanelGrid | None = None
-    for _ in range(6):
-        new = PanelGrid.geometric(begin, options.t_max, step, growth, order)
-        state = sweeps.solve(OperatorGrid.from_panels(new), tolerance)
-        curves = sweeps.curves(state)
-        if old is not None and panels is not None:
-            ratio = max(new.panels / panels.panels, 1.2)
-            errors = {n: _error(v, panels.interpolate(old[n], new.nodes), ratio, order, tolerance) for n, v in curves.items()}
+def _panels(begin: float, options: Options) -> Iterator[PanelGrid]:
+    """Yield denser and denser panels that grow with time."""
+    for number in range(6):
+        step, growth = min(0.2, (options.t_max - begin) / 4) / _RATIO**number, _GROWTH ** (1 / _RATIO**number)
+        yield PanelGrid.geometric(begin, options.t_max, step, growth, _order(options))
+
+
+def _solutions(sweeps: _Sweeps, begin: float, options: Options) -> Iterator[Compared]:
+    """Solve on denser and denser panels, each solution compared with the one before; in discrete time once."""
+    if options.step is not None:
+        yield _discrete(sweeps, begin, options, options.step)
+        return
+    tolerance, before = _left(options), None
+    for grid in _panels(begin, options):
+        curves = sweeps.curves(sweeps.solve(OperatorGrid.from_panels(grid), tolerance))
+        if before is not None:
+            panels, old = before
+            share, errors = error_share(max(grid.panels / panels.panels, 1.2), grid.order + 2), {}
+            for name, values in curves.items():
+                change = over_panels(np.abs(values - panels.interpolate(old[name], grid.nodes)), grid.order)
+                errors[name] = share * change + (1e-12 + 3 * tolerance) * np.abs(values).max()
             controlled = [key for key, _ in sweeps.program.observables] or list(curves)
-            worst = find_worst(controlled, curves, errors, new.nodes, options)
-            options.report(options.t_max, f"{new.size} nodes")
-            if worst.excess <= 1.0:
-                break
-        old, panels = curves, new
-        step, growth = step / _RATIO, growth ** (1 / _RATIO)
-    return _package(values, name, new, curves, errors, worst, options, sweeps.sweeps)
+            options.report(options.t_max, f"{grid.size} nodes")
+            yield Compared(None, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options))
+        before = grid, curves
 
 
-def _discrete(sweeps: _Sweeps, begin: float, options: Options, name: str, values: Values) -> Result:
+def _discrete(sweeps: _Sweeps, begin: float, options: Options, step: float) -> Compared:
     """Solve the discrete-time system of a given step: exact up to the iteration and rounding."""
-    assert options.step is not None
-    grid = OperatorGrid.discrete(options.step, begin, options.t_max)
-    state = sweeps.solve(grid, 1e-14)
-    curves = sweeps.curves(state)
-    errors = {key: 1e-12 * np.maximum(np.abs(v), np.abs(v).max()) for key, v in curves.items()}
-    panels = PanelGrid(grid.nodes, 1)
-    return _package(values, name, panels, curves, errors, Worst(), options, sweeps.sweeps)
+    grid = OperatorGrid.discrete(step, begin, options.t_max)
+    curves = sweeps.curves(sweeps.solve(grid, 1e-14))
+    errors = {key: np.full(grid.size, 1e-12 * np.abs(v).max()) for key, v in curves.items()}
+    return Compared(None, PanelGrid(grid.nodes, 1), curves, errors, Worst())
 
 
 def _else(is_discrete: bool) -> str:
     """Return what else can be tried; the other solver knows no discrete time."""
     return "" if is_discrete else "; the two-time solver may do better: solver='two_time' (--solver two_time)"
-
-
-def _error(values: Array, rough: Array, ratio: float, order: int, left: float) -> Array:
-    change = over_panels(np.abs(values - rough), order)
-    size = np.maximum(np.abs(values), np.abs(values).max())
-    return error_share(ratio, order + 2) * change + (1e-12 + 3 * left) * size
-
-
-def _package(
-    values: Values, name: str, grid: PanelGrid, curves: dict[str, Array], errors: dict[str, Array], worst: Worst,
-    options: Options, sweeps: int,
-) -> Result:  # fmt: skip
-    failure = worst.failure(options, f"raise rtol, or give an atol{_else(options.step is not None)}")
-    stats = {"panels": grid.panels, "nodes": grid.size, "sweeps": sweeps}
-    return dynamics_result(
-        model=name, params=values.settings, grid=grid, curves=curves, errors=errors, stats=stats, failure=failure
-    )

@@ -11,18 +11,18 @@ doi:10.1017/CBO9780511543234.
 
 import functools
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledPlan
-from eqsolve.files.checkpoint import Checkpoint, Codec
+from eqsolve.files.checkpoint import Checkpoint, recorded
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
 from eqsolve.numerics.rows import Record, RowStore
-from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError, Pace
+from eqsolve.solvers.marching import NotFiniteError, advance
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE, History, RowPanel
 
 # --- Merging columns: seen from later times the past is smooth, and needs fewer panels the further back it lies.
@@ -187,7 +187,7 @@ def _transfer(m: int, cut: float) -> tuple[Array, Array]:
     The two panels are [0, cut] and [cut, 1]; the way back reads the left end and the merged nodes.
     """
     c = radau(m).nodes
-    local = np.concatenate([[0.0], c])
+    local = radau(m).with_start
     to_merged = np.zeros((m, 2 * m + 1))
     before = c <= cut
     to_merged[before, : m + 1] = lagrange(local, c[before] / cut)
@@ -210,25 +210,6 @@ def _sums(table: Array, inner: slice, basis: Array) -> Array:
 def _rows(table: Array, part: slice, to_merged: Array) -> Array:
     """Interpolate rows, the operators' dependence on the outer time."""
     return np.concatenate([table[: part.start + 1], to_merged @ table[part], table[part.stop :]])
-
-
-# --- The panels of a march in a checkpoint.
-def solve_panel(panel: RowPanel, tolerance: float, checkpoint: Checkpoint | None) -> int:
-    """Solve a panel of a march, or take its solution from the checkpoint; return the number of sweeps."""
-    if checkpoint is None:
-        return panel.solve(tolerance)
-
-    def compute() -> tuple[Any, ...]:
-        sweeps = panel.solve(tolerance)
-        return sweeps, panel.state, panel.sizes, panel.errors, panel.rights
-
-    sweeps, state, panel.sizes, panel.errors, panel.rights = checkpoint.step(
-        f"panel of {panel.state.size} unknowns", compute, Codec()
-    )
-    if state is not panel.state:
-        panel.state[:] = state
-        panel.refresh()
-    return int(sweeps)
 
 
 # --- One march through time: collocation of one- and two-time equations, row panel by row panel, over coarsening columns.
@@ -289,8 +270,6 @@ class March:
         self.iteration_errors: dict[str, float] = {}  # the largest left for each unknown
         self.sweeps = 0  # on the newest panel
         self._unmerged = False
-        self._guesses: dict[str, dict[str, Array]] = {}
-        self._better: dict[str, str] = {}
         self._functions: dict[str, list[Array]] = {equation.name: [] for equation in compiled.functions}
         self._observed: dict[str, Array] = {}  # on the newest panel
         self._observables: dict[str, list[Array]] = {equation.name: [] for equation in compiled.observables}
@@ -310,10 +289,23 @@ class March:
         self.panel = RowPanel.after(self.plan, self.history, step, self.m)
         self._guess()
         self.panel.refresh()
-        self.sweeps = solve_panel(self.panel, self.tolerance, self.checkpoint)
+        self.sweeps = self._solve(self.panel)
         self.iterations += self.sweeps
         self._observe()
         return self._indicator()
+
+    def _solve(self, panel: RowPanel) -> int:
+        """Solve a panel, or take its solution from the checkpoint; return the number of sweeps."""
+
+        def compute() -> tuple[Any, ...]:
+            return panel.solve(self.tolerance), panel.state, panel.sizes, panel.errors, panel.rights
+
+        found = recorded(self.checkpoint, f"panel of {panel.state.size} unknowns", compute)
+        sweeps, state, panel.sizes, panel.errors, panel.rights = found
+        if state is not panel.state:
+            panel.state[:] = state
+            panel.refresh()
+        return int(sweeps)
 
     def _observe(self) -> None:
         """Evaluate the observables on the newest panel."""
@@ -323,13 +315,18 @@ class March:
             if not finite.all():
                 raise NotFiniteError(equation, float(self.panel.times[np.argmin(finite)]))
 
-    def accept(self) -> None:
+    @property
+    def growth(self) -> float:
+        """How much longer the next panel may be: where this one took many sweeps, shorter ones are solved faster."""
+        return min(2.5, 12 / self.sweeps)
+
+    def accept(self, end: float | None = None) -> None:
         """Keep the panel just solved; before the next one, columns are merged where the past has become smooth."""
-        self._judge_guesses()
         for head, error in self.panel.errors.items():
             self.iteration_error = max(error, self.iteration_error)
             self.iteration_errors[head] = max(error * self.panel.sizes[head], self.iteration_errors.get(head, 0.0))
         self._keep()
+        self.history.row_edges[-1] = self.end if end is None else end
         self._unmerged = True
 
     def _keep(self) -> None:
@@ -346,54 +343,28 @@ class March:
 
     # --- first guesses
     def _guess(self) -> None:
-        """Take the guide; or, for each unknown, the kind of guess that was the better one on the panel before."""
+        """Take the guide; or continue the functions' polynomials, and let kernels change as they did during the step before,
+        at the same distance from the diagonal."""
+        panel, history, past = self.panel, self.history, self.panel.past
         if self.guide is not None:
-            self.guide.fill(self.panel)
+            self.guide.fill(panel)
             return
-        self._guesses = {"continued": self._continued(), "repeated": self._repeated()}
-        for head in self.panel.places:
-            self.panel.values(head)[:] = self._guesses[self._better.get(head, "repeated")][head]
-
-    def _judge_guesses(self) -> None:
-        for head in self.panel.places if self.guide is None else ():
-            misses = {kind: np.abs(made[head] - self.panel.values(head)).max() for kind, made in self._guesses.items()}
-            self._better[head] = min(misses, key=lambda kind: misses[kind])
-
-    def _continued(self) -> dict[str, Array]:
-        """Continue the last panel's polynomials in time, its own columns unchanged."""
-        panel, history, m = self.panel, self.history, self.m
-        if not self.panels:
-            return self._standing()
-        last = history.row_edges[-1] - history.row_edges[-2]
-        forward = lagrange(radau(m).nodes, 1 + radau(m).nodes * (panel.step / last))
-        made = {head: forward @ values for head, values in history.last_functions.items()}
-        for head, block in history.last_block.items():
-            made[head] = np.hstack([forward @ block, block[:, -m:]])
-        return made
-
-    def _repeated(self) -> dict[str, Array]:
-        """Add to the present what happened during the step before, at the same distance from the diagonal."""
-        panel, first = self.panel, self.history.row_edges[0]
-        made = self._standing()
+        nodes, ends = radau(self.m).nodes, history.row_edges
+        for head, values in history.last_functions.items():
+            later = 1 + nodes * (panel.step / (ends[-1] - ends[-2] if self.panels else 1.0))
+            panel.functions[head][:] = lagrange(nodes, later) @ values if self.panels else values
+        for head, row in history.last_row.items():
+            panel.kernels[head][:] = np.append(row, np.full(panel.count, row[-1]))
         if not self.records:
-            return made
+            return
         earlier, needed = np.append(self.end, panel.times) - panel.step, 1
         while needed < len(self.records) and self.records[-needed].start > earlier[0]:
             needed += 1
         recent = RowStore(self.m, tuple(self.records[-needed:]))
-        moved = recent.block(np.maximum(earlier, first), np.maximum(panel.columns - panel.step, first))
+        moved = recent.block(np.maximum(earlier, ends[0]), np.maximum(panel.columns - panel.step, ends[0]))
         for head, rows in moved.items():
-            made[head][:, : panel.past] += rows[1:, : panel.past] - rows[0, : panel.past]
-            made[head][:, panel.past :] = rows[1:, panel.past :]
-        return made
-
-    def _standing(self) -> dict[str, Array]:
-        """Keep the newest values."""
-        panel, history = self.panel, self.history
-        made = {head: np.full(panel.count, values[-1]) for head, values in history.functions.items()}
-        for head, row in history.last_row.items():
-            made[head] = np.tile(np.append(row, np.full(panel.count, row[-1])), (panel.count, 1))
-        return made
+            panel.kernels[head][:, :past] += rows[1:, :past] - rows[0, :past]
+            panel.kernels[head][:, past:] = rows[1:, past:]
 
     def _indicator(self) -> float:
         """Return the size of the first neglected polynomial coefficient in time, relative to each unknown's size.
@@ -450,7 +421,7 @@ def _highest(m: int, with_left_end: bool) -> Array:
     """Return the functionals that give the two highest Chebyshev coefficients on a panel's nodes."""
     from numpy.polynomial import chebyshev
 
-    nodes = np.concatenate([[0.0], radau(m).nodes]) if with_left_end else radau(m).nodes
+    nodes = radau(m).with_start if with_left_end else radau(m).nodes
     matrix = chebyshev.chebvander(2 * nodes - 1, len(nodes) - 1)
     rows = np.linalg.inv(matrix)[-2:]
     return np.asarray(rows if len(rows) == 2 else np.vstack([rows, rows]))
@@ -466,44 +437,6 @@ def _tail(values: Array, functionals: Array) -> float:
 
 
 # --- How far a march is from its horizon: what it costs to get there with panels that follow the fastest scale for ever.
-_FIRST_STEP = 0.05  # of the whole time
-_LARGEST_GROWTH = 2.5  # of the step, from panel to panel
-_MANY_SWEEPS = 12  # on a panel: shorter ones are solved faster
-
-
-def advance(march: March, t_max: float, resolution: float) -> Generator[float, None, str]:
-    """Add panels as long as the resolution allows; yield the next step after each, return why they end early."""
-    begin, order = march.end, march.m
-    span = t_max - begin
-    step, smallest = _FIRST_STEP * span, 1e-13 * max(span, abs(t_max))
-    reason, tries, pace = "", 0, Pace(begin, t_max)
-    while (left := t_max - march.end) > 10 * smallest:
-        step = min(step, left) if left > 1.3 * step else left if step >= left else left / 2
-        if step < smallest * 10:
-            return reason or "its panels get shorter and shorter"
-        tries += 1
-        if little := pace.stalled(march.end, tries):
-            return f"the last {pace.patience} panels tried {little}"
-        try:
-            indicator = march.add_panel(step) / resolution
-        except NoConvergenceError:
-            reason, step = reason or "the iteration on a panel does not converge", step / 3
-            continue
-        except NotFiniteError as failure:
-            reason, step = str(failure), step / 3
-            continue
-        if not indicator <= 1.0:
-            reason = reason or "the solution varies faster and faster"
-            step *= max(0.2, 0.8 * indicator ** (-1 / (order + 1))) if math.isfinite(indicator) else 0.2
-            continue
-        march.accept()
-        reason = ""
-        growth = min(_LARGEST_GROWTH, 0.85 * max(indicator, 1e-12) ** (-1 / (order + 1)))
-        step *= min(growth, _MANY_SWEEPS / march.sweeps)
-        yield step
-    return ""
-
-
 def begin_march(
     compiled: CompiledPlan,
     order: int,
@@ -518,13 +451,9 @@ def begin_march(
         march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint)
     except NotFiniteError:
         return None
-    going = advance(march, t_max, resolution)
-    while march.panels < panels:
-        try:
-            next(going)
-        except StopIteration as ended:
-            return None if ended.value else march
-    return march
+    span = t_max - begin
+    reason = advance(march, [t_max], resolution, span / 20, smallest=1e-12 * span, after=lambda _: march.panels >= panels)
+    return None if reason else march
 
 
 def panels_ahead(march: March, t_max: float) -> float:

@@ -18,10 +18,10 @@ import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import PanelGrid, lagrange, radau
+from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.tolerance import NoConvergenceError, NotFiniteError
+from eqsolve.solvers.marching import NoConvergenceError, NotFiniteError
 
 # --- The solved past of a march: its columns, the values on them, and the integration operators of the right factors.
 SMALLEST_SIZE = 1e-3  # of an unknown's largest value, below which its accuracy is not looked at relatively
@@ -297,10 +297,7 @@ class RowPanel:
         panel = cls(plan, history, np.array([start]), 0.0, np.zeros((1, 1)))
         differential = [eq for eq in (*plan.kernels, *plan.functions) if eq.differential]
         definitions = [eq for eq in (*plan.kernels, *plan.functions) if not eq.differential]
-        for equation in differential:
-            if equation.start is not None:
-                panel.values(equation.name).fill(float(equation.start()[0]))
-        for equation in definitions:  # a first guess of what Newton's method finds
+        for equation in (*differential, *definitions):  # of definitions, a first guess of what Newton's method finds
             if equation.start is not None:
                 panel.values(equation.name).fill(float(equation.start()[0]))
         for sweep in range(100):
@@ -594,7 +591,7 @@ class RowPanel:
         if head in self.rights:
             own = self.diagonal(equation) - np.einsum("jl,jl->j", self.matrix, self.rights[head])
         else:
-            own = (lagrange(radau(self.count).nodes, np.zeros(1)) @ rows[:, self.past :])[0]
+            own = radau(self.count).back @ rows[:, self.past :]
         return np.vstack([np.concatenate([self.history.last_row[head], own]), rows])
 
 

@@ -12,9 +12,11 @@ columns.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,81 +29,28 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.richardson import error_share
-from eqsolve.numerics.rows import RowStore, mirrored, spread_to_times
-from eqsolve.results.dynamics import Kernel, dynamics_result
 from eqsolve.results.result import Result
+from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
+from eqsolve.solvers.marching import Compared, Stop, with_numbers
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import (
-    KERNEL_FLOOR,
-    NOT_SMOOTH,
-    NoConvergenceError,
-    NotFiniteError,
-    Pace,
-    Stop,
-    Worst,
-    cannot_go_on,
-    excess,
-    find_worst,
-    nodes_per_panel,
-    with_numbers,
-)
-from eqsolve.solvers.two_time.march import March, advance, begin_march, panels_ahead
+from eqsolve.solvers.tolerance import NOT_SMOOTH, ROUNDING, excess, find_worst
+from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 
 # --- Error estimates of a two-time solution, from its difference to a rougher one.
 #
-# Both the panels and the tolerances of the rougher solution are larger, by known factors. If q is the ratio of the numbers of
-# panels, the error of the finer solution is at most about |difference| / (q^k − 1): k = m + 1 for functions of one time
+# Both the panels and the tolerances of the rougher solution are larger, by known factors. If q is the ratio of the panels'
+# lengths, the error of the finer solution is at most about |difference| / (q^k − 1): k = m + 1 for functions of one time
 # (their order between nodes), k = m for kernels (their order across a panel on the diagonal). Half of that is added for
 # safety. What a comparison of panels does not show is added: rounding, the iteration's tolerance, and what merging columns
 # changed.
-_ROUNDING = 1e-13
 _MOST_OUTPUT_TIMES = 300
 
 
-@dataclass(frozen=True)
-class Accuracy:
-    """What one march is asked for, relative to the size of each unknown."""
-
-    resolution: float
-    rough: bool = False  # whether the solution is only a first one, to place the panels
-
-    @property
-    def merging(self) -> float:
-        return self.resolution
-
-    @property
-    def iteration(self) -> float:
-        return max((1e-2 if self.rough else 1e-3) * self.resolution, 1e-14)
-
-    def finer(self, gain: float) -> Accuracy:
-        return Accuracy(max(self.resolution / gain, 1e-13))
-
-
-@dataclass(frozen=True, eq=False)
-class KernelSolution:
-    """The march that is reported and its error estimates.
-
-    ``worst`` is the largest estimate in units of the tolerance, ``least`` what rounding alone would make of it.
-    """
-
-    march: March
-    store: RowStore | None
-    times: Array
-    tables: dict[str, Array]
-    table_errors: dict[str, Array]
-    curves: dict[str, Array]
-    curve_errors: dict[str, Array]
-    worst: Worst
-    least: float
-    panels: tuple[int, ...]
-
-
-def compare(fine: March, coarse: March, ratio: float, options: Options, panels: tuple[int, ...]) -> KernelSolution:
+def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Compared:
     """Return the finer of two solutions with its error estimates."""
-    ratio, m = max(ratio, 1.2), fine.m
-    iteration = _ROUNDING + 3 * fine.iteration_error
+    m, iteration = fine.m, ROUNDING + 3 * fine.iteration_error
     merging = fine.merger.effect if fine.merger is not None else 0.0
     pointwise = fine.merger.changes if fine.merger is not None else {}
     grid, other = fine.grid(), coarse.grid()
@@ -113,24 +62,16 @@ def compare(fine: March, coarse: March, ratio: float, options: Options, panels: 
         errors[name] = share * over_panels(change, m) + (iteration + merging) * _sizes(values)
     observed = [equation.name for equation in fine.plan.observables] or list(curves)
     worst = find_worst(observed, curves, errors, grid.nodes, options)
-    rounding = {name: _ROUNDING * _sizes(curves[name]) for name in observed}
-    least = max((excess(curves[name], rounding[name], options) for name in observed), default=0.0)
-    store, old = fine.rows(), coarse.rows()
-    times, tables, table_errors = np.empty(0), {}, {}
-    if store is not None and old is not None:
-        times = _output_times(fine)
-        between = (times[1:] + times[:-1]) / 2
-        tables, here, there = store.tables(times), store.tables(between), old.tables(between)
-        for equation in fine.plan.kernels:
-            name = equation.name
-            change = spread_to_times(np.abs(here[name] - there[name]))
-            unseen = _ROUNDING * np.abs(tables[name]).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0)
-            table_errors[name] = error_share(ratio, min(m, 8)) * change + unseen
-            if equation.symmetric:
-                tables[name], table_errors[name] = mirrored(tables[name]), mirrored(table_errors[name])
-        if options.kernels:
-            worst = max(worst, find_worst(tables, tables, table_errors, times, options, KERNEL_FLOOR))
-    return KernelSolution(fine, store, times, tables, table_errors, curves, errors, worst, least, panels)
+    least = max((excess(curves[name], ROUNDING * _sizes(curves[name]), options) for name in observed), default=0.0)
+    made = Compared(fine, grid, curves, errors, worst, least=least)
+    if (store := fine.rows()) is None:
+        return made
+
+    def unseen(name: str, values: Array) -> float:
+        return float(ROUNDING * np.abs(values).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0))
+
+    share = error_share(ratio, min(m, 8))
+    return made.with_kernels(fine.plan.kernels, store, coarse.rows(), _output_times(fine), share, unseen, options)
 
 
 def _sizes(values: Array) -> Array:
@@ -176,7 +117,7 @@ class TwoTimeSolver(Solver):
         compiled, begin = with_numbers(plan.program(TWO_TIME), values)
         if not compiled.separable or options.t_max <= begin:
             return None
-        order = nodes_per_panel(replace(options, order=None))
+        order = marching.nodes_per_panel(replace(options, order=None))
         with np.errstate(all="ignore"):
             for panels in _LOOKS:
                 march = begin_march(compiled, order, begin, options.t_max, options.rtol, panels)
@@ -189,118 +130,93 @@ class TwoTimeSolver(Solver):
         """Solve a closed system of one- and two-time functions to the tolerance asked for."""
         compiled, begin = with_numbers(plan.program(TWO_TIME), values)
         options.demand_after(begin)
-        order = nodes_per_panel(options)
-        accuracy = Accuracy(max(0.3 * options.rtol, 1e-12), rough=True)
+        order = marching.nodes_per_panel(options)
         with np.errstate(all="ignore"):
-            coarse, stop, accuracy = _place_panels(compiled, order, begin, options, accuracy)
-            if not coarse.panels:
-                assert stop is not None
+            coarse, stop, resolution = _place_panels(compiled, order, begin, options)
+            if stop is not None and not coarse.panels:
                 raise SolverError(stop.message)
-            solution, later = _refine(compiled, coarse, options, accuracy)
-            stop = later or stop
-        result = _package(plan.name, values, compiled, solution, options, stop)
-        if stop is not None:
-            raise SolverError(stop.message, partial=result)
-        return result
+            found = marching.best_of(_finer(compiled, coarse, options, resolution), options)
+        assert found is not None
+        found = replace(found, stop=found.stop or stop)
+        march = found.march
+        every = (*compiled.kernels, *compiled.functions, *compiled.observables)
+        labels = {item.name: f"the {item.label}" for item in every}
+        stats = {
+            "panels": march.panels,
+            "nodes per panel": march.m,
+            "nodes": found.grid.size,
+            "columns": march.columns,
+            "iterations": march.iterations,
+            "refinements": found.rounds,
+        }
+        return found.result(plan.name, values, options, stats, NOT_SMOOTH, labels)
 
 
-def _place_panels(
-    compiled: CompiledPlan, order: int, begin: float, options: Options, accuracy: Accuracy
-) -> tuple[March, Stop | None, Accuracy]:
+def _place_panels(compiled: CompiledPlan, order: int, begin: float, options: Options) -> tuple[March, Stop | None, float]:
     """March adaptively. An early end is doubted first: a rough solution may blow up where a better one does not."""
-    march, stop = _adaptive(compiled, order, begin, options, accuracy)
+    resolution = max(0.3 * options.rtol, 1e-12)
+    march, stop = _march(compiled, order, begin, options, resolution)
     for _ in range(3):  # how often an early end is doubted
         if stop is None:
             break
-        before, accuracy = stop, replace(accuracy, resolution=accuracy.resolution / 100)
-        march, stop = _adaptive(compiled, order, begin, options, accuracy)
+        before, resolution = stop, resolution / 100
+        march, stop = _march(compiled, order, begin, options, resolution)
         if stop is not None and abs(stop.time - before.time) < 0.01 * (before.time - begin):
             break
-    return march, stop, accuracy
+    return march, stop, resolution
 
 
-def _adaptive(
-    compiled: CompiledPlan, order: int, begin: float, options: Options, accuracy: Accuracy
+def _march(
+    compiled: CompiledPlan,
+    order: int,
+    begin: float,
+    options: Options,
+    resolution: float,
+    coarse: March | None = None,
+    ratio: float = 1.0,
 ) -> tuple[March, Stop | None]:
-    """March with panels as long as the resolution allows."""
+    """March with panels as long as the resolution allows; or with those of a coarser march, shorter by a ratio.
+
+    The iteration on a panel leaves much less than the resolution; merging columns may change as much.
+    """
+    iteration = max((1e-2 if coarse is None else 1e-3) * resolution, 1e-14)
+    guide = None if coarse is None else coarse.as_guide()
     try:
-        march = March(compiled, order, begin, accuracy.iteration, accuracy.merging, checkpoint=options.checkpoint)
-    except NotFiniteError as failure:
+        march = March(compiled, order, begin, iteration, resolution, guide, options.checkpoint)
+    except marching.NotFiniteError as failure:
         raise SolverError(str(failure)) from None
-    going = advance(march, options.t_max, accuracy.resolution)
-    while True:
-        try:
-            step = next(going)
-        except StopIteration as ended:
-            return march, Stop(march.end, _blow_up(march, ended.value)) if ended.value else None
-        _watch_memory(march, 0)
-        _tell(march, options, march.m * (options.t_max - march.end) / step, 0.0, _FIRST)
+    end, low = (options.t_max, 0.0) if coarse is None else (coarse.end, _FIRST)
+    span, high = end - begin, _FIRST if coarse is None else 1.0
+
+    def after(step: float) -> None:
+        ahead = (end - march.end) / step
+        _tell(march, options, march.m * ahead, low, high)
+        _watch_memory(march, 0 if coarse is None else ahead)
+
+    if coarse is None:
+        reason = marching.advance(march, [end], resolution, span / 20, smallest=1e-12 * span, after=after)
+    else:
+        longest = functools.partial(marching.longest_step, coarse.grid().edges, 1 / ratio)
+        reason = marching.advance(march, [end], np.inf, span, smallest=1e-8 * span, longest=longest, after=after)
+    sizes = {eq: march.history.largest[eq.name] for eq in (*compiled.kernels, *compiled.functions)}
+    return march, Stop.blow_up(march.end, reason, sizes) if reason else None
 
 
-def _blow_up(march: March, reason: object) -> str:
-    sizes = march.history.largest
-    largest = max(sizes, key=lambda name: sizes[name])
-    equation = next(eq for eq in (*march.plan.kernels, *march.plan.functions) if eq.name == largest)
-    return cannot_go_on(march.end, reason, equation, sizes[largest])
-
-
-def _refine(compiled: CompiledPlan, coarse: March, options: Options, accuracy: Accuracy) -> tuple[KernelSolution, Stop | None]:
-    """Solve on denser panels until the difference to the previous solution meets the tolerance."""
-    ratio, panels, stalled = _LEAST_RATIO, [coarse.panels], 0
-    best: KernelSolution | None = None
-    for round_number in range(1, 9):
-        accuracy = accuracy.finer(ratio ** (coarse.m + 1))
-        edges = coarse.grid().denser(np.full(coarse.panels, ratio)).edges
-        fine, stop = _fixed(compiled, coarse, edges, options, accuracy)
-        actual = (len(edges) - 1) / panels[-1]
-        panels.append(fine.panels)
-        solution = compare(fine, coarse, actual, options, tuple(panels))
+def _finer(compiled: CompiledPlan, coarse: March, options: Options, resolution: float) -> Iterator[Compared]:
+    """Solve on denser and denser panels, each solution compared with the one before."""
+    ratio, stop = _LEAST_RATIO, None
+    for number in range(1, 9):
+        resolution = max(resolution / ratio ** (coarse.m + 1), 1e-13)
+        begin = coarse.history.row_edges[0]
+        fine, stop = _march(compiled, coarse.m, begin, options, resolution, coarse, ratio)
+        if stop is not None and not fine.panels:
+            raise SolverError(stop.message)
+        solution = replace(_compare(fine, coarse, ratio, options), stop=stop, rounds=number)
         logger.info("time grid: %d panels (round %d); against a coarser grid its error is %.2g times the tolerance",
-                    panels[-1], round_number, solution.worst.excess)  # fmt: skip
-        if stop is not None:
-            return solution, stop
-        stalled = stalled + 1 if best is not None and solution.worst.excess > 0.7 * best.worst.excess else 0
-        if best is None or solution.worst < best.worst:
-            best = solution
-        if best.worst.excess <= max(1.0, 10 * best.least) or stalled == 2 or options.is_short_of_time():
-            break
+                    fine.panels, number, solution.worst.excess)  # fmt: skip
+        yield solution
         ratio = float(np.clip((1.5 * solution.worst.excess) ** (1 / (fine.m + 1)), _LEAST_RATIO, _LARGEST_RATIO))
         coarse = fine
-    assert best is not None
-    return best, None
-
-
-def _fixed(
-    compiled: CompiledPlan, coarse: March, edges: Array, options: Options, accuracy: Accuracy
-) -> tuple[March, Stop | None]:
-    """March over given panels, halving those on which the iteration does not converge."""
-    guide = coarse.as_guide()
-    march = March(compiled, coarse.m, edges[0], accuracy.iteration, accuracy.merging, guide, options.checkpoint)
-    pending = list(edges[:0:-1])
-    smallest = 1e-8 * (edges[-1] - edges[0])
-    reason = otherwise = "the iteration on a panel does not converge"
-    tries, pace = 0, Pace(edges[0], edges[-1])
-    while pending:
-        now, tries = march.end, tries + 1
-        if little := pace.stalled(now, tries):
-            return march, Stop(now, _blow_up(march, f"the last {pace.patience} panels tried {little}"))
-        try:
-            march.add_panel(pending[-1] - now)
-        except (NoConvergenceError, NotFiniteError) as failure:
-            if isinstance(failure, NotFiniteError):
-                reason = str(failure)
-            if pending[-1] - now < smallest:
-                if not march.panels:
-                    raise SolverError(_blow_up(march, reason)) from None
-                return march, Stop(now, _blow_up(march, reason))
-            pending.append((pending[-1] + now) / 2)
-            continue
-        march.accept()
-        reason = otherwise
-        march.history.row_edges[-1] = pending.pop()
-        _tell(march, options, march.m * len(pending), _FIRST, 1.0)
-        _watch_memory(march, len(pending))
-    return march, None
 
 
 def _tell(march: March, options: Options, ahead: float, low: float, high: float) -> None:
@@ -309,7 +225,7 @@ def _tell(march: March, options: Options, ahead: float, low: float, high: float)
     options.report_share(low + (high - low) * share, f"{march.columns} columns, t = {march.end:.4g}")
 
 
-def _watch_memory(march: March, left: int) -> None:
+def _watch_memory(march: March, left: float) -> None:
     """Refuse to go on when the solution, with so many panels still to come, would not fit into memory.
 
     Rows grow with the panels; columns do too, unless they are merged.
@@ -325,30 +241,3 @@ def _watch_memory(march: March, left: int) -> None:
             f"the two-time functions would need about {predicted / 1e9:.1f} GB of the machine's {available / 1e9:.1f} GB; "
             "shorten t_max or raise rtol"
         )
-
-
-def _package(
-    name: str, values: Values, compiled: CompiledPlan, solution: KernelSolution, options: Options, stop: Stop | None
-) -> Result:
-    every = (*compiled.kernels, *compiled.functions, *compiled.observables)
-    labels = {item.name: f"the {item.label}" for item in every}
-    failure = solution.worst.failure(options, NOT_SMOOTH, labels)
-    if stop is not None:
-        failure = (f"stopped at t = {stop.time:.8g}", stop.message)
-    grid = solution.march.grid()
-    shown = [item for item in compiled.kernels if not item.hidden] if solution.store is not None else []
-    kernels = {
-        item.name: Kernel(solution.tables[item.name], solution.table_errors[item.name], item.symmetric) for item in shown
-    }
-    stats = {
-        "panels": solution.panels[-1],
-        "nodes per panel": solution.march.m,
-        "nodes": grid.size,
-        "columns": solution.march.columns,
-        "iterations": solution.march.iterations,
-        "refinements": len(solution.panels) - 1,
-    }
-    return dynamics_result(
-        model=name, params=values.settings, grid=grid, curves=solution.curves, errors=solution.curve_errors, stats=stats,
-        kernels=kernels, times=solution.times if kernels else None, rows=solution.store, failure=failure,
-    )  # fmt: skip

@@ -1,0 +1,280 @@
+"""Marches over panels of time: how long the steps are, Newton's method on a panel, and two solutions compared.
+
+Shared by the solvers that collocate on panels. A march offers its ``end``, its nodes per panel ``m``, the ``growth`` that
+the next step may have at most, ``add_panel(step)``, which solves a panel and returns the size of the first neglected
+coefficient relative to each unknown, and ``accept(end)``, which keeps it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.lowering import at
+from eqsolve.compile.values import Values
+from eqsolve.errors import SolverError, UsageError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.rows import differences, mirrored, spread_to_times
+from eqsolve.results.dynamics import Kernel, dynamics_result
+from eqsolve.results.result import Result
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.tolerance import KERNEL_FLOOR, Worst, find_worst
+
+# --- Whether time still goes on: what every solver that steps through time asks, so that each of them ends.
+#
+# At a pole or a jump that attracts from both sides a step-size control goes on for ever: it accepts steps that get nowhere.
+# Such a stall is a pace far below what it has been, at which the time that is left would take too much work.
+
+
+@dataclass
+class Pace:
+    """Watches one march from ``begin`` to ``end``.
+
+    ``patience`` is the work (panels tried, or calls) after which the pace is looked at, ``most`` the work beyond which what
+    is left is too much.
+    """
+
+    begin: float
+    end: float
+    patience: int = 200
+    most: float = 100_000
+    work: int = 0
+    time: float | None = None
+
+    def stalled(self, moment: float, work: int) -> str:
+        """Return how little the last work has brought if time has stalled, else nothing."""
+        before = self.begin if self.time is None else self.time
+        done = work - self.work
+        if done < self.patience:
+            return ""
+        gained = moment - before
+        # than on average before
+        if (self.end - moment) * done > gained * self.most and gained * self.work < 1e-3 * (before - self.begin) * done:
+            return f"brought it on by {gained:.1g} only"
+        self.work, self.time = work, moment
+        return ""
+
+
+# --- Why a march ended.
+class NoConvergenceError(Exception):
+    """The iteration on a panel does not converge; a shorter panel may help."""
+
+
+class NotFiniteError(Exception):
+    """The right-hand side of an equation is not finite at a time."""
+
+    def __init__(self, equation: Any, time: float) -> None:
+        super().__init__(
+            f"the {equation.label} is not finite at t = {time:.6g}; a function in it{equation.doubtful} is not defined "
+            "there or the solution blows up"
+        )
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a march ended early, and when."""
+
+    time: float
+    message: str
+
+    @classmethod
+    def blow_up(cls, time: float, reason: object, sizes: Mapping[Any, float]) -> Stop:
+        """Return why a march ended, with the equation of the largest unknown there."""
+        largest = max(sizes, key=lambda equation: sizes[equation])
+        return cls(
+            time,
+            f"the solution cannot be continued past t = {time:.8g}: {reason}. Largest unknown there: `{largest.key}`, "
+            f"of size {sizes[largest]:.3g} ({largest.label}). If it blows up, end before that time",
+        )
+
+
+# --- One march: panels as long as the resolution allows.
+def longest_step(edges: Array, factor: float, moment: float) -> float:
+    """Return the longest step from a moment that is nowhere longer than ``factor`` times the panels between edges."""
+    place = int(np.searchsorted(edges[1:-1], moment, side="right"))
+    steps, rest = np.diff(edges[place : place + 3]), edges[place + 1] - moment
+    return float(min(factor * steps[0], rest + factor * steps[1]) if len(steps) > 1 else factor * steps[0])
+
+
+def advance(
+    march: Any,
+    stops: Sequence[float] | Array,
+    resolution: float,
+    step: float,
+    *,
+    smallest: float,
+    noise: float = 0.0,
+    longest: Callable[[float], float] | None = None,
+    after: Callable[[float], object] = lambda step: False,
+) -> str:
+    """Add panels whose neglected coefficients are below the resolution; return why they end early, or nothing.
+
+    Parameters
+    ----------
+    march
+        See the module.
+    stops
+        Times at which a panel ends, the last one among them.
+    step, smallest
+        The first step to try; and the one below which a panel that fails is not made shorter.
+    noise
+        Tails below it that a shorter panel does not make smaller are rounding, amplified by the inverse of the panel's
+        matrix; a resolved tail would fall like step^m.
+    longest
+        The longest step allowed from a time.
+    after
+        Called with the next step after each panel; the march pauses where that is true.
+    """
+    begin, reason, before, tries = march.end, "", math.inf, 0
+    pace = Pace(begin, stops[-1])
+    while (now := march.end) < stops[-1] - (rounding := 1e-13 * max(abs(now), abs(begin))):
+        target = stops[int(np.searchsorted(stops, now + rounding, side="right"))]
+        left = target - now
+        step = step if longest is None else min(step, longest(now))
+        step = left if step >= 0.999 * left else left / 2 if 1.6 * step > left else step
+        tries += 1
+        if reason and step < max(smallest, 64 * np.finfo(float).eps * abs(now)):
+            return reason
+        if little := pace.stalled(now, tries):
+            return f"the last {pace.patience} panels tried {little}"
+        try:
+            tail = march.add_panel(step)
+        except (NoConvergenceError, NotFiniteError) as failure:
+            reason = str(failure) or reason or "the iteration on a panel does not converge"
+            step *= 0.3
+            continue
+        factor = 0.85 * max(tail / resolution, 1e-30) ** (-1 / (march.m + 1))
+        if not (tail <= resolution or 0.3 * before < tail < noise):
+            reason, before = reason or "the solution varies faster and faster", tail
+            step *= min(0.7, max(0.1, factor)) if math.isfinite(factor) else 0.1
+            continue
+        march.accept(target if step == left else now + step)
+        reason, before = "", math.inf
+        step *= min(march.growth, factor)
+        if after(step):
+            break
+    return ""
+
+
+def newton(
+    equations: Callable[[bool], tuple[Array, Array | None]], add: Callable[[Array], float], tolerance: float, most: int
+) -> int:
+    """Solve the equations of a panel by Newton's method; return the number of steps.
+
+    ``equations(slopes)`` gives their residuals, and the matrix of derivatives where it is asked for; ``add`` changes the
+    unknowns and returns by how much, relative to their sizes. A matrix is kept as long as steps shrink tenfold.
+    """
+    from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
+
+    factors, least, last = None, math.inf, math.inf
+    for step in range(1, most + 1):
+        residual, matrix = equations(factors is None)
+        if matrix is not None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", LinAlgWarning)
+                    factors = lu_factor(matrix, overwrite_a=True)
+            except (LinAlgError, LinAlgWarning, ValueError):
+                raise NoConvergenceError from None
+        change = add(-lu_solve(factors, residual, check_finite=False))
+        if not math.isfinite(change) or change > 30.0 * least:
+            raise NoConvergenceError
+        rounding = matrix is not None and last / 4 < change < 1e-10
+        if change <= tolerance or rounding:
+            return step
+        if change > 0.1 * last:
+            factors = None
+        least, last = min(least, change), change
+    raise NoConvergenceError
+
+
+# --- Two solutions compared, and the finer one as a result.
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A solution with error estimates from its difference to a rougher one.
+
+    ``worst`` is the estimate farthest from its tolerance, ``least`` what rounding alone would make of it; ``stop`` says why
+    the solution ends early, ``rounds`` how often it was refined.
+    """
+
+    march: Any
+    grid: PanelGrid
+    curves: dict[str, Array]
+    errors: dict[str, Array]
+    worst: Worst
+    times: Array | None = None
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    rows: Any = None
+    least: float = 0.0
+    stop: Stop | None = None
+    rounds: int = 1
+
+    def with_kernels(
+        self, equations: Iterable[Any], fine: Any, coarse: Any, times: Array, share: float,
+        unseen: Callable[[str, Array], float], options: Options,
+    ) -> Compared:  # fmt: skip
+        """Return the solution with its kernels on all pairs of times, from two stores of rows.
+
+        Their errors are a share of the largest difference seen around a pair, and what a difference does not show.
+        """
+        tables, errors, made = fine.tables(times), {}, {}
+        for equation in equations:
+            if not equation.hidden:
+                name, symmetric = equation.name, equation.symmetric
+                gaps = share * spread_to_times(differences(fine, coarse, name, times)) + unseen(name, tables[name])
+                values, errors[name] = (mirrored(item) if symmetric else item for item in (tables[name], gaps))
+                made[name] = Kernel(values, errors[name], symmetric)
+        worst = self.worst
+        if options.kernels:
+            worst = max(worst, find_worst(errors, tables, errors, times, options, KERNEL_FLOOR))
+        return replace(self, kernels=made, times=times, rows=fine, worst=worst)
+
+    def result(
+        self, name: str, values: Values, options: Options, stats: dict[str, Any], hint: str,
+        labels: Mapping[str, str] | None = None,
+    ) -> Result:  # fmt: skip
+        """Return the result of a model, or raise what stopped the solution with the result up to there."""
+        failure = self.worst.failure(options, hint, labels)
+        if self.stop is not None:
+            failure = (f"stopped at t = {self.stop.time:.8g}", self.stop.message)
+        made = dynamics_result(
+            model=name, params=values.settings, grid=self.grid, curves=self.curves, errors=self.errors, stats=stats,
+            kernels=self.kernels, times=self.times, rows=self.rows, failure=failure,
+        )  # fmt: skip
+        if self.stop is not None:
+            raise SolverError(self.stop.message, partial=made)
+        return made
+
+
+def best_of(solutions: Iterable[Compared], options: Options) -> Compared | None:
+    """Take finer and finer solutions until one meets the tolerance or stops early, two gain little, or time is short."""
+    best, stalled = None, 0
+    for solution in solutions:
+        if solution.stop is not None:
+            return solution
+        excess = solution.worst.excess
+        stalled = stalled + 1 if best is not None and excess > 0.7 * best.worst.excess else 0
+        best = solution if best is None or excess < best.worst.excess else best
+        if best.worst.excess <= max(1.0, 10 * best.least) or stalled == 2 or options.is_short_of_time():
+            break
+    return best
+
+
+def nodes_per_panel(options: Options) -> int:
+    """Return the number of collocation nodes asked for, or that suits the tolerance."""
+    if options.order == 1:
+        raise UsageError("order=1 is too low to control the error of a system with memory; use 2 to 12")
+    return options.order or (8 if options.rtol > 1e-4 else 10 if options.rtol > 1e-7 else 12)
+
+
+def with_numbers(program: Any, values: Values) -> tuple[Any, float]:
+    """Return a program with its numbers, the moments of laws among them, and its start."""
+    moments = {name: moment.at(values.numbers, values.laws) for name, moment in program.moments}
+    bound = at(program, {**values.numbers, **moments})
+    return bound, float(bound.begin()[0])
