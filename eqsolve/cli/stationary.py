@@ -11,7 +11,8 @@ from eqsolve.errors import UsageError
 from eqsolve.progress import Bar
 
 _OPTIONS = {
-    "rtol": "relative tolerance; 1e-6 by default", "atol": "", "step": "", "observables": "", "budget": "",
+    "rtol": "relative tolerance; 1e-6 by default, 0.03 where paths are sampled",
+    "atol": "", "step": "", "observables": "", "budget": "",
     "at": "lags to report, such as 0,1,10",
 }  # fmt: skip
 

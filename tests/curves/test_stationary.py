@@ -1,6 +1,7 @@
 """Stationary states against energy conservation, closed forms of linear systems, and a Schrödinger equation."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,12 @@ from scipy.optimize import brentq
 import eqsolve
 from eqsolve import GP, E, Eq, System, UsageError, correlation, param, process, random, times
 from eqsolve.cli import main
+from eqsolve.compile.forms import STOCHASTIC
+from eqsolve.compile.lowering import at
+from eqsolve.compile.tasks import make_task
 from eqsolve.laws import Normal
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.stationary.sampled import find_by_sampling
 
 _X = np.arange(-1500, 1501) * 0.01
 _W = np.exp(-(_X**2) / 2) / np.exp(-(_X**2) / 2).sum()
@@ -130,9 +136,9 @@ def test_paths_that_nothing_draws_back_have_none():
         res.lyapunov()
 
 
-@pytest.mark.parametrize(("model", "said"), [("dln_fixed_point_l1", "has no time"), ("lotka_volterra", "not linear"),
+@pytest.mark.parametrize(("model", "said"), [("dln_fixed_point_l1", "has no time"), ("logistic_regression", "comes to rest"),
                                              ("mct_f12", "it has no paths")])  # fmt: skip
-def test_what_has_no_gaussian_paths_is_refused(model, said):
+def test_what_has_no_stationary_state_is_refused(model, said):
     with pytest.raises(UsageError, match=said):
         eqsolve.stationary(model)
 
@@ -148,6 +154,61 @@ def test_it_is_kept_and_read_back(tmp_path):
         again.lyapunov()
     with pytest.raises(UsageError, match="no function of the lag"):
         res.spectrum("q")
+
+
+def test_soft_spins_at_equilibrium():
+    """With symmetric couplings the law of a spin is known, and the fluctuation–dissipation theorem T R = −C' holds."""
+    temperature, coupling = 1.0, 0.5
+    x = np.linspace(-8, 8, 4001)
+
+    def spread(q):
+        weights = np.exp(-(x**2) / 2 - x**4 / 4 + (coupling * x) ** 2 * q / 2)
+        return (x**2 * weights).sum() / weights.sum()
+
+    truth = brentq(lambda q: spread(q) - q, 0.1, 1.0)
+    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1)
+    assert res.status == "fluctuating"
+    assert abs(float(res["q"]) - truth) < 3 * float(res.error["q"])
+    lags, response = res["tau"].values, res["R"].values
+    fallen = np.concatenate([[0.0], np.cumsum(np.diff(lags) * (response[1:] + response[:-1]) / 2)])  # T ∫ R
+    allowed = 3 * (res.error["C"].values.max() + res.error["R"].values.max())
+    assert np.abs(res["C"].values[0] - res["C"].values - fallen).max() < allowed
+
+
+def test_paths_that_come_to_rest_agree_with_the_derived_limit():
+    """Below the transition, with little immigration, abundances are those of the fixed point without it."""
+    res = eqsolve.stationary("lotka_volterra_immigration", sigma=0.4, iota=1e-6, rtol=0.1)
+    limit = eqsolve.solve(eqsolve.load("lotka_volterra").long_time(), sigma=0.4)
+    assert res.status == "still"
+    assert abs(float(res["m"]) - float(limit["m"])) < 3 * float(res.error["m"]) + 1e-5  # ι/N of a tenth of the mean
+
+
+@pytest.mark.slow
+def test_sampled_paths_of_a_gaussian_network():
+    """The network whose state over lags is solved to 1e-8, by paths."""
+    task = make_task(eqsolve.load("rnn"), {"gain": 3}, None, step=None)
+    program = at(task.plan.program(STOCHASTIC), task.values.numbers)
+    laws = {**task.values.laws, **{name: law.at(task.values.numbers, task.values.laws) for name, law in program.laws}}
+    with np.errstate(all="ignore"):
+        found = find_by_sampling(program, laws, Options.make(rtol=0.03, t_max=1.0).begun())
+        exponent, error = found.lyapunov()
+    assert abs(found.numbers["q"] - 5.44632608304246) < 3 * found.number_errors["q"]
+    assert abs(exponent - 0.23546096) < 3 * error
+    assert error < 0.05
+
+
+@pytest.mark.slow
+def test_chaotic_abundances():
+    """Means and exponent of six communities of 16,000 species, followed to t = 300; the first quarter is left out."""
+    res = eqsolve.stationary("lotka_volterra_immigration", rtol=0.06)
+    assert res.status == "fluctuating"
+    for name, truth, error in (("m", 0.4345, 0.0010), ("q", 0.8864, 0.0039)):
+        assert abs(float(res[name]) - truth) < 3 * math.hypot(float(res.error[name]), error)
+    for lag, truth in ((5.0, 0.7824), (10.0, 0.6891), (20.0, 0.6234)):
+        found = res.at([lag])
+        assert abs(float(found["C"][0]) - truth) < 3 * math.hypot(float(found["C_error"][0]), 0.0038)
+    exponent, error = res.lyapunov()
+    assert abs(exponent - 0.0655) < 3 * math.hypot(error, 0.0007)
 
 
 def test_command(capsys, tmp_path):

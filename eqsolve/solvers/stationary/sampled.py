@@ -37,6 +37,7 @@ from eqsolve.solvers.stochastic.sweep import Engine, Work, guess, rate
 logger = logging.getLogger("eqsolve")
 
 Means = dict[str, Array]
+_LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at the start
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Sampling:
         Of the first ensemble; independent ensembles whose spread is the sampling error.
     steps, reach
         Steps in the time on which paths react at the start, and lags at first in that unit: more while correlations fall.
+    tail
+        Of a variance, by which a correlation may still differ from its limit at half of the lags.
     plain
         Iterations before Anderson's method, which finds unstable states too, begins.
     work
@@ -60,6 +63,7 @@ class Sampling:
     steps: float = 2.0
     reach: float = 30.0
     plain: int = 10
+    tail: float = 0.03
     work: float = 2e10
 
 
@@ -235,6 +239,7 @@ class Map:
 
     def __post_init__(self) -> None:
         self.paths: list[Paths] = []  # of the last evaluation: the guess of the next
+        self.states: list[Array] = []  # of the paths at the phase of the first node, from the last evaluation
         self.idle: frozenset[str] = frozenset()  # responses whose factors vanish: they change nothing
 
     @classmethod
@@ -247,7 +252,7 @@ class Map:
 
     def coarsened(self) -> Map:
         made = Map(self.engine, self.window.coarsened(), tuple(item.coarsened() for item in self.coordinates))
-        made.idle = self.idle
+        made.idle, made.states = self.idle, self.states
         return made
 
     def find_idle(self, means: Mapping[str, Array]) -> frozenset[str]:
@@ -300,19 +305,32 @@ class Map:
         return made
 
     def follow(self, means: Mapping[str, Array]) -> Kernels:
-        """Follow all paths that given means drive; return the kernels of these means."""
+        """Follow all paths that given means drive; return the kernels of these means.
+
+        Noises are periodic: near a solution paths begin where those of the last evaluation were a period later, so that what
+        is slow is forgotten from evaluation to evaluation.
+        """
         kernels = self.kernels(means)
+        self._follow(kernels)
+        return kernels
+
+    def _follow(self, kernels: Kernels) -> None:
         found = []
         for place, (plan, item) in enumerate(zip(self.engine.plan.ensembles, self.coordinates, strict=True)):
             noises = self.noises(kernels, plan, item)
             drawn = Drawn(tuple(noises[name] for name in plan.driving), ())
             before = self.paths[place].unknowns if self.paths else None
             actions = act(plan, kernels)
-            found.append(
-                follow(plan, kernels, actions, item.points, drawn, self.engine.accuracy, before, threads=self.engine.threads)
-            )
+            starts = self.states[place] if self.states else None
+            pieces = plan, kernels, actions, item.points, drawn, self.engine.accuracy, before
+            found.append(follow(*pieces, threads=self.engine.threads, starts=starts))
         self.paths = found
-        return kernels
+
+    def keep_states(self) -> None:
+        """Let the next paths begin where the last ones were a period after their first node."""
+        integrated = [np.array(plan.integrated)[:, None] for plan in self.engine.plan.ensembles]
+        ends = [paths.unknowns[:, self.window.period] for paths in self.paths]
+        self.states = [np.where(moved, end, 0.0) for moved, end in zip(integrated, ends, strict=True)]
 
     def apply(self, means: Mapping[str, Array], *, acting: bool = True) -> Means:
         """Return the means of the paths that given means drive."""
@@ -368,7 +386,7 @@ class Map:
 
     def start(self) -> Means:
         """Return the means at the start, as if nothing moved or responded."""
-        begun, window, means = guess(self.engine, self.window.grid.head(1), Level(1e-3, 1.0, 16, 256)), self.window, {}
+        begun, window, means = guess(self.engine, self.window.grid.head(1), _LEVEL), self.window, {}
         for mean in (mean for plan in self.engine.plan.ensembles for mean in plan.means):
             size = {"one": 1, "two": 2 * window.lags + 1, "response": window.lags + 1}[mean.kind]
             means[mean.name] = np.full(size, float(begun[mean.name].flat[0]))
@@ -436,8 +454,10 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
         if not all(np.isfinite(found[name]).all() for name in names):
             raise NoStationaryStateError("the iteration over correlations diverges: there may be no stationary state")
         residual = max((float(np.abs(found[name] - point[name]).max()) / scales[name] for name in names), default=0.0)
-        if residual <= tolerance:
+        if residual <= tolerance and made.states:
             break
+        if residual < 0.03:  # far from a solution paths may move where they would stay for long
+            made.keep_states()
         if count < plain:
             point = found
             continue
@@ -560,9 +580,9 @@ class _Search:
     def run(self) -> FoundBySampling:
         options, control = self.options, self.control
         begin = float(self.engine.plan.start()[0])
-        reaction = 1 / options.step if options.step else rate(self.engine, begin, Level(1e-3, 1.0, 16, 256))
+        reaction = 1 / options.step if options.step else rate(self.engine, begin, _LEVEL, typical=True)
         step = options.step or 1 / (control.steps * reaction)
-        reach, tolerance = control.reach / reaction, 0.03 * options.rtol
+        reach, tolerance = control.reach / reaction, 3e-3 * options.rtol
         while True:
             window = Window.make(step, reach, options.step is not None)
             self._demand_room(window, control.paths)
@@ -570,8 +590,10 @@ class _Search:
             made.idle = made.find_idle(made.start())
             begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), control.plain)
             options.report_share(0.2, f"lags up to {reach:.3g}")
-            if self._tail(begun) < max(options.rtol, 0.03):
+            if self._tail(begun) < control.tail:
                 break
+            if options.is_short_of_time():
+                raise NoStationaryStateError(f"the budget ended with lags up to {reach:.3g}, where correlations still fall")
             reach *= 1.5
         count, means = control.paths, begun.means
         while True:
@@ -675,5 +697,8 @@ def find_by_sampling(
         return _Search(program, laws, options, control or Sampling()).run()
     except NoStationaryStateError:
         raise
+    except np.linalg.LinAlgError as reason:
+        said = "the equations of its kernels have no solution over lags; if the system comes to rest, see `model.long_time()`"
+        raise NoStationaryStateError(said) from reason
     except SolverError as reason:
-        raise NoStationaryStateError(str(reason)) from reason
+        raise NoStationaryStateError(f"paths cannot be followed: {reason}") from reason

@@ -116,8 +116,8 @@ class Paths:
         """Return every process on (paths, nodes)."""
         return {name: v.T.copy() for name, v in zip(self.plan.processes, self.values(self.plan.process_values), strict=True)}
 
-    def rate(self) -> float:
-        """Return the largest rate at which an integrated unknown moves or reacts at the first node."""
+    def rate(self, typical: bool = False) -> float:
+        """Return the largest rate at which an integrated unknown moves or reacts at the first node; of a ``typical`` path."""
         plan, weights = self.plan, self.points.weights
         speeds = np.zeros((len(plan.unknowns), len(weights)))
         reaction = 0.0
@@ -125,7 +125,8 @@ class Paths:
             if link.kernel is None and plan.integrated[link.unknown]:
                 weight = self._first(link.coefficient)
                 speeds[link.unknown] += weight * self.signals[link.signal, 0]
-                reaction = max(reaction, abs(weight) * float(np.abs(self.slopes[link.signal, :, 0]).max()))
+                slopes = np.abs(self.slopes[link.signal, :, 0])
+                reaction = max(reaction, abs(weight) * float((slopes @ weights if typical else slopes).max()))
         for drive in plan.drives:
             if plan.integrated[drive.unknown]:
                 noise = self.drawn.noises[plan.noises.index(drive.noise)]
@@ -199,9 +200,11 @@ def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
 
 def follow(
     plan: EnsemblePlan, kernels: Kernels, actions: Actions, points: Points, drawn: Drawn, accuracy: float,
-    before: Array | None = None, backend: Backend = CPU, threads: int | None = 1,
+    before: Array | None = None, backend: Backend = CPU, threads: int | None = 1, starts: Array | None = None,
 ) -> Paths:  # fmt: skip
     """Solve the path equations for given kernels and noises to a relative accuracy; ``before`` is a guess of the unknowns.
+
+    Paths begin as declared, or at ``starts`` (unknown, path).
 
     The equations are solved on the backend, some paths at a time and on threads if it is the CPU; the paths returned are in
     the machine's memory.
@@ -218,7 +221,9 @@ def follow(
 
     def some(part: slice) -> list[Array]:
         near = None if guess is None else backend.put(guess[..., part])
-        return [backend.get(item) for item in _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend)]
+        begun = None if starts is None else starts[:, part]
+        found = _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend, begun)
+        return [backend.get(item) for item in found]
 
     found = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
     whole = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in zip(*found, strict=True))
@@ -226,13 +231,15 @@ def follow(
 
 
 def _follow(
-    plan: EnsemblePlan, kernels: Kernels, actions: Actions, inputs: _Inputs, accuracy: float, guess: Any, backend: Backend
-) -> tuple[Any, Any, Any]:
+    plan: EnsemblePlan, kernels: Kernels, actions: Actions, inputs: _Inputs, accuracy: float, guess: Any, backend: Backend,
+    starts: Any = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the unknowns, signals and slopes of paths, all arrays on the backend."""
     grid, count, zeros = kernels.grid, len(plan.unknowns), backend.arrays.zeros
     shape = (grid.size, inputs.paths)
     base = zeros((count, *shape))
-    for index, start in enumerate(plan.starts(*(item[0] for item in inputs.constants))):
+    declared = plan.starts(*(item[0] for item in inputs.constants))
+    for index, start in enumerate(declared if starts is None else starts):
         base[index] += start
     for drive, matrix in zip((*plan.drives, *plan.kicks), actions.drives, strict=True):
         base[drive.unknown] += backend.put(matrix) @ inputs.noises[plan.driving.index(drive.noise)]

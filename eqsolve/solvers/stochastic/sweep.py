@@ -235,11 +235,11 @@ def guess(engine: Engine, grid: OperatorGrid, level: Level) -> Means:
     return means | {name: means[name] + value.reshape(-1)[0] for name, value in still.items()}
 
 
-def rate(engine: Engine, start: float, level: Level) -> float:
+def rate(engine: Engine, start: float, level: Level, *, typical: bool = False) -> float:
     """Return how fast the unknowns move or react at the start: the inverse of the first time scale."""
     grid = OperatorGrid.from_panels(PanelGrid(np.array([start, start + 1.0]), 1)).head(1)
     means = guess(engine, grid, level)
     for _ in range(2):
         averages = sweep(engine, grid, means, Design(level))
         means = collect(averages)
-    return max([1e-6, *(item.paths.rate() for item in averages)])
+    return max([1e-6, *(item.paths.rate(typical) for item in averages)])
