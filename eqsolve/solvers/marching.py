@@ -223,11 +223,11 @@ class Compared:
 
         Their errors are a share of the largest difference seen around a pair, and what a difference does not show.
         """
-        tables, errors, made = fine.tables(times), {}, {}
+        tables, changes, errors, made = fine.tables(times), differences(fine, coarse, times), {}, {}
         for equation in equations:
             if not equation.hidden:
                 name, symmetric = equation.name, equation.symmetric
-                gaps = share * spread_to_times(differences(fine, coarse, name, times)) + unseen(name, tables[name])
+                gaps = share * spread_to_times(changes[name]) + unseen(name, tables[name])
                 values, errors[name] = (mirrored(item) if symmetric else item for item in (tables[name], gaps))
                 made[name] = Kernel(values, errors[name], symmetric)
         worst = self.worst
