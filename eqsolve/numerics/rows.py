@@ -326,22 +326,18 @@ _INSIDE = np.array([0.21, 0.79])  # places between two times at which solutions 
 _SHORT = 0.5 ** np.arange(1, 40, 2)  # lags on the diagonal's cells, relative to the longest there
 
 
-def differences(fine: RowStore | AgingRows, coarse: RowStore | AgingRows, name: str, times: Array) -> Array:
-    """Return the largest differences of a kernel seen on each cell of times, at lags of all scales on the diagonal."""
-    steps, count = np.diff(times)[:, None], len(times) - 1
-    inside = times[:-1, None] + steps * _INSIDE
-
-    def seen(later: Array, earlier: Array) -> Array:
-        points = np.stack([side.ravel() for side in np.broadcast_arrays(later, earlier)], axis=1)
-        change = np.abs(fine.evaluate(name, points) - coarse.evaluate(name, points))
-        return np.asarray(change.reshape(len(later), -1).max(axis=1))
-
-    lags = (inside - times[:-1, None])[:, :, None] * _SHORT
-    out = np.diag(seen(inside[:, :, None], inside[:, :, None] - lags))
-    rows, columns = np.tril_indices(count, -1)
-    if count > 1:
-        out[rows, columns] = seen(inside[rows][:, :, None], inside[columns][:, None, :])
-    return out
+def differences(fine: RowStore | AgingRows, coarse: RowStore | AgingRows, times: Array) -> dict[str, Array]:
+    """Return the largest differences of kernels seen on each cell of times, at lags of all scales on the diagonal."""
+    inside = times[:-1, None] + np.diff(times)[:, None] * _INSIDE
+    count, places = inside.shape
+    later = np.repeat(inside.ravel(), len(_SHORT))
+    points = np.stack([later, later - ((inside - times[:-1, None])[:, :, None] * _SHORT).ravel()], axis=1)
+    ours, theirs, made = fine.tables(inside.ravel()), coarse.tables(inside.ravel()), {}
+    for name, table in ours.items():
+        made[name] = np.abs(table - theirs[name]).reshape(count, places, count, places).max(axis=(1, 3))
+        near = np.abs(fine.evaluate(name, points) - coarse.evaluate(name, points)).reshape(count, -1).max(axis=1)
+        np.fill_diagonal(made[name], np.maximum(near, np.diagonal(made[name])))
+    return made
 
 
 def spread_to_times(change: Array) -> Array:

@@ -163,12 +163,13 @@ def advance(
 
 
 def newton(
-    equations: Callable[[bool], tuple[Array, Array | None]], add: Callable[[Array], float], tolerance: float, most: int
-) -> int:
+    equations: Callable[[bool], tuple[Array, Array | None]], add: Callable[[Array], float], tolerance: float, most: int,
+    kept: float = 0.0,
+) -> int:  # fmt: skip
     """Solve the equations of a panel by Newton's method; return the number of steps.
 
     ``equations(slopes)`` gives their residuals, and the matrix of derivatives where it is asked for; ``add`` changes the
-    unknowns and returns by how much, relative to their sizes. A matrix is kept as long as steps shrink tenfold.
+    unknowns and returns by how much, relative to their sizes. A matrix is kept as long as steps shrink by a factor ``kept``.
     """
     from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
 
@@ -188,7 +189,7 @@ def newton(
         rounding = matrix is not None and last / 4 < change < 1e-10
         if change <= tolerance or rounding:
             return step
-        if change > 0.1 * last:
+        if not change < kept * last:
             factors = None
         least, last = min(least, change), change
     raise NoConvergenceError
@@ -223,11 +224,11 @@ class Compared:
 
         Their errors are a share of the largest difference seen around a pair, and what a difference does not show.
         """
-        tables, errors, made = fine.tables(times), {}, {}
+        tables, changes, errors, made = fine.tables(times), differences(fine, coarse, times), {}, {}
         for equation in equations:
             if not equation.hidden:
                 name, symmetric = equation.name, equation.symmetric
-                gaps = share * spread_to_times(differences(fine, coarse, name, times)) + unseen(name, tables[name])
+                gaps = share * spread_to_times(changes[name]) + unseen(name, tables[name])
                 values, errors[name] = (mirrored(item) if symmetric else item for item in (tables[name], gaps))
                 made[name] = Kernel(values, errors[name], symmetric)
         worst = self.worst

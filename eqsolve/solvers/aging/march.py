@@ -70,7 +70,7 @@ class Panel:
 
     def solve(self, tolerance: float) -> int:
         """Find the unknowns; return the number of Newton steps."""
-        return newton(self.equations, self._apply, tolerance, 12)
+        return newton(self.equations, self._apply, tolerance, 12, kept=0.1)
 
     def _apply(self, move: Array) -> float:
         """Add to the unknowns; return the largest change, relative to the unknown's size on each column panel."""
