@@ -273,6 +273,10 @@ class Map:
         return made + [kernels.table(entry) for group in self.engine.plan.covariances for row in group.blocks for entry in row]
 
     @property
+    def paths_in_all(self) -> int:
+        return sum(len(item.points.weights) for item in self.coordinates)
+
+    @property
     def acting(self) -> list[MeanPlan]:
         return [mean for plan in self.engine.plan.ensembles for mean in plan.means if mean.acts]
 
@@ -595,7 +599,7 @@ class _Search:
             if options.is_short_of_time():
                 raise NoStationaryStateError(f"the budget ended with lags up to {reach:.3g}, where correlations still fall")
             reach *= 1.5
-        count, means = control.paths, begun.means
+        count, means, before = control.paths, begun.means, None
         while True:
             solved = []
             for seed in range(control.sets):
@@ -604,14 +608,14 @@ class _Search:
                 made.idle = begun.map.idle
                 solved.append(solve_map(made, means, self.secants, tolerance))
                 means = solved[-1].means
-            found = self._judged(solved)
+            found = self._judged(solved, before)
             worst = worst_error(found, options)[1]
             logger.info("%d paths, lags up to %.4g: the error is %.2g of the tolerance", count, reach, worst)
-            larger = count * 2 ** min(max(math.ceil(math.log2(1.2 * worst**2)), 1), 3)  # Sobol points: a power of two
+            larger = count * 2 ** min(max(math.ceil(math.log2(1.2 * worst**2)), 2), 3)  # Sobol points: a power of two
             too_many = larger * window.grid.size**2 > control.work
-            if worst <= 1 or too_many or options.is_short_of_time():
+            if before is not None and (worst <= 1 or too_many or options.is_short_of_time()):
                 return found
-            count = larger
+            before, count = found, larger
 
     def _demand_room(self, window: Window, count: int) -> None:
         if window.grid.size**2 * count > self.control.work:
@@ -631,8 +635,11 @@ class _Search:
                 worst = max(worst, abs(float(near)) / (abs(float(values[len(values) // 2])) + 1e-300))
         return worst
 
-    def _judged(self, solved: Sequence[Solved]) -> FoundBySampling:
-        """Return the mean of all sets, extrapolated to vanishing steps, with errors."""
+    def _judged(self, solved: Sequence[Solved], before: FoundBySampling | None) -> FoundBySampling:
+        """Return the mean of all sets, extrapolated to vanishing steps, with errors.
+
+        The solution of a sampled map has a bias of one over the number of paths: it is told by smaller sets ``before``.
+        """
         window = solved[0].map.window
         kept = slice(0, window.reach + 1)
         every, moved = [], []
@@ -660,6 +667,10 @@ class _Search:
             errors[name] = _TRUST * table.std(axis=0, ddof=1) / math.sqrt(len(table))
             if moved:
                 errors[name] = errors[name] + 0.3 * np.abs(np.mean([item[name] for item in moved], axis=0))
+            if before is not None:
+                known = before.curves[name] if name in before.curves else np.array([before.numbers[name]])
+                ratio = solved[0].map.paths_in_all / before.sets[0].map.paths_in_all
+                errors[name] = errors[name] + np.abs(made[name] - known) / (ratio - 1)
         numbers = {name: float(value[0]) for name, value in made.items() if len(value) == 1}
         still = self._is_still(solved)
         return FoundBySampling(
