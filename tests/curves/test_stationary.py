@@ -166,7 +166,7 @@ def test_soft_spins_at_equilibrium():
         return (x**2 * weights).sum() / weights.sum()
 
     truth = brentq(lambda q: spread(q) - q, 0.1, 1.0)
-    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1)
+    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1, rtol=0.1)
     assert res.status == "fluctuating"
     assert abs(float(res["q"]) - truth) < 3 * float(res.error["q"])
     lags, response = res["tau"].values, res["R"].values
@@ -200,7 +200,7 @@ def test_sampled_paths_of_a_gaussian_network():
 @pytest.mark.slow
 def test_chaotic_abundances():
     """Means and exponent of six communities of 16,000 species, followed to t = 300; the first quarter is left out."""
-    res = eqsolve.stationary("lotka_volterra_immigration", rtol=0.06)
+    res = eqsolve.stationary("lotka_volterra_immigration", rtol=0.1)
     assert res.status == "fluctuating"
     for name, truth, error in (("m", 0.4345, 0.0010), ("q", 0.8864, 0.0039)):
         assert abs(float(res[name]) - truth) < 3 * math.hypot(float(res.error[name]), error)
