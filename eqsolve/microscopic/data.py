@@ -16,7 +16,6 @@ from eqsolve.language.laws import Law, Normal, Rademacher, StudentT
 from eqsolve.microscopic.lowered import FlowSample
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.backend import CPU, Backend
-from eqsolve.numerics.sobol import sobol_normals
 
 # Draws of a flow with little scatter: constants and the first fields and gradients are placed, the
 # rest is random. Most of the scatter between finite-size runs comes from a few random vectors: the
@@ -30,7 +29,8 @@ from eqsolve.numerics.sobol import sobol_normals
 # nothing changes: the vectors put in place are typical of those they stand for. Cost: another run
 # of the flow, at low accuracy. Memory: three matrices of the size of X.
 # References: E. Bolthausen, Commun. Math. Phys. 325 (2014) 333 (conditioning); Y. M. Lu,
-# "Householder Dice", arXiv:2101.07464 (Gaussian matrices drawn direction by direction).
+# "Householder Dice", arXiv:2101.07464 (Gaussian matrices drawn direction by direction); I. H.
+# Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
 
 
 _MOST = 8  # vectors placed on either side
@@ -41,18 +41,17 @@ _NEGLIGIBLE = 1e-3  # a direction with less than this fraction outside those kno
 class Placement:
     """Orders in which to place values on the coordinates, or on the samples: one after another, evenly spread together.
 
-    They are the ranks of scrambled Sobol points along their axes.
+    They are the coordinates of a rank-1 lattice, shifted and reflected at random, the best of a few random ones.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self.size, self.rng = size, rng
         self.placed = [np.ones(size)]
-        points = sobol_normals(size, 2 * _MOST, int(rng.integers(1 << 32)))
-        self._orders = list(points.argsort(axis=1).argsort(axis=1))
+        self._orders = self._lattice(2 * _MOST)
 
     def order(self) -> Any:
         """Return a permutation."""
-        return self._orders.pop(0) if self._orders else self.rng.permutation(self.size)
+        return next(self._orders)
 
     def normal(self, known: Array) -> Array:
         """Return a standard normal vector outside known directions, of the length that it has on average.
@@ -68,6 +67,25 @@ class Placement:
         values *= math.sqrt((self.size - known.shape[1]) / (values @ values))
         self.placed.append(values)
         return np.asarray(values)
+
+    def _lattice(self, columns: int) -> Iterator[Any]:
+        rows = np.arange(self.size)
+        steps = np.array([step for step in range(1, self.size // 2 + 1) if math.gcd(step, self.size) == 1])
+        # lattices to choose from
+        trials = [self.rng.permutation(steps)[:columns] for _ in range(24)]
+        for step in min(trials, key=self._error):
+            order = (rows * step + self.rng.integers(self.size)) % self.size
+            yield order if self.rng.random() < 0.5 else self.size - 1 - order
+        while True:
+            yield self.rng.permutation(self.size)
+
+    def _error(self, steps: Any) -> float:
+        """Return the lattice's worst-case error for smooth functions of a few of the first columns (P₂, falling weights)."""
+        product = np.ones(self.size)
+        for place, step in enumerate(steps):
+            x = (np.arange(self.size) * step % self.size) / self.size
+            product *= 1 + 2 * math.pi**2 * (x * (x - 1) + 1 / 6) / (1 + place) ** 2
+        return float(product.mean())
 
 
 class _Matrix:
