@@ -471,7 +471,7 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
         ends = np.cumsum([len(found[name]) for name in names])[:-1]
         point = found | dict(zip(names, np.split(packed, ends), strict=True))
     logger.debug("%d lags: %d sweeps, residual %.2g", made.window.lags, count + 1, residual)
-    if residual > 30 * tolerance:
+    if residual > 100 * tolerance:
         raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {residual:.1g}")
     return Solved(made, found, residual)
 
@@ -660,11 +660,11 @@ class _Search:
                 moved.append(change)
             else:
                 every.append(packed)
-        made, errors = {}, {}
+        made, errors, left = {}, {}, 3 * max(item.residual for item in solved)
         for name in every[0]:
             table = np.array([item[name] for item in every])
             made[name] = table.mean(axis=0)
-            errors[name] = _TRUST * table.std(axis=0, ddof=1) / math.sqrt(len(table))
+            errors[name] = _TRUST * table.std(axis=0, ddof=1) / math.sqrt(len(table)) + left * np.abs(made[name]).max()
             if moved:
                 errors[name] = errors[name] + 0.3 * np.abs(np.mean([item[name] for item in moved], axis=0))
             if before is not None:
