@@ -61,7 +61,7 @@ def save(
 
 def check_name(path: str | os.PathLike[str], known: tuple[str, ...] = (".nc", *TABLES)) -> None:
     """Raise for a file whose name does not end like one that can be written."""
-    if Path(path).suffix.lower() not in known:
+    if Path(path).suffix.lower() not in known and not Path(path).is_dir():  # a folder is refused when it is written
         raise UsageError(f"a result is saved as {' or '.join(f'*{end}' for end in known)}, got {str(path)!r}")
 
 
