@@ -39,11 +39,11 @@ KNOWN: set[str] = set()
 
 # What `python3 dev.py house` printed last. Lower a bar when a count has fallen; raise one only with a reason here.
 BARS = {
-    "lines": 56_030,  # towards 44,000
-    "characters": 2_655_000,
-    "lines beyond 100 columns": 5_834,
-    "numeric tunables": 425,  # towards 150
-    "repeated class names": 33,  # towards 8
+    "lines": 55_220,  # towards 44,000
+    "characters": 2_640_000,
+    "lines beyond 100 columns": 5_760,
+    "numeric tunables": 395,  # towards 150
+    "repeated class names": 23,  # towards 8
     "circles": 0,
 }
 
