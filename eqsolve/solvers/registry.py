@@ -20,9 +20,10 @@ from eqsolve.solvers.contract import Solver, Wanted
 
 logger = logging.getLogger("eqsolve")
 
-_HERE = (
-    "ode", "two_time", "convolution", "operators", "gaussian", "stochastic", "steps", "fixed_point", "singularity",
-)  # fmt: skip
+_HERE = {
+    "ode": "ode", "two_time": "two_time", "convolution": "convolution", "operators": "operators", "gaussian": "gaussian",
+    "stochastic": "paths", "steps": "paths.steps", "fixed_point": "fixed_point", "singularity": "singularity",
+}  # fmt: skip
 _SAME = {"sampled": "stochastic"}  # once a solver of its own, for white noise
 _GROUP = "eqsolve.solvers"
 
@@ -82,7 +83,7 @@ def _known() -> dict[str, Entry]:
 @functools.cache
 def _installed() -> dict[str, Entry]:
     """Return the solvers of this package, and those of installed ones."""
-    found = {name: Entry(_fit_of(f"{__package__}.{name}"), _maker(f"{__package__}.{name}")) for name in _HERE}
+    found = {name: Entry(_fit_of(f"{__package__}.{home}"), _maker(f"{__package__}.{home}")) for name, home in _HERE.items()}
     for name, value in _named_by_packages().items():
         if name in found:
             logger.warning("the solver `%s` of %s is left out: there is one of this name already", name, value)

@@ -27,7 +27,7 @@ from eqsolve.solvers.ode.march import bind_system
 from eqsolve.solvers.ode.solve import OdeSolver
 from eqsolve.solvers.operators.solve import OperatorsSolver
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stochastic.solve import StochasticSolver
+from eqsolve.solvers.paths.solve import StochasticSolver
 from eqsolve.solvers.two_time.solve import TwoTimeSolver
 
 MODELS = Path(__file__).resolve().parents[2] / "models"

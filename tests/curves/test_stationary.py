@@ -190,14 +190,17 @@ def test_sampled_paths_of_a_gaussian_network():
     program = at(task.plan.program(STOCHASTIC), task.values.numbers)
     laws = {**task.values.laws, **{name: law.at(task.values.numbers, task.values.laws) for name, law in program.laws}}
     with np.errstate(all="ignore"):
-        found = find_by_sampling(program, laws, Options.make(rtol=0.1, t_max=1.0).begun())
+        found = find_by_sampling(program, laws, Options.make(rtol=0.05, t_max=1.0).begun())
+        exponent, error = found.lyapunov()
     assert abs(found.numbers["q"] - 5.44632608304246) < 3 * found.number_errors["q"]
+    assert abs(exponent - 0.23546096) < 3 * error
+    assert error < 0.1
 
 
 @pytest.mark.slow
 def test_chaotic_abundances():
     """Means and exponent of six communities of 16,000 species, followed to t = 300; the first quarter is left out."""
-    res = eqsolve.stationary("lotka_volterra_immigration", rtol=0.1)
+    res = eqsolve.stationary("lotka_volterra_immigration", rtol=0.06)
     assert res.status == "fluctuating"
     for name, truth, error in (("m", 0.4345, 0.0010), ("q", 0.8864, 0.0039)):
         assert abs(float(res[name]) - truth) < 3 * math.hypot(float(res.error[name]), error)

@@ -14,7 +14,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import LineRule, expand_line, mehler, plane_means, product_rule
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.gaussian.law import Law
-from eqsolve.solvers.stochastic.modes import Group
+from eqsolve.solvers.paths.modes import Group
 
 _LEAST = 1e-14  # of E f²: no series is asked to be better
 

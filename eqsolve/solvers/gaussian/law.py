@@ -21,7 +21,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.laws import Normal
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.solvers.stochastic.modes import Group
+from eqsolve.solvers.paths.modes import Group
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,11 +24,11 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.continuing import continue_means
 from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import Law, conditions
-from eqsolve.solvers.stochastic.control import Control
-from eqsolve.solvers.stochastic.iterate import pack, unpack, weigh
-from eqsolve.solvers.stochastic.modes import Group, groups_of
-from eqsolve.solvers.stochastic.sweep import Engine, Means
-from eqsolve.solvers.stochastic.transfer import extend
+from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.iterate import pack, unpack, weigh
+from eqsolve.solvers.paths.modes import Group, groups_of
+from eqsolve.solvers.paths.sweep import Engine, Means
+from eqsolve.solvers.paths.transfer import extend
 
 # Panels for a Gaussian system: the first ones, denser ones, and others of another order to compare
 # with.

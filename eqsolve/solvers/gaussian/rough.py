@@ -16,7 +16,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.richardson import extrapolate
 from eqsolve.numerics.rows import RowStore
-from eqsolve.solvers.stochastic.judge import Curves, Errors
+from eqsolve.solvers.paths.judge import Curves, Errors
 
 _SHARE = 0.3  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _SQUARE = 3.4  # changes that fall by less as steps halve do not go with their squares: 2**1.5 is 2.8

@@ -44,13 +44,13 @@ from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march, other_panels
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stochastic.control import Control
-from eqsolve.solvers.stochastic.judge import Curves, Errors, Judge, is_known
-from eqsolve.solvers.stochastic.modes import choose, draw
-from eqsolve.solvers.stochastic.package import make_result
-from eqsolve.solvers.stochastic.paths import act, follow
-from eqsolve.solvers.stochastic.sweep import Engine, Sample, Work, rate
-from eqsolve.solvers.stochastic.transfer import transfer
+from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, is_known
+from eqsolve.solvers.paths.modes import choose, draw
+from eqsolve.solvers.paths.package import make_result
+from eqsolve.solvers.paths.paths import act, follow
+from eqsolve.solvers.paths.sweep import Engine, Sample, Work, rate
+from eqsolve.solvers.paths.transfer import transfer
 from eqsolve.solvers.tolerance import stop_early
 
 # A solution of a Gaussian system as a result: curves, kernels, and a sample of paths drawn from the

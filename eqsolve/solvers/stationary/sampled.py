@@ -28,11 +28,11 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.modes import Drawn
+from eqsolve.solvers.paths.paths import Paths, act, follow, substitute
+from eqsolve.solvers.paths.responses import enter, instantaneous
+from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
 from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
-from eqsolve.solvers.stochastic.modes import Drawn
-from eqsolve.solvers.stochastic.paths import Paths, act, follow, substitute
-from eqsolve.solvers.stochastic.responses import enter, instantaneous
-from eqsolve.solvers.stochastic.sweep import Engine, Work, guess, rate
 
 logger = logging.getLogger("eqsolve")
 

@@ -1,0 +1,283 @@
+"""Randomised quasi-Monte Carlo ensembles of paths, from small to large by a full approximation scheme.
+
+A small ensemble, about a thousand scrambled Sobol points in all modes, is iterated to its own fixed point x = F_small(x) and
+chooses the panels: solved on other panels with the same points along the same modes, its sampling error cancels from the
+difference. Large ensembles are swept once or twice only: at a solution, τ = F_large(x) − F_small(x) is added to the small
+problem, x = F_small(x) + τ, which is solved again with cheap sweeps (Brandt, Math. Comp. 31, 333 (1977),
+doi:10.1090/S0025-5718-1977-0431719-X). Large ensembles are independent scramblings (Owen, J. Complexity 14, 466 (1998),
+doi:10.1006/jcom.1998.0487); how far each alone would move the solution, by the mean responses, gives its standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.levels import make_level
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.solvers.paths.control import Sampling
+from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge
+from eqsolve.solvers.paths.march import march
+from eqsolve.solvers.paths.means import Averages
+from eqsolve.solvers.paths.modes import Choice
+from eqsolve.solvers.paths.rough import coarsen, extrapolate, on_coarser
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
+from eqsolve.solvers.paths.transfer import move_shapes, transfer
+
+logger = logging.getLogger("eqsolve")
+
+_SINGLE = Layout("single")
+_APART = 1_000_003  # between the seeds of two ensembles
+
+
+@dataclass(frozen=True, eq=False)
+class Ensembles:
+    """Solves a system by sampled paths, from a rough solution on."""
+
+    engine: Engine
+    judge: Judge
+    control: Sampling
+    seed: int
+    rtol: float
+    progress: float = 0.5  # share of the work that is done when large ensembles begin
+    marched: bool = False  # whether the start is that of an ensemble that drives itself
+
+    # --- the small ensemble
+    def begin(self, rough: Solved) -> Solved:
+        """Return the fixed point of the small ensemble on the grid of a rough solution.
+
+        Modes are chosen twice: by the responses of the rough paths, then by those of the ensemble itself.
+        """
+        control = self.control
+        shapes = variation(rough.averages)
+        design = Design(self._level(control.small, self.seed), self._layouts(rough), shapes)
+        first = self._iterate(rough.grid, rough.means, design, control.rough)
+        design = replace(design, shapes=variation(first.averages))
+        return self._iterate(rough.grid, first.means, design, control.stop)
+
+    def _iterate(
+        self, grid: OperatorGrid, means: Means, design: Design, stop: float, correction: Correction | None = None,
+        kept: tuple[Kept, ...] | None = None,
+    ) -> Solved:  # fmt: skip
+        """Iterate with given points until the controlled outputs move by less than so many tolerances."""
+        how = Iteration(most=self.control.sweeps, choose=())
+        return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
+
+    def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
+        """Return the relative change of the controlled outputs."""
+        curves = self.judge.of(grid, old)
+        return self.rtol * self.judge.worst(curves, self.judge.change(curves, grid, new))
+
+    def compare(self, rough: Solved, means: Means, others: Means) -> tuple[float, float, float]:
+        """Return how far small ensembles are from means found otherwise at a rough solution, and from each other; and how
+        far two such means are apart.
+
+        All in units of the tolerance, as far as mean responses carry them to the controlled outputs.
+        """
+        engine, judge, layouts = self.engine, self.judge, self._layouts(rough)
+        levels = [self._level(self.control.small, self.seed + _APART * number) for number in (1, 2)]
+        shapes = variation(rough.averages)
+        swept = [sweep(engine, rough.grid, rough.means, Design(level, layouts, shapes)) for level in levels]
+        first, second = (collect(item) for item in swept)
+        curves, packed, weights = judge.curves(rough), pack(engine, rough.means), weigh(engine, rough.grid, rough.means)
+
+        def moved(change: Means) -> float:
+            step = improve(engine, rough.means, pack(engine, change), swept[0], weights)
+            means = unpack(engine, packed + step, {name: rough.means[name] + value for name, value in change.items()})
+            return judge.worst(curves, judge.change(curves, rough.grid, means))
+
+        centre = {name: (value + second[name]) / 2 for name, value in first.items()}
+        apart = moved({name: centre[name] - means[name] for name in rough.means})
+        alone = moved({name: others[name] - means[name] for name in rough.means})
+        return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
+
+    def suffices(self, chance: float, nodes: float) -> bool:
+        """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
+        control = self.control
+        paths = control.small * (control.safety * control.margin * chance) ** (1 / control.rate)
+        return paths * nodes**3 < control.cost
+
+    def _level(self, paths: int, seed: int) -> Level:
+        """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
+        level = make_level(self.rtol, seed)
+        return replace(level, most=2 ** max(4, round(math.log2(paths / count_values(self.engine, level.constants)))))
+
+    def _layouts(self, solved: Solved) -> tuple[Layout, ...]:
+        return tuple(item if item.kind == "cubic" else _SINGLE for item in solved.layouts)
+
+    # --- panels
+    def settle_panels(self, solved: Solved) -> tuple[Solved, Errors]:
+        """Return the small ensemble's solution on panels that are dense enough, and the error of the panels."""
+        control, judge = self.control, self.judge
+        assert solved.grid.panels is not None
+        ratios = np.full(solved.grid.panels.panels, control.ratio)
+        last = math.inf
+        for _ in range(control.rounds):
+            dense = self.on_panels(solved, denser(solved.grid.panels, ratios))
+            errors = judge.compare(solved, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
+            curves = judge.curves(dense)
+            worst = judge.worst(curves, errors)
+            logger.info("time grid: %d nodes, followed by %d paths; its error is %.2g times the tolerance",
+                        dense.grid.size, dense.paths, worst)  # fmt: skip
+            if worst <= max(control.share, dense.left / self.rtol) or worst > control.stuck * last:
+                break
+            if judge.options.is_short_of_time():
+                break
+            wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)
+            ratios = np.where(wanted > 1.0, np.clip(wanted, control.ratio, 2.0), 1.0)  # where the error is, and only there
+            solved, last = dense, worst
+            assert solved.grid.panels is not None
+        return dense, errors
+
+    def on_panels(self, solved: Solved, panels: PanelGrid) -> Solved:
+        """Return the solution on other panels, with the same points along the same modes."""
+        grid = OperatorGrid.from_panels(panels)
+        kept, level = carried(self.engine, solved, grid), solved.averages[0].choice.level
+        if self.marched:  # where few points had no start, interpolated means are none either
+            means = march(self.engine, grid, level, self.seed)
+        else:
+            means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+        return self._iterate(grid, means, Design(level), self.control.stop, kept=kept)
+
+    def on_coarser_steps(self, solved: Solved) -> Solved:
+        """Return the solution with twice as long steps, with the same noise."""
+        grid = coarsen(solved.grid)
+        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+        level = solved.averages[0].choice.level
+        return self._iterate(grid, means, Design(level), self.control.stop, kept=on_coarser(self.engine, solved.averages))
+
+    # --- large ensembles
+    def refine(
+        self, small: Sequence[Solved], by_panels: Callable[[Sequence[Curves]], Errors], paths: float = 0.0
+    ) -> tuple[tuple[Solved, ...], Errors, list[Means]]:
+        """Return the solution moved to the average of large ensembles, its standard error, and theirs.
+
+        ``small`` are solutions by the small ensemble on one grid, or on nested ones, from which curves are extrapolated; so
+        are those returned. ``by_panels`` tells the error of these grids; ``paths`` is the number to begin with.
+        """
+        judge, control = self.judge, self.control
+        shapes, layouts = variation(small[0].averages), self._layouts(small[0])
+        paths, final = max(paths, control.small), tuple(small)
+        swept: list[Sequence[Averages] | None] = [None] * control.sets
+        before = moved = math.inf
+        left, again = control.left, False
+        for number in range(1, control.levels + 1):
+            seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
+            designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
+            try:
+                for place, (design, item) in enumerate(zip(designs, swept, strict=True)):
+                    judge.options.report_share(self.progress, f"ensemble {place + 1} of {len(seeds)}, {round(paths)} paths")
+                    swept[place] = sweep(self.engine, final[0].grid, final[0].means, design, item)
+                every = [[item for item in swept if item is not None]]
+                for level in final[1:]:
+                    kept = [on_coarser(self.engine, item) for item in every[-1]]
+                    every.append([
+                        sweep(self.engine, level.grid, level.means, design, item)
+                        for design, item in zip(designs, kept, strict=True)
+                    ])  # fmt: skip
+            except SolverError as reason:  # they do not fit into the memory, or a path has no solution
+                if number == 1:
+                    raise
+                logger.info("paths: no larger samples: %s", reason)
+                break
+            last, pairs = final, [self._correct(*item) for item in zip(small, final, every, strict=True)]
+            final, ends = tuple(pair[0] for pair in pairs), [pair[1]() for pair in pairs[:2]]  # what is extrapolated from
+            levels = [judge.curves(item) for item in final]
+            curves = extrapolate(levels)
+            change = self._apart(curves, final, [item.means for item in last])
+            spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)])
+            last_moved, moved = moved, judge.worst(curves, change)
+            if again:  # the same paths: how much closer they bring the solution
+                left = min(1.0, max(control.left, moved / last_moved))
+            part = left if again or moved <= before else 1.0  # not known, and the move is no scatter
+            errors = judge.spread(
+                curves, [{name: value + part * change[name] for name, value in spread.items()}], control.margin
+            )
+            chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
+            room = max(0.9 - judge.worst(curves, by_panels(levels)), control.share)
+            logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
+                        control.sets, paths, worst, moved)  # fmt: skip
+            if worst <= room or judge.options.is_short_of_time():
+                break
+            again = chance <= room
+            if not again:  # more paths
+                more = paths * (control.safety * chance / room) ** (1 / control.rate)
+                most = control.cost / final[0].grid.size ** 3
+                if paths >= most:
+                    break
+                before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
+                swept = [None] * control.sets
+        return final, errors, ends[0]
+
+    def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
+        """Return how far curves are from those of other means on the same grids."""
+        levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
+        return self.judge.apart(curves, extrapolate(levels))
+
+    def _correct(
+        self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]
+    ) -> tuple[Solved, Callable[[], list[Means]]]:
+        """Return the solution of the average of all ensembles, and what finds the means of each of them alone."""
+        engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
+        own = collect(sweep(engine, grid, final.means, design, small.averages))
+        every = [collect(item) for item in swept]
+
+        def solve(made: Means, begin: Means) -> Solved:
+            means = {name: made[name] - value for name, value in own.items()}
+            return self._iterate(grid, begin, design, self.control.stop, Correction(small.averages, means))
+
+        solved = solve({name: np.mean([made[name] for made in every], axis=0) for name in own}, final.means)
+        moved = replace(final, means=solved.means, kernels=solved.kernels, left=solved.left)
+        return moved, lambda: [solve(made, moved.means).means for made in every]
+
+
+def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
+    """Return panels that are so many times denser, each; those of ratio one stay as they are, others are cut by runs."""
+    edges, place = [panels.edges[:1]], 0
+    while place < len(ratios):
+        stop = place + 1
+        while stop < len(ratios) and (ratios[stop] > 1) == (ratios[place] > 1):
+            stop += 1
+        wanted = np.append(0.0, np.cumsum(ratios[place:stop]))
+        position = np.linspace(0, wanted[-1], math.ceil(wanted[-1] - 1e-9) + 1)
+        edges.append(np.interp(position, wanted, panels.edges[place : stop + 1])[1:])
+        place = stop
+    return PanelGrid(np.concatenate(edges), panels.order)
+
+
+def carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, ...]:
+    """Return the points and modes of a solution on another grid, with its paths as a guess."""
+    assert solved.grid.panels is not None
+    forward = solved.grid.panels.interpolation(grid.nodes)
+    known = [item.choice.shapes for item in solved.averages]
+    shapes = None if None in known else move_shapes(tuple([*item] for item in known if item is not None), engine.noises,
+                                                    solved.grid, grid)  # fmt: skip
+    made = []
+    for place, item in enumerate(solved.averages):
+        factors = tuple(
+            np.vstack([forward @ part for part in np.split(factor, len(factor) // solved.grid.size)])
+            for factor in item.choice.factors
+        )
+        choice: Choice = replace(item.choice, factors=factors, shapes=None if shapes is None else shapes[place])
+        unknowns = np.einsum("ij,ajp->aip", forward, item.paths.unknowns, optimize=True)
+        made.append(Kept(choice, unknowns))
+    return tuple(made)
+
+
+def _standard_error(changes: Sequence[Errors]) -> Errors:
+    """Return the standard error of an average over ensembles, from how far each is from it."""
+    count = len(changes)
+
+    def root(values: list[Array]) -> Array:
+        return np.asarray(np.sqrt(np.sum(np.square(values), axis=0) / (count * (count - 1))))
+
+    return {name: root([item[name] for item in changes]) for name in changes[0]}

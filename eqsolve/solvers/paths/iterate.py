@@ -1,0 +1,275 @@
+"""Sweeps iterated to a fixed point of the means, and the start that grows the window.
+
+The paths' answer to a change of the means is approximated by what their mean responses make of the changed covariances
+and memory kernels; (1 − that) is inverted by a Krylov method that never touches a path. What this leaves is combined by
+Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011), doi:10.1137/10078356X).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.secants import Secants, solve_krylov
+from eqsolve.solvers.paths.means import Averages, react
+from eqsolve.solvers.paths.modes import Group
+from eqsolve.solvers.paths.recording import recorded
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, collect, guess, sweep
+from eqsolve.solvers.paths.transfer import extend
+
+logger = logging.getLogger("eqsolve")
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """When an iteration is trusted, changed and ended. Residuals are relative to the largest value of each mean."""
+
+    most: int = 60  # sweeps, at most
+    # residuals at which modes and points are chosen anew: far from the solution they are chosen for
+    # another one
+    choose: tuple[float, ...] = (0.3, 1e-2)
+    # residual above which neither mean responses that make long steps nor past steps are trusted:
+    # the map is not linear on that scale
+    far: float = 0.5
+    # A step by mean responses that is so many times the residual is too long, when far away
+    stretch: float = 3.0
+    trust: bool = True  # whether to begin with mean responses
+    # after so many sweeps in which the residual did not fall by this factor, mean responses are
+    # given up
+    stalled: int = 8
+    fall: float = 0.7
+    # past steps kept with mean responses, and without
+    depth: int = 5
+    plain_depth: int = 20
+    # most steps of the Krylov method, and the residual it may leave: a sweep follows anyway
+    krylov: int = 25
+    accuracy: float = 1e-2
+    # of the means, by which kernels are changed to see how they react: so small that they react
+    # linearly to the accuracy of the Krylov method, so large that rounding does not matter where
+    # long responses make much of it
+    difference: float = 1e-3
+    # part of a residual that a sweep is taken to leave, also where the last one left less
+    leaves: float = 0.2
+    back: float = 0.2  # part of a step that is taken again when a sweep fails after it
+
+
+USUAL = Iteration()
+_TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
+_ALONE = 25  # sweeps over a window with one more panel
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
+
+    ``left`` is what the iteration would still change, relative to the largest value of each mean; ``trusting`` whether mean
+    responses helped to the end.
+    """
+
+    grid: OperatorGrid
+    means: Means
+    kernels: Kernels
+    averages: tuple[Averages, ...]
+    secants: Secants
+    left: float
+    trusting: bool = True
+
+    @property
+    def how(self) -> Iteration:
+        """How to go on from here, on another grid or with other points: without mean responses where they did not help."""
+        return replace(USUAL, trust=self.trusting)
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        return tuple(item.choice.layout for item in self.averages)
+
+    @property
+    def is_sampled(self) -> bool:
+        return any(layout.kind == "sample" for layout in self.layouts)
+
+    @property
+    def paths(self) -> int:
+        return sum(len(item.choice.points.weights) for item in self.averages)
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """What makes few points do the work of many: the paths to go on with, and what is added to the means of every sweep.
+
+    With the difference of a sweep with many points and one with few, both at the same means, few points have the solution of
+    many up to how their responses differ (the full approximation scheme of multigrid: Brandt, Math. Comp. 31, 333 (1977),
+    doi:10.1090/S0025-5718-1977-0431719-X).
+    """
+
+    averages: tuple[Averages, ...]
+    means: Means
+
+
+# --- means as one vector
+def pack(engine: Engine, means: Means) -> Array:
+    """Return all means that act back in one vector."""
+    fed = engine.fed
+    return np.concatenate([value.ravel() for name, value in means.items() if name in fed] or [np.empty(0)])
+
+
+def unpack(engine: Engine, vector: Array, like: Means) -> Means:
+    """Return means with those that act back taken from a vector."""
+    made, position, fed = dict(like), 0, engine.fed
+    for name, value in like.items():
+        if name in fed:
+            made[name] = vector[position : position + value.size].reshape(value.shape)
+            position += value.size
+    return made
+
+
+def weigh(engine: Engine, grid: OperatorGrid, means: Means) -> Array:
+    """Return for every entry of a packed vector one over its size: the largest value of its mean.
+
+    A mean that vanishes but for rounding must not count: it is compared with the largest of all means. A response is an
+    operator, whose entries are integrals over panels: one over a short panel is no larger than the panel's share of the
+    largest kernel, so that early times are known as well as late ones.
+    """
+    largest = max((float(np.abs(value).max()) for value in means.values()), default=1.0)
+    floor = max(1e-10 * largest, 1e-12)
+    sizes = {name: np.full(value.shape, max(float(np.abs(value).max()), floor)) for name, value in means.items()}
+    lengths = grid.integration[-1]
+    lengths = np.maximum(lengths, lengths[lengths > 0].min(initial=np.inf)) if (lengths > 0).any() else np.ones(grid.size)
+    for name in engine.responses:
+        shares = lengths * float((np.abs(means[name]) / lengths).max())
+        sizes[name] = np.minimum(sizes[name], np.maximum(shares, floor))
+    return pack(engine, {name: 1 / size for name, size in sizes.items()})
+
+
+def improve(
+    engine: Engine, means: Means, residual: Array, averages: Sequence[Averages], weights: Array,
+    how: Iteration = USUAL,
+) -> Array:  # fmt: skip
+    """Return the change of the means that a residual asks for, the paths' responses replaced by their means."""
+    reacting = [item for item in averages if item.reacts]
+    if not reacting:
+        return residual
+    kernels = reacting[0].paths.kernels
+    before = engine.groups(kernels)
+    packed = pack(engine, means)
+
+    def remainder(change: Array) -> Array:
+        scale = how.difference / max(float(np.abs(change * weights).max()), 1e-300)
+        moved = engine.kernels(kernels.grid, unpack(engine, packed + scale * change, means))
+        changes: list[tuple[Group, Array]] = [
+            (new, new.covariance - old.covariance) for old, new in zip(before, engine.groups(moved), strict=True)
+        ]
+        made = {name: np.zeros_like(value) for name, value in means.items()}
+        for item in reacting:
+            made |= react(item, moved, changes)
+        return change - pack(engine, {name: made[name] for name in means}) / scale
+
+    return solve_krylov(remainder, residual, weights, most=how.krylov, tolerance=how.accuracy)
+
+
+@recorded(Solved)
+def iterate(
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, tolerance: float, how: Iteration = USUAL,
+    correction: Correction | None = None, kept: tuple[Kept, ...] | None = None,
+    moved: Callable[[OperatorGrid, Means, Means], float] | None = None,
+) -> Solved:  # fmt: skip
+    """Sweep until nothing changes. Modes and points are chosen in the first sweep, and again when that was far from here.
+
+    With a correction they are those of its paths throughout; with ``kept`` ones, these. ``moved`` tells how far two means are
+    apart, if that is not the largest relative change of all of them.
+    """
+    averages: Sequence[Averages | Kept] | None = kept if correction is None else correction.averages
+    secants: Secants | None = None
+    again = [] if correction or kept else list(how.choose)
+    left = remains = best = np.inf
+    stalled, trusting = 0, how.trust
+    good: Array | None = None
+    for count in range(1, how.most + 1):
+        try:
+            swept = sweep(engine, grid, means, design, averages)
+        except SolverError:
+            if good is None or np.array_equal(good, pack(engine, means)):
+                raise
+            means = unpack(engine, good + how.back * (pack(engine, means) - good), means)
+            secants = Secants(how.depth)
+            continue
+        averages, made = swept, collect(swept)
+        if correction is not None:
+            made = {name: value + correction.means[name] for name, value in made.items()}
+        weights = weigh(engine, grid, made)
+        before, after = pack(engine, means), pack(engine, made)
+        residual = float(np.abs((after - before) * weights).max(initial=0.0))
+        if not math.isfinite(residual):
+            raise SolverError("the iteration over the means does not stay finite")
+        if secants is None:
+            reacting = trusting and any(item.reacts for item in swept)
+            secants = Secants(how.depth if reacting else how.plain_depth)
+        again = [entry for entry in again if entry < residual] if count == 1 else again
+        anew = count > 1 and bool(again) and residual < again[0]
+        if anew:
+            again = [entry for entry in again if entry < residual]
+            secants.interrupt()
+        stalled = stalled + 1 if moved is None and how.fall * best <= residual < how.far and trusting else 0
+        best = min(best, residual)
+        if stalled >= how.stalled:
+            logger.info("Newton's method gains nothing %.2g away from self-consistency; going on without it", residual)
+            trusting, secants = False, Secants(how.plain_depth)
+        image = after
+        if trusting:
+            image = before + improve(engine, means, after - before, swept, weights, how)
+        if residual > 0.2 * how.far and float(np.abs((image - before) * weights).max()) > how.stretch * residual:
+            image = after
+        vector = secants.next(before, image, weights) if residual < how.far else image
+        last, left = left, max(residual, float(np.abs((vector - before) * weights).max(initial=0.0)))
+        remains = left * min(1.0, max(left / last, how.leaves)) if 0 < last < np.inf else left
+        good, old, means = before, means, unpack(engine, vector, made)
+        if moved is not None:
+            remains = how.leaves * moved(grid, old, means)
+        engine.work.notify(float(grid.nodes[-1]), count, left)
+        if remains <= tolerance and not anew:
+            break
+        if anew:
+            averages = None
+    else:
+        if remains > 10 * tolerance:
+            logger.info("the iteration is %.2g away from self-consistency after %d rounds (asked for: %.2g)",
+                        remains, how.most, tolerance)  # fmt: skip
+    assert secants is not None
+    secants.interrupt()
+    return Solved(grid, means, engine.kernels(grid, means), swept, secants, remains, trusting)
+
+
+def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> Solved:
+    """Grow the window from the first panels to the whole time; few points, loose tolerance.
+
+    Where it does not settle it grows by fewer panels.
+    """
+    blocks, done = min(4, len(grid.blocks)), 0
+    reach = len(grid.blocks)
+    solved: Solved | None = None
+    while True:
+        window, alone = grid.head(blocks), blocks - done <= 1
+        means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
+        try:
+            found = iterate(engine, window, means, Design(level), tolerance, Iteration(most=_ALONE if alone else _TOGETHER))
+            if found.left > 10 * tolerance:
+                raise SolverError("the iteration over the means does not settle")
+        except SolverError:
+            if alone or blocks < 2:
+                raise
+            reach = max(1, (blocks - done) // 2)
+            blocks = done + reach
+            continue
+        solved = found
+        if blocks == len(grid.blocks):
+            return solved
+        growth = max(2, blocks // (6 if grid.panels else 3))
+        done, blocks, reach = blocks, min(len(grid.blocks), blocks + min(growth, reach)), 2 * reach

@@ -1,0 +1,316 @@
+"""What solutions of a stochastic system report, how far two of them are apart, and what that is in units of the tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.operators import OperatorGrid, recovered_degree
+from eqsolve.numerics.relations import Kernels, Pointwise
+from eqsolve.numerics.richardson import error_share
+from eqsolve.numerics.rows import RowStore
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.sweep import Engine, Means, Sample
+from eqsolve.solvers.tolerance import allowance, excess
+
+Errors = dict[str, Array]
+
+FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
+_MARGIN = 1.5  # on the larger of two differences, which may both be small by chance
+_ATOMS = 8  # values of a constant that are strata of their own
+_LOOKED = 12  # nodes at which sampled paths are held against a solution
+_DEVIATIONS = 8.0  # standard errors: what is measured on Gaussian and heavy-tailed constants is in the tests
+_LIKELY = 0.3  # of the typical error of a curve: the least at any time
+
+
+class Averaged(Protocol):
+    """What an ensemble's averages tell a judge: E|f| beside E f."""
+
+    @property
+    def sizes(self) -> dict[str, Array]: ...
+
+
+class Solution(Protocol):
+    """What a judge reads of a solution, whatever it was found by."""
+
+    @property
+    def grid(self) -> OperatorGrid: ...
+    @property
+    def means(self) -> Means: ...
+    @property
+    def kernels(self) -> Kernels: ...
+    @property
+    def averages(self) -> Sequence[Averaged]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Everything a solution reports, on its own grid."""
+
+    single: dict[str, Array]
+    tables: dict[str, Array]
+    values: dict[str, Array]  # of responses, continued across the diagonal
+    sizes: dict[str, float]  # of the terms averaged or added up in the observables, before they cancel
+
+    @property
+    def all(self) -> dict[str, Array]:
+        return {**self.single, **self.tables, **self.values}
+
+    def filled(self, found: Mapping[str, Array]) -> Curves:
+        """Return the same curves with other values."""
+        single, tables, values = ({name: found[name] for name in part} for part in (self.single, self.tables, self.values))
+        return Curves(single, tables, values, self.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Compares solutions of one system under one set of options."""
+
+    engine: Engine
+    options: Options
+
+    def curves(self, solved: Solution) -> Curves:
+        """Return what a solution reports."""
+        absolute = dict(solved.means)
+        for item in solved.averages:
+            absolute |= item.sizes
+        return self._curves(solved.grid, solved.kernels, absolute)
+
+    def _curves(self, grid: OperatorGrid, kernels: Kernels, absolute: Mapping[str, Array] | None = None) -> Curves:
+        observables = self.engine.plan.observables
+        single = kernels.functions | {name: kernels.observed(item) for name, item in observables}
+        values = {name: grid.values(matrix, extend=True) for name, matrix in kernels.operators.items()}
+        sizes = {}
+        if absolute is not None:
+            large = Kernels(grid, absolute, kernels.tables, kernels.operators, dict(kernels.functions))
+            for made in self.engine.plan.definitions:
+                if made.kind == "function" and not (made.differential or made.own) and isinstance(made.rest, Pointwise):
+                    large.functions[made.name] = np.abs(large.vector(made.rest))
+            sizes = {name: sum(_largest(large.vector(t)) for t in item.terms) for name, item in observables}
+        return Curves(single, dict(kernels.tables), values, sizes)
+
+    def size(self, name: str, curves: Curves, grid: OperatorGrid) -> float:
+        """Return the largest value; of a response outside its diagonal blocks, where values are found, not continued."""
+        values = np.abs(curves.all[name])
+        if name in curves.values:
+            apart = np.zeros_like(values, dtype=bool)
+            for part in grid.blocks:
+                apart[part, : part.start] = True
+            values = values[apart]
+        return float(values.max(initial=0.0))
+
+    def of(self, grid: OperatorGrid, means: Means) -> Curves:
+        """Return what means report, sizes of terms apart."""
+        return self._curves(grid, self.engine.kernels(grid, means))
+
+    def change(self, before: Curves, grid: OperatorGrid, means: Means) -> Errors:
+        """Return how far all curves move when the means do."""
+        return self.apart(before, self._curves(grid, self.engine.kernels(grid, means)))
+
+    def apart(self, before: Curves, after: Curves) -> Errors:
+        """Return how far the curves of two solutions on one grid are apart."""
+        known = before.all
+        return {name: _smear(np.abs(values - known[name])) for name, values in after.all.items()}
+
+    def spread(self, curves: Curves, changes: list[Errors], margin: float = _MARGIN) -> Errors:
+        """Return the error that some independent changes of a solution show: margin × the largest of them.
+
+        Where all changes happen to be small, a part of their size at other times counts, relative to the values.
+        """
+        made, values = {}, curves.all
+        for name in changes[0]:
+            largest = np.max([change[name] for change in changes], axis=0)
+            sizes = np.abs(values[name])
+            scale = np.maximum(sizes, FLOOR * sizes.max(initial=0.0)) + 1e-300
+            typical = float(np.sqrt(np.mean((largest / scale) ** 2)))
+            made[name] = margin * np.maximum(largest, _LIKELY * typical * scale)
+            if is_known(largest):
+                made[name].flat[0] = 0.0
+        return made
+
+    def differ(self, solved: Solution, other: Solution) -> Errors:
+        """Return the error of a solution's panels that one on other panels, of another order, shows.
+
+        They are compared on the nodes of both: between its own nodes a solution is less good than on them.
+        """
+        made, between = self.compare(other, solved), self.compare(solved, other)
+        assert solved.grid.panels is not None
+        here, there = (solved.grid.panels.locate(grid.nodes) for grid in (solved.grid, other.grid))
+        for name, values in between.items():
+            largest = np.zeros((solved.grid.panels.panels,) * values.ndim)
+            np.maximum.at(largest, np.ix_(*(there,) * values.ndim), values)
+            known = is_known(made[name])
+            made[name] = np.maximum(made[name], largest[np.ix_(*(here,) * values.ndim)])
+            if known:
+                made[name].flat[0] = 0.0
+        return self.spread(self.curves(solved), [made], 1.0)
+
+    def compare(self, base: Solution, dense: Solution, ratios: Array | None = None) -> Errors:
+        """Return how far two solutions on panels are apart; with ``ratios``, what the order promises to be left of it.
+
+        Panels that are r times denser leave 1/(r^{m+1} − 1) of the difference. ``ratios`` tell how many times denser the
+        panels of the second solution are.
+        """
+        final, middle = self.curves(dense), self.curves(base)
+        assert dense.grid.panels is not None
+        assert base.grid.panels is not None
+        forward = base.grid.panels.interpolation(dense.grid.nodes)
+        factor = slow = np.ones(dense.grid.size)
+        if ratios is not None:
+            local = ratios[base.grid.panels.locate(dense.grid.nodes)]
+            factor = error_share(local, dense.grid.panels.order + 1)
+            slow = error_share(local, recovered_degree(dense.grid.panels.order) + 1)
+        pairs = np.maximum(factor[:, None], factor[None, :])
+        errors = {}
+        for name, values in final.single.items():
+            errors[name] = factor * _smear(np.abs(values - forward @ middle.single[name]))
+        for name, table in final.tables.items():
+            errors[name] = pairs * _smear(np.abs(table - forward @ middle.tables[name] @ forward.T))
+        if final.values:
+            for part in dense.grid.blocks:
+                pairs[part, part] = np.maximum(slow[part, None], slow[None, part])
+            rough = RowStore.from_tables(base.grid.panels, middle.values).tables(dense.grid.nodes)
+            errors |= {name: pairs * _smear(np.abs(np.tril(table) - rough[name])) for name, table in final.values.items()}
+        return errors
+
+    def worst(self, final: Curves, errors: Errors) -> float:
+        """Return the largest error in units of the tolerance; kinks apart."""
+        return max(self.excesses(final, errors).values(), default=0.0)
+
+    def excesses(self, final: Curves, errors: Errors, *, kinks: bool = False) -> dict[str, float]:
+        """Return the error in units of the tolerance of every observable, and of every kernel if asked for.
+
+        Averages of functions with a kink are found at the end, with more points; grids are not chosen by them, but by kernels
+        where all observables have one.
+        """
+        declared = [name for name, _ in self.engine.plan.observables]
+        bent = frozenset() if kinks else self.engine.plan.bent
+        watched = [name for name in declared if name not in bent]
+        if not watched and not (declared and final.tables):
+            watched = declared or list(final.single)
+        values = {name: self.excess(final, errors, name) for name in watched}
+        if self.options.kernels or not watched:
+            values |= {name: excess(table, errors[name], self.options, FLOOR) for name, table in final.tables.items()}
+        return values
+
+    def excess(self, final: Curves, errors: Errors, name: str) -> float:
+        """Return the error of one function of time in units of the tolerance."""
+        return excess(final.single[name], errors[name], self.options, FLOOR, scale=final.sizes.get(name, 0.0))
+
+    def without_noise(self, curves: Curves, errors: Errors) -> Errors:
+        """Return the panels' errors with those of kinks bounded: paths are resolved as well as for smooth functions of them.
+
+        What kinks differ by beyond that, from grid to grid, is the noise of few points, which are replaced at the end.
+        """
+        plan = self.engine.plan
+        smooth = [name for name, _ in plan.observables if name not in plan.bent]
+        if not smooth:
+            return errors
+        most = np.max([self.over(curves, errors, name) for name in smooth], axis=0)
+        return errors | {name: np.minimum(errors[name], most * self.allowed(curves, name)) for name in plan.bent}
+
+    def over(self, curves: Curves, errors: Errors, name: str) -> Array:
+        """Return an error in units of what is allowed, time by time."""
+        return errors[name] / (self.allowed(curves, name) + 1e-300)
+
+    def ratios(self, curves: Curves, errors: Errors, grid: OperatorGrid, share: float) -> Array:
+        """Return how much denser each panel should be for its error to be a share of the tolerance."""
+        watched = [name for name in self.excesses(curves, errors) if name in curves.single]
+        over = np.max([self.over(curves, errors, name) for name in watched] or [np.ones(grid.size)], axis=0)
+        order = grid.panels.order if grid.panels is not None else 1
+        return (np.array([over[part].max() for part in grid.blocks[1:]]) / share) ** (1 / (order + 1))
+
+    def allowed(self, curves: Curves, name: str) -> Array:
+        """Return the largest error allowed of a function of one time."""
+        return allowance(curves.single[name], self.options, FLOOR, scale=curves.sizes.get(name, 0.0))
+
+    def nothing(self, solved: Solution) -> Errors:
+        return {name: np.zeros_like(values) for name, values in self.curves(solved).all.items()}
+
+
+def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, curves: Curves) -> str:
+    """Return where plain sampled paths contradict a solution's means; nothing where they do not.
+
+    A guard against errors that all refined sets share: the paths are drawn with a seed of their own from the whole law, in
+    all modes. Tested are the means of one time, and those of pairs at equal times, on some nodes: the distance to the
+    solution in standard errors, less what is left of the tolerance. Several standard errors are allowed, since heavy tails
+    make the estimated one too small.
+    """
+    nodes = np.unique(np.linspace(1, solved.grid.size - 1, _LOOKED).astype(int))
+    stated = [float(errors[name].max() / np.abs(values).max()) for name, values in curves.single.items() if values.any()]
+    scale = min([0.1, max(stated, default=0.0)])
+    for item in samples:
+        paths = item.follow()
+        weights, count = paths.points.weights, paths.shape[1]
+        strata = _strata(paths.points.constants, count)
+        for mean in item.plan.means:
+            if mean.kind == "response" or any(outer is not None for outer in mean.outers):
+                continue
+            factors = paths.values(mean.factors)
+            pieces = zip(factors[::2], factors[1::2], strict=True) if mean.kind == "two" else [(factors[0], np.ones(1))]
+            values = np.sum(
+                [first[nodes] * (second[nodes] if second.ndim > 1 else second) for first, second in pieces], axis=0
+            )
+            found = values @ weights
+            spread = np.sqrt(sum(_variance(values[:, part], weights[part]) for part in strata))
+            known = solved.means[mean.name] if mean.kind == "one" else np.diagonal(solved.means[mean.name])
+            sizes = np.abs(values) @ weights
+            allowed = _DEVIATIONS * spread + (scale + 1e-6) * sizes + 1e-12
+            off = np.abs(found - known[nodes])
+            worst = int(np.argmax(off / allowed))
+            if off[worst] > allowed[worst]:
+                here, at = nodes[worst], solved.grid.nodes[nodes[worst]]
+                return (
+                    f"{count} paths drawn as a check give {found[worst]:.4g} ± {spread[worst]:.2g} for {mean.name} "
+                    f"at t = {at:.4g}, and the solution {known[here]:.4g}"
+                )
+    return ""
+
+
+def _strata(constants: Mapping[str, Array], count: int) -> list[Array]:
+    """Return the paths of every combination of atoms; all together where constants have many values."""
+    atoms = [values for values in constants.values() if len(np.unique(values)) <= _ATOMS]
+    if not atoms:
+        return [np.arange(count)]
+    _, labels = np.unique(np.array(atoms), axis=1, return_inverse=True)
+    return [np.flatnonzero(labels.ravel() == label) for label in np.unique(labels)]
+
+
+def _variance(values: Array, weights: Array) -> Array:
+    """Return what paths of one stratum add to the variance of an average."""
+    share, count = weights.sum(), len(weights)
+    centre = (values @ weights) / share
+    return np.asarray(share**2 * np.maximum((values**2) @ weights / share - centre**2, 0.0) / count)
+
+
+def _smear(values: Array) -> Array:
+    """Give every node the largest value of its neighbours in each time, so that a chance zero is not taken for accuracy.
+
+    What does not move at the start by more than rounding is known there, and stays as it is.
+    """
+    out = values
+    for axis in range(values.ndim):
+        rows = np.moveaxis(out, axis, 0)
+        wide = rows.copy()
+        for shift in (1, 2, 3):
+            wide[shift:] = np.maximum(wide[shift:], rows[:-shift])
+            wide[:-shift] = np.maximum(wide[:-shift], rows[shift:])
+        out = np.moveaxis(wide, 0, axis)
+    if is_known(values):
+        out.flat[0] = values.flat[0]
+    return out
+
+
+def _largest(values: Array) -> float:
+    """Return the largest size; a start without a value, 0/0, does not count."""
+    sizes = np.abs(values)
+    return float(sizes[1:].max() if len(sizes) > 1 and np.isnan(sizes[0]) else sizes.max())
+
+
+def is_known(errors: Array) -> bool:
+    """Whether a curve's start is exact: nothing but rounding moves it."""
+    return bool(errors.flat[0] <= 1e-9 * errors.max(initial=0.0))

@@ -1,0 +1,387 @@
+"""A causal start: an ensemble that drives itself, panel after panel.
+
+The noise of path i is Σ_j O_ij φ_j(t), with O one fixed orthogonal matrix and φ_j the ensemble's own trajectories of what the
+covariance is made of: its empirical covariance is then that of the ensemble at all pairs of times, it is Gaussian for many
+paths, and it continues into the next panel without a regression on its past, which would amplify what the past leaves open
+(the step-by-step simulation of Eissfeller & Opper, Phys. Rev. Lett. 68, 2094 (1992), doi:10.1103/PhysRevLett.68.2094, draws
+by such a regression). A covariance P C Pᵀ, with P made of responses, applies P to the trajectories.
+
+On each panel the unknowns are the noises, the rows of the mean responses and the means of one time there, iterated with
+Anderson's method; the past stays. Its sampling error, some percent, is that of a first guess.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
+from eqsolve.errors import SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Layout, Level, Points, make_points
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
+from eqsolve.numerics.secants import Secants
+from eqsolve.solvers.paths.modes import Drawn, groups_of
+from eqsolve.solvers.paths.paths import Actions, Solving, act, block_inverses, machine_code, read_inputs, solve_block
+from eqsolve.solvers.paths.sweep import Engine, Means, guess
+from eqsolve.solvers.paths.transfer import extend
+
+logger = logging.getLogger("eqsolve")
+
+_PATHS = 512  # of an ensemble: its noise is Gaussian up to 1/paths
+_TANGENTS = 256  # of these, whose responses are followed
+_EVALUATIONS = 30  # on one panel
+_SETTLED, _USABLE = 3e-3, 0.3  # relative change that ends them, and that is still a guess
+_PROVED = 1e-6  # of the variances: how well sections give the covariance
+
+
+class _Sections(Kernels):
+    """Correlations at (t, start) for given trajectories: P φ in place of the table P C Pᵀ, column by column.
+
+    At t' = start every integral over the past of t' vanishes, so that what acts from the left is left.
+    """
+
+    def table(self, item: Pointwise) -> Array:
+        return np.asarray(self.pointwise(item), float)
+
+    def _leaf(self, leaf: Leaf | Integral) -> Any:
+        if isinstance(leaf, Integral):
+            return self._integral(leaf)
+        if leaf.kind in ("time", "function"):
+            values = self.grid.nodes if leaf.kind == "time" else self.functions[leaf.name]
+            return values[:, None] if leaf.times == "r" else values[0]
+        if leaf.kind == "mean":
+            value = self.means[leaf.name]
+            return value[:, None] if value.ndim == 1 else value
+        if leaf.kind == "table" and leaf.times in ("rc", "cr"):
+            return self.tables[leaf.name]
+        raise SolverError("a covariance is no linear image of correlations")
+
+    def _integral(self, item: Integral) -> Any:
+        return 0.0 if item.past == "c" else super()._integral(item)
+
+    def _keep(self, item: Definition, value: Array) -> None:
+        self.tables[item.name] = value
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What noises are made of: a mean over pairs f(t) f(t') of an ensemble, and the matrix that turns its paths."""
+
+    ensemble: int
+    mean: str
+    factor: int
+    outer: Pointwise | None
+    turn: Array
+
+
+class _SelfDriven:
+    """The paths of one ensemble on the way: unknowns, signals, slopes and tangents on the nodes so far."""
+
+    def __init__(self, plan: EnsemblePlan, points: Points, size: int) -> None:
+        self.plan, self.points, self.code = plan, points, machine_code(plan)
+        self.count, many = len(points.weights), len(plan.unknowns)
+        self.unknowns = np.zeros((many, size, self.count))
+        self.signals = np.zeros((plan.count, size, self.count))
+        self.slopes = np.zeros((plan.count, many, size, self.count))
+        self.noises = {name: np.zeros((size, self.count)) for name in plan.noises}
+        some = np.unique(np.linspace(0, self.count - 1, min(_TANGENTS, self.count)).astype(int))
+        self.some, self.mass = some, points.weights[some] / points.weights[some].sum()
+        # Σ over unknowns of slope × tangent, by noise and signal: (node, path, node of the noise)
+        self.effects = {name: np.zeros((plan.count, size, len(some), size)) for name in plan.noises}
+        self.factors = {mean.name: np.zeros((2 * max(len(mean.outers), 1), size, self.count)) for mean in plan.means}
+
+    def follow(self, kernels: Kernels, part: slice, accuracy: float, first: bool) -> tuple[Means, dict[str, Array]]:
+        """Follow the paths over a block; return means of one time there, and the rows of the mean responses."""
+        plan, size = self.plan, part.stop
+        actions = act(plan, kernels)
+        drawn = Drawn(tuple(self.noises[name][:size] for name in plan.noises), ())
+        inputs = read_inputs(plan, kernels, self.points, drawn)
+        base = np.zeros((len(plan.unknowns), size, self.count))
+        for place, start in enumerate(plan.starts(*(item[0] for item in inputs.constants))):
+            base[place, part] += start
+        for drive, matrix in zip(plan.drives, actions.drives, strict=True):
+            base[drive.unknown, part] += matrix[part] @ self.noises[drive.noise][:size]
+        solving = Solving(
+            plan, kernels.grid.nodes, kernels.grid.blocks, inputs, actions.operators, self.unknowns, self.signals,
+            self.slopes, self.code,
+        )  # fmt: skip
+        solve_block(solving, part, base, None if first else self.unknowns[:, :size], math.sqrt(accuracy))
+        arguments = inputs.at(part, self.unknowns[:, part])
+        if plan.memories:
+            past = plan.memory_signals(*inputs.at(slice(0, size), self.unknowns[:, :size]))
+            arguments += [
+                kernels.operator(item)[part] @ np.broadcast_to(s, (size, self.count))
+                for item, s in zip(plan.memories, past, strict=True)
+            ]
+        shape = (part.stop - part.start, self.count)
+        single: Means = {}
+        for mean in plan.means:
+            values = [np.broadcast_to(value, shape) for value in mean.factors(*arguments)]
+            if mean.kind == "one":
+                single[mean.name] = values[0] @ self.points.weights
+            else:
+                self.factors[mean.name][:, part] = values
+        return single, self._respond(kernels, actions, part, arguments)
+
+    def _respond(self, kernels: Kernels, actions: Actions, part: slice, arguments: list[Any]) -> dict[str, Array]:
+        """Return the rows of the mean responses on a block, and keep the tangents there."""
+        plan, some, size, height = self.plan, self.some, part.stop, part.stop - part.start
+        many, width = len(plan.unknowns), len(some)
+        slopes = np.ascontiguousarray(self.slopes[:, :, part][..., some])
+        own = {key: matrix[part, part] for key, matrix in actions.operators.items()}
+        inverse = block_inverses(own, [slice(0, height)], slopes)[0].transpose(2, 0, 1)
+        made = {}
+        for place, noise in enumerate(plan.noises):
+            right = np.zeros((many, height, width, size))
+            for drive, matrix in zip(plan.drives, actions.drives, strict=True):
+                if drive.noise == noise:
+                    right[drive.unknown] += matrix[part, None, :size]
+            direct = None
+            if plan.noise_slopes is not None:
+                inside = [arguments[0], *(item[..., some] for item in arguments[1 : 1 + many + len(plan.noises)])]
+                inside += [item[..., some] for item in arguments[1 + many + len(plan.noises) :][: len(plan.constants)]]
+                inside += arguments[1 + many + len(plan.noises) + len(plan.constants) :][: len(plan.functions)]
+                values = plan.noise_slopes(*inside)[place :: len(plan.noises)]
+                direct = np.stack([np.broadcast_to(value, (height, width)) for value in values])
+            effects = self.effects[noise]
+            for (unknown, signal), matrix in actions.operators.items():
+                if part.start:
+                    past = effects[signal, : part.start, :, :size].reshape(part.start, -1)
+                    right[unknown] += (matrix[part, : part.start] @ past).reshape(height, width, size)
+                if direct is not None:
+                    right[unknown, :, :, part] += own[unknown, signal][:, None, :] * direct[signal].T
+            found = (inverse @ right.reshape(many * height, width, size).transpose(1, 0, 2)).transpose(1, 0, 2)
+            tangents = found.reshape(many, height, width, size)
+            for signal in range(plan.count):
+                effects[signal, part, :, :size] = np.einsum("oip,oipj->ipj", slopes[signal], tangents)
+                if direct is not None:
+                    effects[signal, part, :, part] += np.einsum("ip,ij->ipj", direct[signal], np.eye(height))
+            for mean in plan.means:
+                if mean.kind == "response" and mean.noise == noise:
+                    made[mean.name] = self._rows(mean, tangents, arguments, part, actions)
+        return made
+
+    def _rows(self, mean: MeanPlan, tangents: Array, arguments: list[Any], part: slice, actions: Actions) -> Array:
+        some, height, size = self.some, part.stop - part.start, part.stop
+        assert mean.by_unknown is not None
+        outputs = [np.broadcast_to(value, (height, self.count))[:, some] for value in mean.by_unknown(*arguments)]
+        left, right = (self.factors[mean.name][k][:size, some] for k in range(2))
+        rows = np.zeros((height, size))
+        for unknown, output in enumerate(outputs):
+            weighted = output * left[part] * self.mass
+            rows += np.matmul(weighted[:, None, :], tangents[unknown] * right.T)[:, 0]
+            if not self.plan.integrated[unknown]:  # what is proportional to δ(t − t') is left out of a response
+                for drive, matrix in zip(self.plan.drives, actions.drives, strict=True):
+                    if drive.unknown == unknown and drive.noise == mean.noise:
+                        rows[:, part] -= np.diag(np.diagonal(matrix)[part] * (weighted * right[part]).sum(axis=1))
+        return rows
+
+
+def march(engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> Means:
+    """Return means over the whole time, up to the sampling error of one ensemble that drives itself."""
+    return _March(engine, grid, level, seed).run()
+
+
+class _March:
+    def __init__(self, engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> None:
+        self.engine, self.grid = engine, grid
+        rng = np.random.default_rng((seed, 5))
+        self.ensembles = []
+        for plan in engine.plan.ensembles:
+            laws = {name: engine.laws[name] for name in plan.constants}
+            points = make_points(0, Layout("draws"), laws, replace(level, most=_PATHS, seed=seed))
+            mixed = rng.permutation(len(points.weights))
+            constants = {name: values[mixed] for name, values in points.constants.items()}
+            self.ensembles.append(
+                _SelfDriven(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.size)
+            )
+        self.sources = self._sources(rng)
+        self.lone = {item: rng.standard_normal(_PATHS * 2) for item in engine.plan.covariances}
+        self.home = {name: item for item in self.ensembles for name in item.plan.noises}
+        self.means: Means = {name: np.array(value) for name, value in guess(engine, grid, replace(level, most=_PATHS)).items()}
+        self.proved = False
+
+    def _sources(self, rng: np.random.Generator) -> list[_Source]:
+        made = []
+        for place, item in enumerate(self.ensembles):
+            for mean in item.plan.means:
+                if mean.kind != "two" or not mean.acts:
+                    continue
+                for term, (outer, pair) in enumerate(zip(mean.outers, mean.targets, strict=True)):
+                    if pair[0] != pair[1]:
+                        raise SolverError("a mean over pairs is no covariance")
+                    size = max(other.count for other in self.ensembles)
+                    turn = np.linalg.qr(rng.standard_normal((size, size)))[0][:, : item.count]
+                    made.append(_Source(place, mean.name, 2 * term, outer, turn * np.sqrt(size * item.points.weights)))
+        return made
+
+    def run(self) -> Means:
+        grid, blocks = self.grid, self.grid.blocks
+        for place, part in enumerate(blocks):
+            window = grid.head(place + 1)
+            if place:
+                before = grid.head(place)
+                known = {name: _head(value, before.size) for name, value in self.means.items()}
+                for name, value in extend(known, self.engine.responses, before, window).items():
+                    _head(self.means[name], window.size)[...] = value
+                for item in self.ensembles:
+                    for values in (*item.noises.values(), *item.unknowns):
+                        values[part] = values[part.start - 1]
+            self._settle(window, part)
+        return self.means
+
+    def _settle(self, window: OperatorGrid, part: slice) -> None:
+        """Iterate what is unknown on one block."""
+        secants, best, residual = Secants(8), math.inf, math.inf
+        vector = self._read(part)
+        for count in range(_EVALUATIONS):
+            self._write(part, vector)
+            self._evaluate(window, part, first=count == 0)
+            image = self._read(part)
+            weights = self._weights(part)
+            residual = self._size((image - vector) * weights, part)
+            if not math.isfinite(residual):
+                raise SolverError(f"an ensemble that drives itself does not stay finite at t = {window.nodes[-1]:.4g}")
+            best = min(best, residual)
+            if residual < _SETTLED and count:
+                break
+            vector = secants.next(vector, image, weights)
+        if best > _USABLE:
+            raise SolverError(f"an ensemble that drives itself does not settle at t = {window.nodes[-1]:.4g}")
+        logger.debug("start: t = %.4g, %d evaluations, residual %.2g", window.nodes[-1], count + 1, residual)
+
+    def _evaluate(self, window: OperatorGrid, part: slice, *, first: bool) -> None:
+        """Replace noises, responses and means on a block by what they give."""
+        engine, size = self.engine, part.stop
+        kernels = self._kernels(window)
+        for item in self.ensembles:
+            single, rows = item.follow(kernels, part, 1e-8, first)
+            for name, values in single.items():
+                self.means[name][part] = values
+            for name, values in rows.items():
+                self.means[name][part, :size] = values
+            for mean in item.plan.means:
+                if mean.kind == "two":
+                    table = np.zeros((part.stop - part.start, size))
+                    for term, outer in enumerate(mean.outers):
+                        f, g = item.factors[mean.name][2 * term : 2 * term + 2]
+                        made = (f[part] * item.points.weights) @ g[:size].T
+                        table += (
+                            made if outer is None else np.broadcast_to(kernels.pointwise(outer), (size, size))[part] * made
+                        )
+                    self.means[mean.name][part, :size] = table
+                    self.means[mean.name][:size, part] = table.T
+        kernels = self._kernels(window)
+        for covariance in engine.plan.covariances:
+            self._drive(covariance, kernels, part)
+
+    def _kernels(self, window: OperatorGrid) -> Kernels:
+        return self.engine.kernels(window, {name: _head(value, window.size) for name, value in self.means.items()})
+
+    def _drive(self, covariance: Covariance, kernels: Kernels, part: slice) -> None:
+        """Put noises on a block that have the covariance of the trajectories."""
+        size = part.stop
+        home = self.home[covariance.noises[0]]
+        nothing = self._sections(kernels, None)
+        images = [nothing.table(row[0]) for row in covariance.blocks]
+        alone = [np.broadcast_to(image, (size, 1))[:, 0] if np.size(image) == 1 else image[:, 0] for image in images]
+        root = math.sqrt(max(float(alone[0][0]), 0.0))
+        made = [kernels.vector(centre)[part, None] + np.zeros((1, home.count)) for centre in covariance.centres]
+        total = [np.zeros((size, size)) for _ in alone]
+        for place, image in enumerate(alone):
+            if root:
+                made[place] += np.multiply.outer(image[part] / root, self.lone[covariance][: home.count])
+                total[place] += np.multiply.outer(image, alone[0]) / root**2
+        for source in self.sources:
+            sections = self._sections(kernels, source)
+            weights = self.ensembles[source.ensemble].points.weights
+            values = [
+                np.broadcast_to(sections.table(row[0]), (size, len(weights) + 1)) - image[:, None]
+                for row, image in zip(covariance.blocks, alone, strict=True)
+            ]
+            scale = float(values[0][0, -1])
+            if not any(value.any() for value in values):
+                continue
+            if not scale > 0:
+                raise SolverError("a noise that begins with nothing has no start of its own")
+            for place, value in enumerate(values):
+                made[place] += (value[part, :-1] / math.sqrt(scale)) @ source.turn[: home.count].T
+                total[place] += (value[:, :-1] * weights) @ values[0][:, :-1].T / scale
+        for noise, value in zip(covariance.noises, made, strict=True):
+            home.noises[noise][part] = value
+        if not self.proved and size > 10:
+            group = groups_of([covariance], kernels)[0]
+            for place, block in enumerate(total):
+                table = group.covariance[place * size : (place + 1) * size, :size]
+                if np.abs(block - table).max() > _PROVED * max(np.abs(table).max(), 1e-300):
+                    raise SolverError("a covariance is no linear image of correlations")
+            self.proved = True
+
+    def _sections(self, kernels: Kernels, source: _Source | None) -> _Sections:
+        """Return the correlations at (t, start) for the trajectories of a source, and of a constant; without one, for none."""
+        size = kernels.grid.size
+        means: dict[str, Array] = dict(kernels.means)
+        for item in self.ensembles:
+            for mean in item.plan.means:
+                if mean.kind == "two":
+                    means[mean.name] = np.zeros((size, 1))
+        if source is not None:
+            values = self.ensembles[source.ensemble].factors[source.mean][source.factor][:size]
+            values = np.hstack([values, np.ones((size, 1))])
+            if source.outer is not None:
+                values = values * np.broadcast_to(kernels.pointwise(source.outer), (size, size))[:, :1]
+            means[source.mean] = values
+        made = _Sections(kernels.grid, means, {}, kernels.operators, kernels.functions, kernels._values, kernels._known)
+        for definition in self.engine.plan.definitions:
+            if definition.kind == "correlation":
+                if definition.differential:
+                    raise SolverError("a covariance is no linear image of correlations")
+                made.define(definition)
+        return made
+
+    # --- what is iterated
+    def _names(self) -> list[str]:
+        return [m.name for item in self.ensembles for m in item.plan.means if m.acts and m.kind in ("one", "response")]
+
+    def _pieces(self, part: slice) -> list[Array]:
+        noises = [item.noises[name][part] for item in self.ensembles for name in item.plan.noises]
+        means = [self.means[name] for name in self._names()]
+        return [*noises, *(m[part] if m.ndim == 1 else m[part, : part.stop] for m in means)]
+
+    def _read(self, part: slice) -> Array:
+        return np.concatenate([piece.ravel() for piece in self._pieces(part)])
+
+    def _write(self, part: slice, vector: Array) -> None:
+        position = 0
+        for piece in self._pieces(part):
+            piece[...] = vector[position : position + piece.size].reshape(piece.shape)
+            position += piece.size
+
+    def _weights(self, part: slice) -> Array:
+        """Return weights of all entries: root mean squares of noises over paths, largest values of rows."""
+        made = []
+        noises = len(self.home)
+        for place, piece in enumerate(self._pieces(part)):
+            if place < noises:
+                made.append(np.full(piece.size, 1 / math.sqrt(max(float((piece**2).sum()), 1e-300))))
+            else:
+                made.append(np.full(piece.size, 1 / max(float(np.abs(piece).max()) * math.sqrt(piece.shape[0]), 1e-12)))
+        return np.concatenate(made)
+
+    def _size(self, weighted: Array, part: slice) -> float:
+        """Return the largest relative change of a piece."""
+        found, position = 0.0, 0
+        for piece in self._pieces(part):
+            found = max(found, float(np.linalg.norm(weighted[position : position + piece.size])))
+            position += piece.size
+        return found
+
+
+def _head(value: Array, size: int) -> Array:
+    return value[:size] if value.ndim == 1 else value[:size, :size]

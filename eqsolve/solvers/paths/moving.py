@@ -1,0 +1,209 @@
+"""A solution moved from set to set of finer points, until it stays where it is.
+
+The sets share nothing, neither modes nor rules nor samples, so that how far one moves what another left is the error of both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from eqsolve.errors import SolverError
+from eqsolve.numerics.gaussian import Level, is_gaussian
+from eqsolve.numerics.levels import refine
+from eqsolve.solvers.paths.control import Control
+from eqsolve.solvers.paths.iterate import USUAL, Solved, iterate
+from eqsolve.solvers.paths.judge import Errors, Judge
+from eqsolve.solvers.paths.probing import corrected, other_points, probe
+from eqsolve.solvers.paths.sweep import Design, Engine, Means, count_paths, sweep, variation
+
+logger = logging.getLogger("eqsolve")
+
+_WELL_ABOVE = 3.0  # tolerances: moves of single sets differ by less than that factor by chance
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """A solution after the last set of points, the error of its points, and the means before that set.
+
+    ``trend`` are the sets by number of paths, with the errors they showed in units of the tolerance.
+    """
+
+    final: Solved
+    errors: Errors
+    before: tuple[Means, ...]
+    trend: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Mover:
+    """What moves solutions of one system; ``tolerance`` is that of the iteration."""
+
+    engine: Engine
+    judge: Judge
+    control: Control
+    tolerance: float
+
+    @property
+    def bent(self) -> bool:
+        """Whether paths bend: few of them then tell little of how many react."""
+        return any(plan.bent for plan in self.engine.plan.ensembles)
+
+    def more(self, solved: Solved, design: Design, rough: float, settled: float) -> tuple[Solved, Design]:
+        """Return a solution with enough points to choose panels by, iterated until ``rough``.
+
+        With too few every path is seen: what moves at its own time on each asks for panels that the mean over many does not
+        need. A finer set that leaves more than ``settled`` is not taken.
+        """
+        control, judge = self.control, self.judge
+        for _ in range(0 if self.bent else control.early):
+            if solved.is_sampled or not self.ways(solved):
+                break
+            level = refine(refine(design.level, "sharp"), "modes", control.few)
+            finer = Design(level, None, variation(solved.averages))
+            if self._count(solved, finer) > control.crowd:
+                break
+            try:
+                means, curves = other_points(self.engine, solved, finer), judge.curves(solved)
+                if judge.worst(curves, judge.change(curves, solved.grid, means)) <= control.few:
+                    break
+                found = iterate(self.engine, solved.grid, solved.means, finer, rough, solved.how)
+            except SolverError:
+                break
+            if found.left > max(solved.left, settled):
+                break
+            solved, design = found, finer
+            logger.info("paths: %d of them before the time grid is chosen", solved.paths)
+        return solved, design
+
+    def move(self, begun: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
+        """Return a solution moved from set to set of finer points, and the error of its points.
+
+        The sets share nothing, neither modes nor rules nor samples. Each moves the solution that the last one left; the error
+        is how far the last one moved it, and not less than a part of the move before. After a move by more than the tolerance,
+        the paths of the solution tell how the means act back, not mean responses (``corrected``).
+        """
+        judge, control = self.judge, self.control
+        final, finer, moved = begun, design, judge.nothing(begun)
+        before_last: tuple[Means, ...] = ()
+        errors, far, slow = moved, 0.0, False
+        trend: tuple[tuple[int, float], ...] = ()
+        for number in itertools.count(1):
+            coarse, finer = finer.level, self._finer(begun, finer, ways, number)
+            if slow:
+                means = corrected(self.engine, begun, final, finer, self.tolerance)
+            else:
+                means = other_points(self.engine, final, finer)
+            last, kernels = final, self.engine.kernels(final.grid, means)
+            final = replace(final, means=means, kernels=kernels, left=USUAL.leaves * final.left)
+            curves = judge.curves(final)
+            before, moved = moved, judge.change(curves, final.grid, last.means)
+            before_last = (last.means,)
+            part = control.alike if _is_alike(coarse, finer.level, ways) else control.hope
+            errors = judge.spread(curves, [moved, {name: part * change for name, change in before.items()}])
+            by_points, by_time = judge.worst(curves, errors), judge.worst(curves, by_panels)
+            trend = (*trend, (self._count(final, finer), by_points))
+            logger.info("paths: %d chosen ones; compared with %d others their error is %.2g times the tolerance",
+                        begun.paths, trend[-1][0], by_points)  # fmt: skip
+            if (number > 1 and by_points > max(control.few, far)) or (number > 2 and by_points > 2 * max(far, 1.0)):
+                return Moved(last, errors, before_last, trend)  # moves that run away
+            if ((slow or self.bent) and by_points > control.hopeless) or (number > 1 and by_points + by_time <= 1.0):
+                break
+            if is_clear(trend) and predict(trend, 1.0) > 2 * self._most(begun, number):
+                break  # further sets would not do either
+            if number >= control.checks and not (number < 2 * control.checks and is_falling(trend)):
+                break
+            far, slow = by_points, by_points > 1.0 and not self.bent
+        return Moved(final, errors, before_last, trend)
+
+    def _finer(self, solved: Solved, last: Design, ways: frozenset[str], number: int) -> Design:
+        """Return another set of points, finer in the ways given as far as it is not too dear.
+
+        The second is not finer in modes than the first, so that two of about the same size are compared.
+        """
+        most = self._most(solved, number)
+        level = replace(last.level, twist=number)
+        for way in (*sorted(ways - {"constants"}), "constants"):  # rules of constants that converge slowly err alike
+            if way == "sharp" and number % 2:
+                continue
+            more = refine(level, way, None if way != "sharp" and number == 1 else 7.5)
+            if self._count(solved, replace(last, level=more)) <= most:
+                level = more
+        return replace(last, level=level)
+
+    def _most(self, solved: Solved, number: int) -> float:
+        """Return how many paths a set of other points may have."""
+        control = self.control
+        return max(control.dearest * solved.paths * (1 if number == 1 else 2), control.cheap / solved.grid.size**3)
+
+    def _count(self, solved: Solved, design: Design) -> int:
+        return count_paths(self.engine, solved.kernels, design)
+
+    def effects(self, solved: Solved, design: Design) -> dict[str, float]:
+        """Return how far more points in each way move a solution, in tolerances."""
+        same, curves, effects = sweep(self.engine, solved.grid, solved.means, design), self.judge.curves(solved), {}
+        for way in ("choice", *self.ways(solved)):
+            step = probe(self.engine, solved, same, design, way)
+            moved = {name: value + step[name] for name, value in solved.means.items()}
+            effects[way] = self.judge.worst(curves, self.judge.change(curves, solved.grid, moved))
+        logger.info("paths: what more of them would change, in tolerances: %s",
+                    ", ".join(f"{way} {effect:.2g}" for way, effect in effects.items()))  # fmt: skip
+        return effects
+
+    def refined(self, level: Level, effects: dict[str, float]) -> Level:
+        """Return a level with more points in the ways that matter."""
+        choice, ways = effects["choice"], {way: effect for way, effect in effects.items() if way != "choice"}
+        largest = max(ways.values())
+        for way, effect in ways.items():
+            if effect > self.control.matters * largest or (way == "modes" and choice > largest):
+                level = refine(level, way, effect)
+        return level
+
+    def ways(self, solved: Solved) -> list[str]:
+        """Return the ways in which there may be more points."""
+        rough = [item for item in solved.averages if item.choice.layout.kind != "cubic"]
+        ways = ["sample"] if any(item.choice.layout.kind == "sample" for item in rough) else []
+        if any(item.choice.layout.kind == "sparse" and len(item.choice.order) for item in rough):
+            ways += ["sharp", "modes"]
+        for item in rough:
+            laws = [self.engine.laws[name] for name in item.paths.plan.constants if name not in item.choice.points.scales]
+            drawn = item.choice.layout.kind == "sample"
+            if "constants" not in ways and any(law.has_density and not (drawn and is_gaussian(law)) for law in laws):
+                ways.append("constants")
+        return ways
+
+
+def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
+    """Whether a level is not finer than another in a way that matters: both may then err in the same manner."""
+    same = {"constants": coarse.constants == fine.constants, "modes": coarse.accuracy == fine.accuracy}
+    return any(same.get(way, False) for way in ways)
+
+
+def is_clear(trend: Sequence[tuple[int, float]]) -> bool:
+    """Whether sets show how errors fall: at least three, the last two well above the tolerance, not by chance."""
+    return len(trend) > 2 and min(error for _, error in trend[-2:]) > _WELL_ABOVE
+
+
+def is_falling(trend: Sequence[tuple[int, float]]) -> bool:
+    """Whether one more set may do: the last errors fall, and are near the tolerance."""
+    return trend[-1][1] < min(_WELL_ABOVE, 0.7 * trend[-2][1])
+
+
+def is_far(trend: Sequence[tuple[int, float]], few: float) -> bool:
+    """Whether two sets one after the other move a solution by more than a few tolerances."""
+    return len(trend) > 1 and min(error for _, error in trend[-2:]) > few
+
+
+def predict(known: Sequence[tuple[int, float]], wanted: float) -> float:
+    """Return how many points an error needs, predicted from the last two numbers with their errors.
+
+    Errors that do not fall are never small enough.
+    """
+    (fewer, larger), (points, error) = known[-2:]
+    if error <= wanted:
+        return float(points)
+    rate = math.log(larger / error) / math.log(points / fewer) if points > fewer and larger > error > 0 else 0.0
+    return points * math.exp(min(math.log(error / wanted) / rate, 200.0)) if rate > 0 else math.inf

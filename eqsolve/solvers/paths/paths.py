@@ -1,0 +1,438 @@
+"""All paths of an ensemble at once, block by block in time.
+
+History enters as matrix products over all paths; within a block each path has a small nonlinear system, solved by Newton's
+method with elimination vectorised over paths. Cost: nodes² × paths.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
+from eqsolve.errors import MemoryLimitError, SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend, arrays_of, memory
+from eqsolve.numerics.elimination import eliminate, invert
+from eqsolve.numerics.gaussian import Points
+from eqsolve.numerics.relations import Kernels, Pointwise
+from eqsolve.solvers.paths.modes import Drawn
+from eqsolve.solvers.threads import in_order, usable_threads
+
+Operators = Mapping[tuple[int, int], Array]
+
+_TOGETHER = 1024  # paths that a core follows at once: more do not fit into what is near to it
+_CORRECTIONS = 6  # steps of the simplified Newton method on the whole window
+_CONTRACTION = 0.3  # the least that each of them has to reach
+_STEPS = 100  # of Newton's method in one block
+_ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
+_SHORTER = 0.2  # factor of a step that made a residual larger
+_SHORTEST = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Actions:
+    """What acts on the paths: operators O_ak of signal k on unknown a, and of each drive, for given kernels."""
+
+    operators: dict[tuple[int, int], Array]
+    drives: tuple[Array, ...]  # of the drives, then of white noises
+
+
+def act(plan: EnsemblePlan, kernels: Kernels) -> Actions:
+    """Return the operators of the path equations."""
+    operators: dict[tuple[int, int], Array] = {}
+    for link in plan.links:
+        matrix = integrate(plan, kernels, link)
+        if link.kernel is not None:
+            matrix = matrix @ kernels.operator(link.kernel)
+        key = (link.unknown, link.signal)
+        operators[key] = operators[key] + matrix if key in operators else matrix
+    drives = [integrate(plan, kernels, drive) for drive in plan.drives]
+    return Actions(operators, (*drives, *(_increments(kernels, kick.coefficient) for kick in plan.kicks)))
+
+
+def integrate(plan: EnsemblePlan, kernels: Kernels, item: Link | Drive) -> Array:
+    """Return the matrix [J] diag(coefficient) of a link or a drive."""
+    grid = kernels.grid
+    values = np.ones(grid.size) if item.coefficient is None else kernels.vector(item.coefficient)
+    return grid.integration * values if plan.integrated[item.unknown] else np.diag(values)
+
+
+def _increments(kernels: Kernels, coefficient: Pointwise | None) -> Array:
+    """Return the integral of a noise that is constant in every step, at the nodes; the first node ends no step."""
+    values = np.ones(kernels.grid.size) if coefficient is None else kernels.vector(coefficient)
+    lengths = np.diff(kernels.grid.nodes) * (values[1:] + values[:-1]) / 2
+    return np.tril(np.broadcast_to(np.append(0.0, lengths), (len(values), len(values))))
+
+
+def over_steps(size: int) -> Array:
+    """Return the means over steps of a function on the nodes: ∫ of these, step by step, is the trapezoidal rule."""
+    made = (np.eye(size) + np.eye(size, k=-1)) / 2
+    made[0] = 0.0
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Paths that have been followed: unknowns (unknown, node, path), signals, and the signals' slopes by the unknowns."""
+
+    plan: EnsemblePlan
+    kernels: Kernels
+    actions: Actions
+    points: Points
+    drawn: Drawn
+    unknowns: Array
+    signals: Array
+    slopes: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Nodes and paths."""
+        return self.unknowns.shape[1], self.unknowns.shape[2]
+
+    @functools.cached_property
+    def inputs(self) -> list[Any]:
+        """The arguments of the path equations on all nodes."""
+        return read_inputs(self.plan, self.kernels, self.points, self.drawn).at(slice(0, self.shape[0]), self.unknowns)
+
+    @functools.cached_property
+    def arguments(self) -> list[Any]:
+        """The arguments of what is averaged: those of the path equations, and integrals along the paths."""
+        signals = self.plan.memory_signals(*self.inputs)
+        pairs = zip(self.plan.memories, signals, strict=True)
+        return [*self.inputs, *(self.kernels.operator(item) @ np.broadcast_to(s, self.shape) for item, s in pairs)]
+
+    def values(self, function: Any) -> list[Array]:
+        """Return a function's values on (nodes, paths)."""
+        return [np.broadcast_to(value, self.shape) for value in function(*self.arguments)]
+
+    def processes(self) -> dict[str, Array]:
+        """Return every process on (paths, nodes)."""
+        return {name: v.T.copy() for name, v in zip(self.plan.processes, self.values(self.plan.process_values), strict=True)}
+
+    def rate(self, typical: bool = False) -> float:
+        """Return the largest rate at which an integrated unknown moves or reacts at the first node; of a ``typical`` path."""
+        plan, weights = self.plan, self.points.weights
+        speeds = np.zeros((len(plan.unknowns), len(weights)))
+        reaction = 0.0
+        for link in plan.links:
+            if link.kernel is None and plan.integrated[link.unknown]:
+                weight = self._first(link.coefficient)
+                speeds[link.unknown] += weight * self.signals[link.signal, 0]
+                slopes = np.abs(self.slopes[link.signal, :, 0])
+                reaction = max(reaction, abs(weight) * float((slopes @ weights if typical else slopes).max()))
+        for drive in plan.drives:
+            if plan.integrated[drive.unknown]:
+                noise = self.drawn.noises[plan.noises.index(drive.noise)]
+                speeds[drive.unknown] += self._first(drive.coefficient) * noise[0]
+        size = 1.0 + np.sqrt((self.unknowns[:, 0] ** 2) @ weights)
+        motion = np.sqrt((speeds**2) @ weights) / size
+        return max(reaction, float(motion.max(initial=0.0)))
+
+    def _first(self, coefficient: Pointwise | None) -> float:
+        return 1.0 if coefficient is None else float(self.kernels.vector(coefficient)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """What the path equations read beside the unknowns, on one backend: rows are nodes, columns paths."""
+
+    nodes: Any
+    noises: list[Any]
+    constants: list[Any]
+    functions: list[Any]
+    paths: int
+    read: int  # noises that are arguments; white ones after them are not
+
+    def of(self, part: slice) -> _Inputs:
+        """Return those of some paths."""
+        noises, constants = ([item[:, part] for item in kind] for kind in (self.noises, self.constants))
+        return replace(self, noises=noises, constants=constants, paths=part.stop - part.start)
+
+    def at(self, part: slice, unknowns: Any) -> list[Any]:
+        """Return the arguments of the path equations on some nodes."""
+        noises, functions = ([item[part] for item in kind] for kind in (self.noises[: self.read], self.functions))
+        return [self.nodes[part], *unknowns, *noises, *self.constants, *functions]
+
+
+def read_inputs(plan: EnsemblePlan, kernels: Kernels, points: Points, drawn: Drawn, backend: Backend = CPU) -> _Inputs:
+    """Return what the path equations read beside the unknowns."""
+    constants = [backend.put(points.constants[name][None, :]) for name in plan.constants]
+    functions = [backend.put(kernels.functions[name][:, None]) for name in plan.functions]
+    noises = [backend.put(values) for values in drawn.noises]
+    return _Inputs(
+        backend.put(kernels.grid.nodes[:, None]), noises, constants, functions, len(points.weights), len(plan.noises)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Solving:
+    """Paths that are being followed, all arrays on one backend."""
+
+    plan: EnsemblePlan
+    nodes: Array
+    blocks: Sequence[slice]
+    inputs: _Inputs
+    operators: dict[tuple[int, int], Any]
+    unknowns: Any
+    signals: Any
+    slopes: Any
+    code: int = 0  # address of the signals' machine code, where there is one
+
+
+def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
+    """Refuse what would not fit into the machine's memory, before it is asked for."""
+    count = len(plan.unknowns)
+    numbers = 4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2)
+    needed, there = 8.0 * numbers * paths * nodes, memory()
+    if needed > 0.5 * there:
+        raise MemoryLimitError(
+            f"{paths} paths on {nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's "
+            f"{there / 1e9:.1f} GB; ask for a larger rtol or a shorter time"
+        )
+
+
+def follow(
+    plan: EnsemblePlan, kernels: Kernels, actions: Actions, points: Points, drawn: Drawn, accuracy: float,
+    before: Array | None = None, backend: Backend = CPU, threads: int | None = 1, starts: Array | None = None,
+) -> Paths:  # fmt: skip
+    """Solve the path equations for given kernels and noises to a relative accuracy; ``before`` is a guess of the unknowns.
+
+    Paths begin as declared, or at ``starts`` (unknown, path).
+
+    The equations are solved on the backend, some paths at a time and on threads if it is the CPU; the paths returned are in
+    the machine's memory.
+
+    Newton's method ends when a step changes the unknowns by less than the root of the accuracy: a further one would change
+    them by the square of this.
+    """
+    grid, count, paths = kernels.grid, len(plan.unknowns), len(points.weights)
+    check_memory(plan, paths, grid.size)
+    inputs = read_inputs(plan, kernels, points, drawn, backend)
+    guess = before if before is not None and before.shape == (count, grid.size, paths) else None
+    step = _TOGETHER if backend is CPU else paths
+    parts = [slice(begin, min(begin + step, paths)) for begin in range(0, paths, step)]
+
+    def some(part: slice) -> list[Array]:
+        near = None if guess is None else backend.put(guess[..., part])
+        begun = None if starts is None else starts[:, part]
+        found = _follow(plan, kernels, actions, inputs.of(part), accuracy, near, backend, begun)
+        return [backend.get(item) for item in found]
+
+    found = [some(parts[0])] if len(parts) == 1 else list(in_order(some, parts, usable_threads(threads, _TOGETHER)))
+    whole = (item[0] if len(parts) == 1 else np.concatenate(item, axis=-1) for item in zip(*found, strict=True))
+    return Paths(plan, kernels, actions, points, drawn, *whole)
+
+
+def _follow(
+    plan: EnsemblePlan, kernels: Kernels, actions: Actions, inputs: _Inputs, accuracy: float, guess: Any, backend: Backend,
+    starts: Any = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Return the unknowns, signals and slopes of paths, all arrays on the backend."""
+    grid, count, zeros = kernels.grid, len(plan.unknowns), backend.arrays.zeros
+    shape = (grid.size, inputs.paths)
+    base = zeros((count, *shape))
+    declared = plan.starts(*(item[0] for item in inputs.constants))
+    for index, start in enumerate(declared if starts is None else starts):
+        base[index] += start
+    for drive, matrix in zip((*plan.drives, *plan.kicks), actions.drives, strict=True):
+        base[drive.unknown] += backend.put(matrix) @ inputs.noises[plan.driving.index(drive.noise)]
+    operators = {key: backend.put(matrix) for key, matrix in actions.operators.items()}
+    made = Solving(
+        plan, grid.nodes, grid.blocks, inputs, operators, zeros((count, *shape)), zeros((plan.count, *shape)),
+        zeros((plan.count, count, *shape)), machine_code(plan) if backend is CPU else 0,
+    )  # fmt: skip
+    if guess is None or made.code or not _correct(made, base, guess, accuracy):
+        for part in grid.blocks:
+            solve_block(made, part, base, guess, min(math.sqrt(accuracy), _ACCEPTED))
+    return made.unknowns, made.signals, made.slopes
+
+
+def _evaluate(paths: Solving, part: slice, unknowns: Any) -> tuple[Any, Any]:
+    """Return the signals and their slopes on a block."""
+    plan, shape = paths.plan, unknowns.shape[1:]
+    made = arrays_of(unknowns).empty((plan.count * (1 + len(unknowns)), *shape))
+    for place, value in enumerate(plan.signals(*paths.inputs.at(part, unknowns))):
+        made[place] = value
+    return made[: plan.count], made[plan.count :].reshape(plan.count, len(unknowns), *shape)
+
+
+def _correct(paths: Solving, base: Any, guess: Any, accuracy: float) -> bool:
+    """Bring paths from a good guess to the solution, all blocks at once; False if that does not converge quickly.
+
+    Simplified Newton: the linear equation of the guess is solved again and again, block after block, with what is left.
+    """
+    blocks, operators = paths.blocks, paths.operators
+    whole = slice(0, len(paths.nodes))
+    unknowns, inverses = guess, None
+    scale = 1.0 + np.abs(base).max(axis=(1, 2), keepdims=True)
+    last = np.inf
+    for _ in range(_CORRECTIONS):
+        signals, slopes = _evaluate(paths, whole, unknowns)
+        residual = base - unknowns
+        for (unknown, signal), matrix in operators.items():
+            residual[unknown] += matrix @ signals[signal]
+        if inverses is None:
+            first, inverses = slopes, block_inverses(operators, blocks, slopes)
+        step = substitute(operators, blocks, inverses, first, residual)
+        change = float((np.abs(step) / (scale + np.abs(unknowns))).max())
+        if not change < _CONTRACTION * last:  # not finite, or not falling
+            return False
+        unknowns = unknowns + step
+        left = change * min(change / last, 1.0) if math.isfinite(last) else change
+        last = change
+        if left <= accuracy:
+            break
+    else:
+        return False
+    paths.signals[:], paths.slopes[:] = _evaluate(paths, whole, unknowns)
+    paths.unknowns[:] = unknowns
+    return True
+
+
+def block_inverses(operators: Operators, blocks: Sequence[slice], slopes: Array) -> list[Array]:
+    """Return the inverses of 1 − O diag(slopes) within the blocks, each (rows, columns, paths); equal sizes together."""
+    count, paths = slopes.shape[1], slopes.shape[3]
+    made: list[Array] = []
+    for size, group in itertools.groupby(blocks, key=lambda block: block.stop - block.start):
+        members = list(group)
+        span = slice(members[0].start, members[-1].stop)
+        local = slopes[:, :, span].reshape(len(slopes), count, len(members), size, paths)
+        matrix = arrays_of(slopes).zeros((count * size, count * size, len(members), paths))
+        matrix[range(count * size), range(count * size)] = 1.0
+        for (unknown, signal), operator in operators.items():
+            own = np.stack([operator[block, block] for block in members], axis=2)
+            for other in range(count):
+                rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
+                matrix[rows, columns] -= own[:, :, :, None] * local[signal, other].swapaxes(0, 1)
+        inverse = invert(matrix.reshape(count * size, count * size, -1)).reshape(matrix.shape)
+        made += [inverse[:, :, place] for place in range(len(members))]
+    return made
+
+
+def substitute(operators: Operators, blocks: Sequence[slice], inverses: Sequence[Array], slopes: Array, right: Array) -> Array:
+    """Solve x = right + O diag(slopes) x for vectors, block after block; without ``inverses`` by the compiled kernel."""
+    count, paths = len(right), right.shape[2]
+    made = np.empty_like(right)
+    effects = arrays_of(right).empty((len(slopes), *right.shape[1:]))
+    for place, block in enumerate(blocks):
+        local = right[:, block].copy()
+        if block.start:
+            for (unknown, signal), matrix in operators.items():
+                local[unknown] += matrix[block, : block.start] @ effects[signal, : block.start]
+        if inverses:
+            flat = local.reshape(-1, paths)
+            made[:, block] = np.einsum("ijp,jp->ip", inverses[place], flat).reshape(count, -1, paths)
+        else:
+            from eqsolve.numerics.compiled import linear_block
+
+            linear_block(own_part(operators, block, count, len(slopes)), slopes[:, :, block], local)
+            made[:, block] = local
+        effects[:, block] = np.einsum("konp,onp->knp", slopes[:, :, block], made[:, block])
+    return made
+
+
+def own_part(operators: Operators, block: slice, unknowns: int, signals: int) -> Array:
+    """Return the part of the operators within a block, (unknown, signal, node, node)."""
+    size = block.stop - block.start
+    made = np.zeros((unknowns, signals, size, size))
+    for (unknown, signal), matrix in operators.items():
+        made[unknown, signal] += matrix[block, block]
+    return made
+
+
+def solve_block(paths: Solving, part: slice, base: Any, guess: Any, settled_at: float) -> None:
+    """Solve one block by Newton's method, path by path; a step that makes a path's residual larger is shortened."""
+    count, size, arrays = len(base), part.stop - part.start, arrays_of(base)
+    operators = paths.operators
+    history = base[:, part].copy()
+    if part.start:
+        for (unknown, signal), matrix in operators.items():
+            history[unknown] += matrix[part, : part.start] @ paths.signals[signal, : part.start]
+    last = paths.unknowns[:, part.start - 1 : part.start] if part.start else history
+    unknowns = np.broadcast_to(last if guess is None else guess[:, part], history.shape).copy()
+    if paths.code:
+        change = _solve_compiled(paths, part, history, unknowns, settled_at)
+        if not change < _ACCEPTED:
+            raise SolverError(_no_solution(paths, part))
+        return
+    scale = 1.0 + np.abs(history).max(axis=(1, 2), keepdims=True)
+    identity = arrays.eye(count * size)[:, :, None]
+    own = {key: matrix[part, part] for key, matrix in operators.items() if matrix[part, part].any()}
+    settled, reach, step = unknowns, arrays.ones(unknowns.shape[2]), np.zeros_like(unknowns)
+    before = arrays.full(unknowns.shape[2], np.inf)
+    change = np.inf
+    for _ in range(_STEPS):
+        signals, slopes = _evaluate(paths, part, unknowns)
+        residual = unknowns - history
+        for (unknown, signal), matrix in own.items():
+            residual[unknown] -= matrix @ signals[signal]
+        norm = np.abs(residual / scale).max(axis=(0, 1))
+        if change < settled_at and np.isfinite(norm).all():
+            break
+        worse = ~(norm <= np.maximum(before, 1e-9))
+        if worse.any():  # the step was too long for these paths
+            reach = np.where(worse, _SHORTER * reach, reach)
+            if float(reach.min()) < _SHORTEST:
+                break
+            unknowns = np.where(worse, settled - reach * step, unknowns)
+            change = np.inf
+            continue
+        jacobian = arrays.zeros((count * size, count * size, history.shape[2])) + identity
+        for (unknown, signal), matrix in own.items():
+            for other in range(count):
+                rows, columns = slice(unknown * size, (unknown + 1) * size), slice(other * size, (other + 1) * size)
+                jacobian[rows, columns] -= matrix[:, :, None] * slopes[signal, other][None]
+        step = eliminate(jacobian, residual.reshape(count * size, -1)).reshape(unknowns.shape)
+        settled, before, reach = unknowns, norm, np.ones_like(norm)
+        unknowns = unknowns - step
+        change = float((np.abs(step) / (scale + np.abs(unknowns).max(axis=(1, 2), keepdims=True))).max())
+        if not np.isfinite(step).all():
+            break
+    if not change < _ACCEPTED:
+        raise SolverError(_no_solution(paths, part))
+    paths.signals[:, part], paths.slopes[:, :, part] = signals, slopes
+    paths.unknowns[:, part] = unknowns
+
+
+def _no_solution(paths: Solving, part: slice) -> str:
+    here = f"t = {paths.nodes[part.stop - 1]:.6g}"
+    return f"the equations of a path have no solution that can be found near {here}; it may blow up there"
+
+
+def _solve_compiled(paths: Solving, part: slice, history: Array, unknowns: Array, enough: float) -> float:
+    """Solve one block by the compiled kernel; return the last relative step of Newton's method."""
+    from eqsolve.numerics.compiled import newton_block
+
+    count, size, many = len(history), part.stop - part.start, paths.plan.count
+    own = own_part(paths.operators, part, count, many)
+    inputs = paths.inputs
+    signals, slopes = np.empty((many, *unknowns.shape[1:])), np.empty((many, *unknowns.shape))
+    noises = np.stack([item[part] for item in inputs.noises[: inputs.read]]) if inputs.read else np.empty((0, size, 0))
+    constants = np.concatenate(inputs.constants) if inputs.constants else np.empty((0, 0))
+    shared = np.ascontiguousarray(np.concatenate([inputs.nodes[part], *(item[part] for item in inputs.functions)], axis=1).T)
+    bound: Any = paths.plan.signals
+    change = newton_block(
+        paths.code, np.array(bound.values, float), shared, noises, constants, history, own, enough, _STEPS,
+        _SHORTER, _SHORTEST, unknowns, signals, slopes,
+    )  # fmt: skip
+    paths.signals[:, part], paths.slopes[:, :, part], paths.unknowns[:, part] = signals, slopes, unknowns
+    return float(change)
+
+
+def machine_code(plan: EnsemblePlan) -> int:
+    """Return the address of the signals' machine code; 0 where they hold a function without one."""
+    from eqsolve.numerics.compiled import GROUP
+    from eqsolve.numerics.lanes import translate
+
+    bound: Any = plan.signals
+    lowered = bound.lowered
+    kinds = "p" * len(lowered.parameters) + "t" + "u" * len(plan.unknowns) + "z" * len(plan.noises)
+    kinds += "c" * len(plan.constants) + "t" * len(plan.functions)
+    return 0 if lowered.functions else translate(lowered.text, kinds, GROUP)

@@ -1,0 +1,67 @@
+"""The long steps of a stochastic solve in a checkpoint, with all that later steps read of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from eqsolve.files.checkpoint import Codec
+from eqsolve.numerics.gaussian import Layout, Level, Points
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.secants import Secants
+from eqsolve.solvers.paths.means import Averages
+from eqsolve.solvers.paths.modes import Choice, Drawn, Group, Rest
+from eqsolve.solvers.paths.paths import Actions, Paths
+
+if TYPE_CHECKING:
+    from eqsolve.solvers.paths.sweep import Engine
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+_CLASSES = (
+    *(Actions, Averages, Choice, Drawn, Group, Kernels, Layout, Level, OperatorGrid),
+    *(PanelGrid, Paths, Points, Rest, Secants),
+)
+_MADE_ANEW = ("inputs", "arguments", "values", "products", "forces")  # cached, found again when they are read
+
+
+def recorded(*more: type) -> Callable[[Step], Step]:
+    """Make a function of an engine (its first argument) a step of the engine's checkpoint, if it has one.
+
+    ``more`` are classes of its result that are not of the rooms below.
+    """
+
+    def decorate(step: Step) -> Step:
+        @functools.wraps(step)
+        def kept(engine: Engine, *args: Any, **named: Any) -> Any:
+            work = engine.work
+            if work.checkpoint is None:
+                return step(engine, *args, **named)
+
+            def compute() -> Any:
+                return step(engine, *args, **named), work.sweeps
+
+            if work.words is None:
+                work.words = tuple(_pieces(engine.plan))
+            codec = Codec((*_CLASSES, *more), work.words, _MADE_ANEW)
+            result, work.sweeps = work.checkpoint.step(step.__name__, compute, codec)
+            return result
+
+        return kept  # type: ignore[return-value]
+
+    return decorate
+
+
+def _pieces(item: Any) -> Iterator[Any]:
+    """Yield every piece of a plan: what a solution refers to and does not change."""
+    if isinstance(item, tuple):
+        for part in item:
+            yield from _pieces(part)
+    elif dataclasses.is_dataclass(item):
+        yield item
+        for field in dataclasses.fields(item):
+            yield from _pieces(getattr(item, field.name))

@@ -1,0 +1,364 @@
+"""Linear responses of all paths: the tangent equations solved exactly on the paths' own grid.
+
+They give the responses that a system asks for, the mean responses of everything that is averaged, and how much responses
+vary from path to path, by which modes are chosen. Cost: nodes³ × paths / 3.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from eqsolve.compile.stochastic import MeanPlan
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import CPU, Backend, arrays_of
+from eqsolve.numerics.gaussian import Points
+from eqsolve.solvers.paths.paths import Operators, Paths, block_inverses, integrate, substitute
+from eqsolve.solvers.threads import in_order, usable_threads
+
+_ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
+_LOOK = 100  # paths looked at to choose modes
+_ALIKE = 0.95  # of the largest weight: the range of weights of a sample, which a sparse grid exceeds by its negative ones
+_LEAST = 0.03  # of the largest size of a target: smaller ones count as this
+_CHUNK = 300_000  # numbers held at once for the responses, of the processor's cache
+_ENOUGH = 4  # chunks that are worth threads
+_HELD = 12  # arrays of that size at once, with what products make on the way
+_SHARE = 0.25  # of the memory of a card
+_TOGETHER = 256  # paths of one task of the compiled kernel: thousands of its smallest pieces, enough tasks for threads
+
+
+_R = TypeVar("_R")
+Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
+"""Of paths and a noise, the tangents (unknown, node, path, node of the noise), some paths at a time."""
+
+
+def respond(
+    paths: Paths, noise: str, asked: Sequence[MeanPlan], backend: Backend = CPU, tangents: Tangents | None = None,
+    threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None,
+) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
+    """Return the responses E[a(t) ∂output(t)/∂z(t') b(t')] asked for, and the mean response of every target.
+
+    Both are operators; the paths are taken chunk by chunk, on threads, and each is followed by its tangents on the backend,
+    unless it is said where these come from. Of white noise the responses are to what it is in every step, or to a function
+    ``at_nodes``; what ``after`` makes of those asked for is returned.
+    """
+    plan, size, weights = paths.plan, paths.shape[0], paths.points.weights
+    source, by_noise = enter(paths, noise, at_nodes)
+    jobs = [(mean, paths.values(mean.by_unknown), paths.values(mean.factors)) for mean in asked]
+    slopes, own = _target_slopes(paths, noise)
+    plain = all(mean.plain for mean in asked)
+    unknowns = range(len(plan.unknowns))
+    moving: list[int] = []  # targets with different slopes; others share those of one of these
+    same: dict[int, int] = {}
+    for target, row in enumerate(slopes):
+        if any(map(_is_nonzero, row)):
+            alike = (known for known in moving if all(map(np.array_equal, slopes[known], row)))
+            same[target] = next(alike, target)
+            moving += [target] if same[target] == target else []
+
+    def factors(part: slice) -> tuple[Array, Array]:
+        """Return what tangents of some paths are multiplied with: at the time of the output, and of the noise."""
+        left = np.empty((len(jobs) + len(moving), len(unknowns), size, part.stop - part.start))
+        right = np.ones((0 if plain else len(left), size, part.stop - part.start))
+        for place, (mean, outputs, pair) in enumerate(jobs):
+            for unknown in unknowns:
+                left[place, unknown] = outputs[unknown][:, part] * pair[0][:, part] * weights[part]
+                if mean.plain:
+                    left[place, unknown] *= pair[1][:, part]
+            if not mean.plain:
+                right[place] = pair[1][:, part]
+        for place, target in enumerate(moving, len(jobs)):
+            for unknown in unknowns:
+                left[place, unknown] = slopes[target][unknown][:, part] * weights[part]
+        return left, right
+
+    total = np.zeros((len(jobs) + len(moving), size, size))
+    for added in _mean_tangents(paths, source, by_noise, factors, backend, tangents, noise, threads):
+        total += added
+    responses, reactions = list(total[: len(jobs)]), [np.diag(values @ weights) for values in own]
+    for target, shared in same.items():
+        reactions[target] += total[len(jobs) + moving.index(shared)]
+    made = {}
+    for (mean, outputs, pair), response in zip(jobs, responses, strict=True):
+        response = response if after is None else response @ after
+        response -= np.diag(instantaneous(paths, source, outputs, pair))
+        made[mean.name] = paths.kernels.scaled(response, mean.outers[0])
+    return made, reactions
+
+
+def _is_nonzero(slope: Array) -> bool:
+    return slope.strides != (0, 0) or slope.flat[0] != 0
+
+
+def _mean_tangents(
+    paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
+    tangents: Tangents | None, noise: str, threads: int | None,
+) -> Iterator[Array]:  # fmt: skip
+    """Yield sums over paths of factor × tangent × factor, some paths at a time: by the compiled kernel on the CPU."""
+
+    def from_tangents(part: slice, found: Array) -> Array:
+        left, right = factors(part)
+        if len(right):
+            return backend.get(np.einsum("kuiq,uiqj,kjq->kij", backend.put(left), found, backend.put(right)))
+        made = np.matmul(backend.put(left.transpose(1, 2, 0, 3)), found)  # unknown, node, job, node
+        return backend.get(made.sum(axis=0)).transpose(1, 0, 2)
+
+    if tangents is not None:
+        return (from_tangents(*piece) for piece in tangents(paths, noise))
+    if backend is not CPU:
+        return _on_all(from_tangents, paths, source, by_noise, backend, threads)
+    return _compiled(paths, source, by_noise, factors, threads)
+
+
+def _compiled(
+    paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], threads: int | None
+) -> Iterator[Array]:
+    from eqsolve.numerics.compiled import mean_tangents
+
+    (size, count), unknowns, signals = paths.shape, len(source), paths.plan.count
+    blocks = paths.kernels.grid.blocks
+    starts = np.array([*(block.start for block in blocks), size])
+    rows, columns = (_by_block(starts, many) for many in (unknowns, signals))
+    operators = np.zeros((unknowns, size, signals, size))
+    for (unknown, signal), matrix in paths.actions.operators.items():
+        operators[unknown, :, signal] += matrix
+    flat = operators.reshape(unknowns * size, signals * size)
+    transposed = np.ascontiguousarray(flat[np.ix_(rows, columns)].T)
+    entering = np.ascontiguousarray(source.reshape(unknowns * size, size)[rows])
+
+    def one(part: slice) -> Array:
+        left, right = factors(part)
+        direct = np.zeros((0, 0, 0)) if by_noise is None else np.ascontiguousarray(by_noise[..., part])
+        slopes = np.ascontiguousarray(paths.slopes[..., part])
+        return np.asarray(
+            mean_tangents(transposed, starts, unknowns, signals, slopes, entering, direct, left, right, 0, slopes.shape[-1])
+        )
+
+    parts = [slice(begin, min(begin + _TOGETHER, count)) for begin in range(0, count, _TOGETHER)]
+    return in_order(one, parts, usable_threads(threads, size**2 * count) if len(parts) > 1 else 1)
+
+
+def _by_block(starts: Array, many: int) -> Array:
+    """Return the order of (entry, node) by block, then entry, then node."""
+    size = starts[-1]
+    return np.concatenate([
+        (np.arange(many)[:, None] * size + np.arange(low, high)).ravel() for low, high in itertools.pairwise(starts)
+    ])  # fmt: skip
+
+
+def _on_all(
+    function: Callable[[slice, Array], _R], paths: Paths, source: Array, by_noise: Array | None, backend: Backend,
+    threads: int | None,
+) -> Iterator[_R]:  # fmt: skip
+    """Yield a function of the tangents of all paths, followed on the backend, chunk by chunk in their order."""
+    (size, count), put, unknowns = paths.shape, backend.put, len(source)
+    chunk = _CHUNK if backend is CPU else _SHARE * backend.memory() / (8 * _HELD)
+    step = max(1, int(chunk // (size * size * unknowns)))
+    operators, placed = {key: put(matrix) for key, matrix in paths.actions.operators.items()}, put(source)
+
+    def one(part: slice) -> _R:
+        direct = None if by_noise is None else put(by_noise[..., part])
+        slopes = put(np.ascontiguousarray(paths.slopes[..., part]))
+        return function(part, follow_tangents(operators, paths.kernels.grid.blocks, slopes, placed, direct))
+
+    parts = [slice(begin, min(begin + step, count)) for begin in range(0, count, step)]
+    if len(parts) < _ENOUGH or backend is not CPU:
+        return map(one, parts)
+    return in_order(one, parts, usable_threads(threads, _CHUNK))
+
+
+def respond_steadily(paths: Paths) -> dict[str, list[Array]]:
+    """Return the mean derivative of every target, in time, by the coordinate of every constant that is among the modes."""
+    weights, scales = paths.points.weights, paths.points.scales
+    found = _steady(paths, slice(0, paths.shape[1]))
+    return {name: [value @ (scales[name] * weights) for value in values] for name, values in found.items()}
+
+
+def _steady(paths: Paths, part: Any) -> dict[str, list[Array]]:
+    """Return the derivatives of all targets (node, path) by the constants among the modes, on some paths."""
+    plan, points = paths.plan, paths.points
+    if not points.scales:
+        return {}
+    count, many = len(plan.unknowns), len(plan.constants)
+    operators, blocks = paths.actions.operators, paths.kernels.grid.blocks
+    path_slopes = np.ascontiguousarray(paths.slopes[..., part])
+    starts = plan.start_slopes(*(points.constants[name][part] for name in plan.constants))
+    direct = [] if plan.signal_slopes is None else _tables(paths, plan.signal_slopes(*paths.inputs), part)
+    by_unknown = _tables(paths, plan.target_slopes(*paths.arguments), part)
+    own = _tables(paths, plan.target_steady(*paths.arguments), part)
+    made = {}
+    for name in points.scales:
+        place = plan.constants.index(name)
+        right = np.zeros((count, paths.shape[0], path_slopes.shape[-1]))
+        for unknown in range(count):
+            right[unknown] += starts[unknown * many + place]
+        if direct:
+            for (unknown, signal), matrix in operators.items():
+                right[unknown] += matrix @ direct[signal * many + place]
+        changes = substitute(operators, blocks, (), path_slopes, right)
+        made[name] = [
+            own[target * many + place]
+            + sum(by_unknown[target * count + unknown] * changes[unknown] for unknown in range(count))
+            for target in range(plan.targets)
+        ]
+    return made
+
+
+def _tables(paths: Paths, values: Sequence[Any], part: Any) -> list[Array]:
+    """Return slopes on (nodes, some paths)."""
+    return [np.broadcast_to(_bounded(value), paths.shape)[:, part] for value in values]
+
+
+def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
+    """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
+
+    Constants among the modes come last, by their coordinates, with all noises in one form.
+
+    H = Σ over targets and times of the covariance over paths of the response to the noises, relative to the size of
+    the target; what is linear in the noises does not contribute. Looked at on the heaviest paths for each value of the
+    constants that are no modes: those of a likely value alone would not show how a rare one responds.
+    """
+    plan, size = paths.plan, paths.shape[0]
+    some, mass = heaviest(paths.points)
+    values = [value[:, some] for value in paths.values(plan.target_values)]
+    scales, steady = paths.points.scales, _steady(paths, some)
+    made = []
+    for group in (rest.group for rest in paths.drawn.rests):
+        width = len(group.noises) * size
+        total = np.zeros((width + len(scales), width + len(scales)))
+        tangents = {}
+        for noise in group.noises:
+            source, by_noise = enter(paths, noise)
+            blocks, slopes_there = paths.kernels.grid.blocks, np.ascontiguousarray(paths.slopes[..., some])
+            direct = None if by_noise is None else by_noise[..., some]
+            tangents[noise] = follow_tangents(paths.actions.operators, blocks, slopes_there, source, direct)
+        changes = {noise: _target_slopes(paths, noise) for noise in group.noises}
+        for target, value in enumerate(values):
+            scale = np.sqrt((value**2) @ mass) / (1.0 if target in acting else _ASIDE)
+            if not scale.any():
+                continue
+            rows = np.zeros((size, len(some), width + len(scales)))
+            for column, (name, deviation) in enumerate(scales.items()):
+                rows[:, :, width + column] = deviation[some] * steady[name][target]
+            for noise, (slopes, own) in changes.items():
+                part = rows[:, :, group.rows(noise)]
+                for unknown, slope in enumerate(slopes[target]):
+                    part += slope[:, some][:, :, None] * tangents[noise][unknown]
+                part[np.arange(size), :, np.arange(size)] += own[target][:, some]
+            rows -= (mass @ rows)[:, None]
+            rows *= np.sqrt(mass)[:, None] / np.maximum(scale, _LEAST * scale.max())[:, None, None]
+            flat = rows.reshape(-1, rows.shape[2])
+            total += flat.T @ flat
+        made.append(total)
+    return made
+
+
+def heaviest(points: Points) -> tuple[Array, Array]:
+    """Return some paths for each value of the constants, of the likeliest values if there are many, and their masses."""
+    weights = np.abs(points.weights).reshape(points.values, -1)
+    likely = np.sort(np.argsort(-weights.sum(axis=1), kind="stable")[:_LOOK])
+    count = max(1, _LOOK // len(likely))
+    if np.ptp(weights, axis=1).max() <= _ALIKE * weights.max():  # sampled: any are as good
+        inside = np.tile(np.linspace(0, weights.shape[1] - 1, min(count, weights.shape[1])).astype(int), (len(likely), 1))
+    else:
+        inside = np.sort(np.argsort(-weights[likely], axis=1, kind="stable")[:, :count], axis=1)
+    mass = np.take_along_axis(weights[likely], inside, axis=1)
+    mass *= weights[likely].sum(axis=1, keepdims=True) / mass.sum(axis=1, keepdims=True)
+    return (likely[:, None] * weights.shape[1] + inside).ravel(), mass.ravel() / mass.sum()
+
+
+def _target_slopes(paths: Paths, noise: str) -> tuple[list[list[Array]], list[Array]]:
+    """Return the derivatives of every target by the unknowns, and by a noise at the same time."""
+    plan = paths.plan
+    count = len(plan.unknowns)
+    slopes = [np.broadcast_to(_bounded(value), paths.shape) for value in plan.target_slopes(*paths.arguments)]
+    by_unknown = [slopes[target * count : (target + 1) * count] for target in range(plan.targets)]
+    if noise not in plan.noises:  # white noise is no argument of anything
+        return by_unknown, [np.zeros(paths.shape)] * plan.targets
+    direct = paths.values(plan.target_noise_slopes)
+    return by_unknown, direct[plan.noises.index(noise) :: len(plan.noises)]
+
+
+def _bounded(slope: Any) -> Any:
+    """Return a slope, zero where it has no value: at a kink that a path sits on."""
+    return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def enter(paths: Paths, noise: str, at_nodes: bool = False) -> tuple[Array, Array | None]:
+    """Return how a noise enters the path equations: the same for all paths, and path by path.
+
+    White noise is constant in every step; ``at_nodes``, a function on the nodes in its place.
+    """
+    plan, (size, _) = paths.plan, paths.shape
+    source = np.zeros((len(plan.unknowns), size, size))
+    for drive, matrix in zip((*plan.drives, *plan.kicks), paths.actions.drives, strict=True):
+        if drive.noise == noise:
+            whole = at_nodes and drive in plan.kicks
+            source[drive.unknown] += integrate(plan, paths.kernels, drive) if whole else matrix
+    if plan.noise_slopes is None or noise not in plan.noises:
+        return source, None
+    table = [np.broadcast_to(value, paths.shape) for value in plan.noise_slopes(*paths.inputs)]
+    return source, np.stack(table[plan.noises.index(noise) :: len(plan.noises)])
+
+
+def instantaneous(paths: Paths, source: Array, outputs: list[Array], factors: list[Array]) -> Array:
+    """The part of the response proportional to δ(t − t'), which a response kernel leaves out."""
+    total = np.zeros(paths.shape[0])
+    for index, integrated in enumerate(paths.plan.integrated):
+        if not integrated:
+            weight = np.diagonal(source[index])
+            total += weight * ((outputs[index] * factors[0] * factors[1]) @ paths.points.weights)
+    return total
+
+
+def follow_tangents(
+    operators: Operators, blocks: Sequence[slice], slopes: Array, source: Array, by_noise: Array | None
+) -> Array:
+    """Solve the linearised path equations; returns (unknown, node, path, node of the noise). All arrays are of one backend.
+
+    The blocks are halved again and again: what the first half does to the second is one large matrix product over all paths.
+    """
+    arrays = arrays_of(slopes)
+    count, size, width = len(source), slopes.shape[2], slopes.shape[3]
+    made = arrays.empty((count, size, width, size))
+    made[:] = source[:, :, None, :]
+    if by_noise is not None:
+        for (unknown, signal), matrix in operators.items():
+            made[unknown] += matrix[:, None, :] * by_noise[signal].T
+    acting = sorted({signal for _, signal in operators})
+    effects = {signal: arrays.empty((size, width, size)) for signal in acting}
+    inverses = block_inverses(operators, blocks, slopes)
+
+    def solve(first: int, last: int) -> None:
+        if last - first > 1:
+            middle = (first + last) // 2
+            solve(first, middle)
+            begin, end = blocks[first].start, blocks[middle].start
+            rows = slice(end, blocks[last - 1].stop)
+            acted = {signal: effects[signal][begin:end, :, :end].reshape(end - begin, -1) for signal in acting}
+            for (unknown, signal), matrix in operators.items():
+                made[unknown, rows, :, :end] += (matrix[rows, begin:end] @ acted[signal]).reshape(-1, width, end)
+            solve(middle, last)
+            return
+        block = blocks[first]
+        height, end = block.stop - block.start, block.stop
+        right = made[:, block, :, :end].reshape(count * height, width, end)
+        solved = (inverses[first].transpose(2, 0, 1) @ right.transpose(1, 0, 2)).transpose(1, 0, 2)
+        made[:, block, :, :end] = solved.reshape(count, height, width, end)
+        for signal in acting:
+            effects[signal][block, :, :end] = _weighted(slopes[signal, :, block], made[:, block, :, :end])
+            effects[signal][block, :, end:] = 0.0
+
+    solve(0, len(blocks))
+    return made
+
+
+def _weighted(slopes: Array, changes: Array) -> Array:
+    """Return Σ over unknowns of slope × change, for every path and node."""
+    total = slopes[0][:, :, None] * changes[0]
+    for slope, change in zip(slopes[1:], changes[1:], strict=True):
+        total += slope[:, :, None] * change
+    return total

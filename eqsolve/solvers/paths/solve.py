@@ -1,0 +1,613 @@
+"""Stochastic systems solved to a tolerance: a causal start, whole-window sweeps, then refined panels and points.
+
+Where few modes of the noises carry everything, expectations are sparse grids. First the panels: with few points,
+grids of growing density are compared until the change, divided by what the order promises, is small enough; then with
+panels of another order, whose difference is the error. Then the points, on that grid: sets of finer points that share
+nothing with those before (modes of all noises turned against each other at random, other rules) are swept one after
+the other, each at the solution that the last one left, and what it changes is carried to the solution by the mean
+responses. How far the last set moved the solution is the error of the points. Elsewhere paths are sampled
+(``ensembles``). Averages of functions with a kink are taken at the end, over independent sets of paths, and every
+solve ends with plain sampled paths as a check.
+
+Chosen for systems with processes that have memory or Gaussian drives. Order 2m − 1 in the panels' length (Radau IIA with
+m nodes; Hairer & Wanner 1996, doi:10.1007/978-3-642-05221-7). Cost: sweeps × paths × nodes³ / 3; memory: paths × nodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.forms import DISCRETE, STOCHASTIC, Form
+from eqsolve.compile.lowering import at
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.values import Values
+from eqsolve.errors import MemoryLimitError, SolverError
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Level
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.levels import make_level
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.secants import Secants
+from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver, why_not_driven
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.control import Control, Sampling
+from eqsolve.solvers.paths.ensembles import Ensembles, denser
+from eqsolve.solvers.paths.iterate import Iteration, Solved, iterate, start
+from eqsolve.solvers.paths.judge import Curves, Errors, Judge, disagreement, is_known
+from eqsolve.solvers.paths.kinks import average_kinks
+from eqsolve.solvers.paths.march import march
+from eqsolve.solvers.paths.moving import Moved, Mover, is_clear, is_far
+from eqsolve.solvers.paths.neighbour import BESIDE, Neighbour, begin_beside, hand_on
+from eqsolve.solvers.paths.package import package
+from eqsolve.solvers.paths.rough import Steps, extrapolate, step_errors, steps_in_time
+from eqsolve.solvers.paths.sensitivity import add_derivatives
+from eqsolve.solvers.paths.sweep import (
+    Design,
+    Engine,
+    Means,
+    Sample,
+    Shapes,
+    Work,
+    collect,
+    count_paths,
+    count_values,
+    rate,
+    sample,
+    sweep,
+    variation,
+)
+from eqsolve.solvers.paths.transfer import move_shapes, transfer
+from eqsolve.solvers.tolerance import stop_early
+
+# Shares of the work, between those of four solves of three models, which differ widely: points take 0.2 to 0.8 of it.
+_SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85), "averages": (0.85, 1.0)}
+_ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
+_DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
+_GUARD = 7_919  # apart from the seeds of the solve
+logger = logging.getLogger("eqsolve")
+
+
+class StochasticSolver(Solver):
+    __doc__ = __doc__
+    name = "stochastic"
+    discrete = True
+    on_card = True
+
+    def starts(self, plan: Plan) -> bool:
+        return not plan.facts.whites
+
+    def linearises(self, plan: Plan) -> bool:
+        return not plan.facts.whites
+
+    def why_not(self, plan: Plan) -> str:
+        return why_not_driven(plan)
+
+    def form(self, discrete: bool) -> Form[Any]:
+        return DISCRETE if discrete else STOCHASTIC
+
+    def why(self, plan: Plan) -> str:
+        noises, whites = plan.facts.noises, plan.facts.whites
+        if whites:
+            return (
+                f"white noise {', '.join(whites)}: paths are drawn, with steps in time, until their means reproduce themselves"
+            )
+        driven = f"driven by {', '.join(noises)}" if noises else "with memory"
+        return f"processes {driven}: paths are followed on one time grid until their means reproduce themselves"
+
+    def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
+        """Solve to the tolerance asked for; an interruption returns what there is."""
+        control = control or Control()
+        program = at(plan.program(self.form(options.step is not None or bool(plan.facts.whites))), values.numbers)
+        begin = float(program.start()[0])
+        options.demand_after(begin)
+        laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in program.laws}}
+        accuracy = control.paths_to * control.stop * options.rtol * (1.0 if options.beside is None else control.linearised)
+
+        def part(asked: Options) -> _Solve:
+            engine = Engine(program, laws, Work(checkpoint=asked.checkpoint), accuracy, asked.device, asked.threads)
+            return _Solve(engine, asked, control, begin, values.settings)
+
+        def until(end: float) -> _Solve:
+            return part(replace(options, t_max=end, at=(), checkpoint=None))
+
+        with np.errstate(all="ignore"):
+            whole = part(options)
+            try:
+                result = whole.run()
+                if options.beside is None or whole.best is None or not result.is_finished:
+                    return result
+                return add_derivatives(result, whole.engine, whole.best[0], options.beside, options)
+            except MemoryLimitError:
+                raise
+            except SolverError as error:
+                if whole.best is not None:
+                    with contextlib.suppress(SolverError):  # the sample of paths may not go on either
+                        error.partial = whole.so_far("stopped", str(error))
+                    raise
+                end = options.t_max
+                raise stop_early(error, begin, end, lambda t: until(t).begin_window(), lambda t: until(t).run()) from None
+
+
+class _Solve:
+    """One solve on its way: its stage, and the best that there is by now."""
+
+    def __init__(self, engine: Engine, options: Options, control: Control, begin: float, params: Mapping[str, Any]) -> None:
+        self.engine, self.options, self.control, self.begin, self.params = engine, options, control, begin, params
+        self.judge = Judge(engine, options)
+        self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
+        self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
+        self.stage = "start"
+        self.moved: tuple[Means, ...] = ()  # what the points before the last ask for
+        self.mover = Mover(engine, self.judge, control, self.tolerance)
+        self.ensembles = Ensembles(engine, self.judge, Sampling(), options.seed, options.rtol)
+        self.chance = 1.0  # tolerances that two small ensembles differ by, where it was measured
+        self.near: Neighbour | None = None
+        self.levels: tuple[Solved, ...] = ()  # of nested steps, where there is white noise
+        self.best: tuple[Solved, Errors, str] | None = None
+        self._bent = any(plan.bent for plan in engine.plan.ensembles)
+        engine.work.notify = self._notify
+
+    def run(self) -> Result:
+        """Solve; an interruption returns what there is, with the error it has."""
+        try:
+            return self._run()
+        except (KeyboardInterrupt, MemoryError) as reason:
+            if self.best is None:
+                raise
+            what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
+            return self.so_far(what, what)
+
+    def so_far(self, what: str, why: str) -> Result:
+        """Return the best solution there is, and why there is no better one."""
+        assert self.best is not None
+        solved, errors, stage = self.best
+        return self._package(solved, errors).stopped(what, f"{why} {stage}; the errors are those of what was done by then")
+
+    def begin_window(self) -> Solved:
+        """Return a rough solution over the whole time."""
+        options, rough = self.options, self._level(1e-2)
+        if options.step is not None:
+            grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
+        else:
+            grid = OperatorGrid.from_panels(self._first_panels())
+        return self._start(grid, rough)
+
+    def _level(self, accuracy: float) -> Level:
+        """Return the points for an accuracy; of paths that bend always a small sample, which others are carried by."""
+        level = make_level(accuracy, self.options.seed)
+        return replace(level, most=self.control.probe) if self._bent else level
+
+    def _run(self) -> Result:
+        options = self.options
+        if self.engine.plan.whites:
+            return self._run_rough()
+        wanted = self._level(min(1e-2, 10 * options.rtol))
+        few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
+        begun = self._from_neighbour(few)
+        if begun is None:
+            window = self.begin_window()
+            if self._needs_sample(window):
+                return self._run_sampled(window)
+            solved, by_panels, level = self._from_window(window, few)
+            wanted = wanted if level == few else level
+        else:
+            (solved, by_panels), level = begun, few
+        self.stage = "paths"
+        if wanted != level:
+            design = Design(wanted, None, variation(solved.averages))
+            solved = iterate(self.engine, solved.grid, solved.means, design, self.tolerance, solved.how)
+        final, by_panels, by_points = self._settle_points(solved, by_panels, wanted)
+        self.stage = "averages"
+        self.options.report_share(_SHARES["averages"][0], "averages over paths")
+        by_panels = self.judge.without_noise(self.judge.curves(final), by_panels)
+        self.near = self._hand_on(final, by_panels)
+        final, bent = average_kinks(self.judge, final, self.moved, by_panels, self.control)
+        self._keep(final, None, "at the end")
+        return self._package(final, self._sum_errors(final, by_panels, by_points | bent))
+
+    def _needs_sample(self, window: Solved) -> bool:
+        """Whether a sparse grid of the accuracy wanted errs, at a rough solution, by more than sampled paths do."""
+        if self.options.step is not None or self._bent or not any(item.choice.order.size for item in window.averages):
+            return False
+        if window.is_sampled:
+            return True
+        design = Design(make_level(self.options.rtol, self.options.seed), None, variation(window.averages))
+        if count_paths(self.engine, window.kernels, design) > self.control.crowded:
+            return True
+        grid, means = window.grid, window.means
+        levels = [replace(design.level, twist=twist) for twist in (0, 1)]
+        try:
+            first, other = (collect(sweep(self.engine, grid, means, replace(design, level=level))) for level in levels)
+            apart, chance, alone = self.ensembles.compare(window, first, other)
+        except SolverError:  # too many paths, or one without a solution
+            return False
+        logger.info("paths: two sparse grids differ by %.2g tolerances, from a random sample by %.2g (it scatters by %.2g)",
+                    alone, apart, chance)  # fmt: skip
+        self.chance = chance
+        errs = alone > self.control.few or apart > max(self.control.few, 3.0 * chance)
+        return errs and self.ensembles.suffices(chance, _DENSER * window.grid.size)
+
+    def _run_sampled(self, window: Solved) -> Result:
+        """Solve by sampled paths, from a rough solution on."""
+        self._keep(window, None, "after the start")
+        self.stage = "time grid"
+        ensembles = self.ensembles
+        small = ensembles.begin(window)
+        self._keep(small, None, f"with {small.paths} paths")
+        small, by_panels = ensembles.settle_panels(small)
+        self._keep(small, None, f"with {small.grid.size} nodes")
+        self.stage = "paths"
+        (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
+        self._keep(final, _sum(by_points, by_panels), "with large ensembles")
+        return self._package(final, self._sum_errors(final, by_panels, by_points))
+
+    def _run_rough(self) -> Result:
+        """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
+        judge, ensembles, control, options = self.judge, self.ensembles, Steps(), self.options
+        level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
+        count, last = control.first, math.inf
+        grid = steps_in_time(self.begin, options, count, control.ratio)
+        rough = start(self.engine, grid, level)
+        for number in range(control.rounds):
+            self.stage = "time grid"
+            small = ensembles.begin(rough)
+            middle = ensembles.on_coarser_steps(small)
+            final: tuple[Solved, ...] = (small, middle, ensembles.on_coarser_steps(middle))
+            by_steps, worst = self._judge_steps(final, control)
+            by_points, drawn = judge.nothing(final[1]), any(layout.kind != "cubic" for layout in final[0].layouts)
+            if drawn:  # of one small ensemble nothing is known
+                by_points = {name: np.abs(values) for name, values in judge.curves(final[1]).all.items()}
+            self._keep_levels(final, by_steps, by_points)
+            if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
+                self.stage = "paths"
+                final, by_points, _ = ensembles.refine(final, functools.partial(step_errors, control=control))
+                by_steps, worst = self._judge_steps(final, control)
+                self._keep_levels(final, by_steps, by_points)
+                drawn = False
+            if (worst <= self.control.share and not drawn) or number == control.rounds - 1 or options.is_short_of_time():
+                break
+            more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
+            count, last = count * more, 2 * worst * more**-control.order
+            grid = steps_in_time(self.begin, options, count, control.ratio)
+            rough = self._on_grid(final[0], grid)
+        assert self.best is not None
+        return self._package(*self.best[:2])
+
+    def _keep_levels(self, levels: Sequence[Solved], by_steps: Errors, by_points: Errors) -> None:
+        self.levels = tuple(levels)
+        errors = self._sum_errors(levels[1], by_steps, by_points)
+        self._keep(levels[0], errors, f"with {levels[0].grid.size - 1} steps")
+
+    def _judge_steps(self, levels: Sequence[Solved], control: Steps) -> tuple[Errors, float]:
+        """Return the error of the steps, and its largest value in units of the tolerance."""
+        curves = [self.judge.curves(item) for item in levels]
+        errors = step_errors(curves, control)
+        worst = self.judge.worst(extrapolate(curves), errors)
+        logger.info("time grid: %d steps; their error is %.2g times the tolerance", levels[0].grid.size - 1, worst)
+        return errors, worst
+
+    def _on_grid(self, solved: Solved, grid: OperatorGrid) -> Solved:
+        """Return a rough solution on other steps."""
+        means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+        averages = sweep(self.engine, grid, means, Design(solved.averages[0].choice.level, solved.layouts))
+        return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+
+    def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level]:
+        """Return a solution with few points on panels that are dense enough, their error, and its level of points."""
+        begun, solved, design = self._begin_with(window, few)
+        if not begun.is_sampled and self._unsettled(solved):
+            logger.info("paths: a few chosen ones do not suffice for a solution; drawing them at random instead")
+            with contextlib.suppress(SolverError):
+                found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
+                begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
+        solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
+        by_panels = self.judge.nothing(solved)
+        if self.options.step is None:
+            solved, by_panels = self._settle_panels(solved, design)
+        return solved, by_panels, design.level
+
+    def _begin_with(self, begun: Solved, few: Level) -> tuple[Solved, Solved, Design]:
+        """Return a start, the solution that is iterated from it, and how its points are chosen."""
+        self._keep(begun, None, "after the start")
+        self.stage = "time grid"
+        design = Design(begun.averages[0].choice.level if begun.is_sampled else few, None, variation(begun.averages))
+        return begun, iterate(self.engine, begun.grid, begun.means, design, self.rough), design
+
+    @property
+    def _sampled_paths(self) -> int:
+        """How many paths there are for every value of the constants where few are sampled."""
+        return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
+
+    def _from_neighbour(self, few: Level) -> tuple[Solved, Errors] | None:
+        """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
+        options, near = self.options, self.options.neighbour
+        if near is None:
+            return None
+        begun = begin_beside(near, self.engine, options, self.order, self.begin, self._rate)
+        if isinstance(begun, str):
+            logger.info("the solution given to begin with is not used: %s", begun)
+            return None
+        self.stage = "time grid"
+        design = Design(few, None, begun.shapes)
+        try:
+            solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, BESIDE)
+            if self._unsettled(solved):
+                return None
+        except SolverError as reason:
+            logger.info("the solution given to begin with does not lead to this one (%s); beginning without it", reason)
+            return None
+        logger.info(
+            "begun with a solution at other parameters: time grid of %d nodes, %d paths", solved.grid.size, solved.paths
+        )
+        self._keep(solved, None, "after the start")
+        by_panels = self.judge.nothing(solved)
+        if options.step is None:
+            by_panels = self._check_panels(solved, design)
+            curves = self.judge.curves(solved)
+            if self.judge.worst(curves, by_panels) > self.control.share:
+                solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
+        return solved, by_panels
+
+    # --- panels
+    @functools.cached_property
+    def _rate(self) -> float:
+        """How fast paths move at the start."""
+        return rate(self.engine, self.begin, self._level(1e-2))
+
+    def _first_panels(self, growth: float | None = None) -> PanelGrid:
+        """Return geometric panels whose first length follows from how fast paths move at the start."""
+        span = self.options.t_max - self.begin
+        steps = [min(self.control.first / max(self._rate, 1e-12), span / 4)]
+        while sum(steps) < span:
+            steps.append((growth or self.control.growth) * steps[-1])
+        edges = np.concatenate([[0.0], np.cumsum(steps)])
+        return PanelGrid(self.begin + edges * (span / edges[-1]), self.order)
+
+    def _start(self, grid: OperatorGrid, rough: Level) -> Solved:
+        try:
+            return start(self.engine, grid, rough)
+        except SolverError:
+            logger.info("paths: the first times cannot be solved with a few chosen ones; drawing them at random instead")
+            return self._start_sampled(grid, rough)
+
+    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
+        """Return a start by an ensemble that drives itself; where the covariances do not allow it, by a sample of paths."""
+        level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
+        try:
+            if grid.panels is not None:
+                grid = OperatorGrid.from_panels(self._first_panels(self.control.slower))
+            means = march(self.engine, grid, rough, self.options.seed)
+            averages = sweep(self.engine, grid, means, Design(level))
+        except SolverError as reason:
+            logger.info("paths: no ensemble that drives itself (%s)", reason)
+            return start(self.engine, grid, level)
+        logger.info("time grid: a start on %d nodes by an ensemble that drives itself", grid.size)
+        self.ensembles = replace(self.ensembles, marched=True)
+        return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+
+    def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
+        """Return the solution with few points on panels that are dense enough, and the error of the panels."""
+        assert base.grid.panels is not None
+        ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
+        last = checked = math.inf
+        for _ in range(self.control.rounds):
+            dense, shapes = self._denser(base, design, ratios)
+            design = replace(design, shapes=shapes)
+            errors = self.judge.compare(base, dense, ratios)
+            curves = self.judge.curves(dense)
+            worst = self.judge.worst(curves, errors)
+            logger.info("time grid: %d nodes; compared with a coarser grid its error is %.2g times the tolerance",
+                        dense.grid.size, worst)  # fmt: skip
+            self._keep(dense, None, f"with {dense.grid.size} nodes")
+            if self._unsettled(dense):
+                break
+            if worst <= self.control.share:
+                errors = self._check_panels(dense, design)
+                worst = self.judge.worst(curves, errors)
+                if worst <= self.control.share or worst > self.control.stuck * checked:
+                    break  # what denser panels leave is of the points, whose modes are others on every grid
+                checked = worst
+            if (self._bent and worst > self.control.stuck * last) or self.options.is_short_of_time():
+                break
+            last = worst
+            base, ratios = dense, self._ratios(curves, errors, dense)
+        return dense, errors
+
+    def _unsettled(self, solved: Solved) -> bool:
+        """Whether the iteration leaves so much that neither panels nor points are worth refining."""
+        if solved.left <= self.control.settled * self.options.rtol:
+            return False
+        logger.info(
+            "the iteration stops %.2g away from self-consistency, which neither more times nor more paths mend", solved.left
+        )
+        return True
+
+    def _check_panels(self, solved: Solved, design: Design) -> Errors:
+        """Return the error that other panels, of another order, show: the next one, as far as responses are known in it."""
+        old = solved.grid.panels
+        assert old is not None
+        order = old.order + 1 if old.order < self.control.highest else old.order - 1
+        position = np.linspace(0, old.panels, math.ceil(self.control.other * old.size / order) + 1)
+        edges = np.interp(position, np.arange(old.panels + 1), old.edges)
+        other, _ = self._move(solved, design, PanelGrid(edges, order), replace(solved.how, choose=(), most=BESIDE.most))
+        errors = self.judge.differ(solved, other)
+        worst = self.judge.worst(self.judge.curves(solved), errors)
+        logger.info("time grid: %d nodes; compared with an independent grid of %d nodes its error is %.2g times the tolerance",
+                    solved.grid.size, other.grid.size, worst)  # fmt: skip
+        return errors
+
+    def _ratios(self, curves: Curves, errors: Errors, solved: Solved, bounds: tuple[float, float] = (1.1, 2.0)) -> Array:
+        """Return how much denser each panel and its neighbours should be."""
+        wanted = self.judge.ratios(curves, errors, solved.grid, 0.3 * self.control.share)
+        wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
+        return np.clip(wanted, *bounds)
+
+    def _denser(self, solved: Solved, design: Design, ratios: Array) -> tuple[Solved, Shapes | None]:
+        """Return the solution on denser panels, with the same points."""
+        assert solved.grid.panels is not None
+        return self._move(solved, design, denser(solved.grid.panels, ratios))
+
+    def _move(
+        self, solved: Solved, design: Design, panels: PanelGrid, how: Iteration | None = None
+    ) -> tuple[Solved, Shapes | None]:
+        """Return the solution on other panels, with the same points, and what is known about responses there."""
+        engine, grid = self.engine, OperatorGrid.from_panels(panels)
+        means = transfer(solved.means, engine.responses, solved.grid, grid)
+        shapes = move_shapes(design.shapes, engine.noises, solved.grid, grid)
+        found = []
+        with contextlib.suppress(SolverError):
+            made = iterate(engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, how or solved.how)
+            if made.left <= solved.left or not self._unsettled(made):
+                return made, shapes
+            found.append((made, shapes))
+        try:  # from the start again, on these panels
+            begin = self._start_sampled if solved.is_sampled else self._start
+            begun = begin(grid, self._level(1e-2))
+            learnt = variation(begun.averages)
+            again = Design(design.level, solved.layouts, learnt)
+            found.append((iterate(engine, begun.grid, begun.means, again, self.rough), learnt))
+        except SolverError:
+            if not found:
+                raise
+        return min(found, key=lambda pair: pair[0].left)
+
+    # --- points
+    def _settle_points(self, solved: Solved, by_panels: Errors, level: Level) -> tuple[Solved, Errors, Errors]:
+        """Move a solution from one set of points to the next, finer one until it stays where it is.
+
+        Returned are the solution, the error of its panels, and that of its points. When it does not stay, every way to have
+        more points is probed, and it is iterated again with more in those that matter.
+        """
+        judge, control = self.judge, self.control
+        ways = self.mover.ways(solved)
+        if not ways:  # every mean is exact
+            return solved, by_panels, judge.nothing(solved)
+        design, matter = Design(level, None, variation(solved.averages)), frozenset(ways)
+        final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
+        for number in range(1, control.rounds + 1):
+            try:
+                moved = self._move_points(solved, design, matter, by_panels)
+                final, errors, self.moved = moved.final, moved.errors, moved.before
+                curves = judge.curves(final)
+                self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
+                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= 1.0 or self._unsettled(solved):
+                    break
+                if number == control.rounds or matter == {"sample"} or not moved.trend:
+                    break  # of samples there are no larger ones
+                if self.options.is_short_of_time():
+                    break
+                effects = self.mover.effects(solved, design)
+                matter = frozenset(way for way in ways if effects[way] > control.negligible)
+                design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
+                begin = final if judge.worst(curves, errors) <= control.few else solved
+                solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.how)
+                rough = max(effects[way] for way in ways) > control.few
+                rough |= judge.worst(curves, by_panels) > control.share
+                if self.options.step is None and number == 1 and rough:
+                    by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
+                    if judge.worst(curves, by_panels) > control.share:
+                        solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
+                    design = replace(design, shapes=variation(solved.averages))
+            except SolverError as reason:  # too many points, or far from a solution
+                logger.info("no more paths: %s", reason)
+                break
+        return final, by_panels, errors
+
+    def _move_points(self, solved: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
+        """Return a solution moved by sets of finer points, or by large ensembles of sampled paths where these do not do."""
+        judge, control = self.judge, self.control
+        if "sample" in ways and "constants" not in ways:
+            return self._move_sampled(solved, by_panels)
+        moved = self.mover.move(solved, design, ways, by_panels)
+        left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
+        settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.few))
+        if settled or "modes" not in ways or "constants" in ways:
+            return moved
+        if not self.ensembles.suffices(self.chance, solved.grid.size):
+            return moved
+        sampled = self._move_sampled(self.ensembles.begin(solved), by_panels)
+        worst, other = (judge.worst(judge.curves(item.final), item.errors) for item in (moved, sampled))
+        return sampled if other < worst else moved
+
+    def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
+        (final,), errors, ends = self.ensembles.refine([small], lambda _: by_panels)
+        return Moved(final, errors, tuple(ends))
+
+    def _sum_errors(self, final: Solved, by_panels: Errors, by_points: Errors) -> Errors:
+        """Return all errors: of panels, of points, and of what the iteration left."""
+        curves = self.judge.curves(final)
+        remain = 2.0 * max(final.left, 1e-14)
+        errors = {}
+        for name, error in by_panels.items():
+            errors[name] = by_points[name] + error + remain * self.judge.size(name, curves, final.grid)
+            if is_known(by_points[name]) and is_known(error):
+                errors[name].flat[0] = 1e-14 * abs(curves.all[name].flat[0])
+        return errors
+
+    # --- on the way
+    def _keep(self, solved: Solved, errors: Errors | None, stage: str) -> None:
+        """Remember a solution in case of an interruption; without known errors they are as large as the values."""
+        if errors is None:
+            errors = {name: np.abs(values) for name, values in self.judge.curves(solved).all.items()}
+        self.best = (solved, errors, stage)
+
+    def _notify(self, until: float, sweeps: int, left: float) -> None:
+        low, high = _SHARES[self.stage]
+        settled = math.log(min(max(left, self.tolerance), 1.0)) / math.log(self.tolerance)
+        inside = (until - self.begin) / (self.options.t_max - self.begin) if self.stage == "start" else settled
+        text = f"{self.stage}, up to t = {until:.4g}: iteration {sweeps}, residual {left:.1g}"
+        self.options.report_share(low + (high - low) * inside, text)
+
+    def _package(self, solved: Solved, errors: Errors) -> Result:
+        curves = self.judge.curves(solved)
+        doubt = self._doubt(solved, errors, curves)
+        if self.levels:
+            solved, curves = self.levels[1], extrapolate([self.judge.curves(item) for item in self.levels])
+        over = self.judge.excesses(curves, errors, kinks=True)
+        kept = self._sample(solved)
+        if doubt:
+            return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, None).stopped(
+                "tolerance not met", doubt
+            )
+        return package(self.engine, solved, curves, errors, over, kept, self.options, self.params, self.near)
+
+    def _doubt(self, solved: Solved, errors: Errors, curves: Curves) -> str:
+        """Return what paths drawn as a check say against a solution."""
+        try:
+            drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + _GUARD)
+            return disagreement(solved, drawn, errors, curves)
+        except (SolverError, MemoryError) as reason:
+            logger.info("no paths could be drawn as a check: %s", reason)
+            return ""
+
+    def _hand_on(self, final: Solved, by_panels: Errors) -> Neighbour | None:
+        """Return what a solve at neighbouring parameters may begin with: panels as they would be enough here."""
+        if self._unsettled(final):
+            return None
+        ratios = None
+        if final.grid.panels is not None:
+            ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
+        return hand_on(self.engine, final, self._rate, ratios)
+
+    def _sample(self, solved: Solved) -> tuple[Sample, ...]:
+        """Return the paths that are kept, if they are wanted."""
+        if not self.options.paths:
+            return ()
+        try:
+            return sample(self.engine, solved.kernels, solved.averages, self.control.kept, self.options.seed)
+        except (SolverError, MemoryError) as reason:  # what was solved is returned all the same
+            logger.info("no sample of paths is kept in the result: %s", reason)
+            return ()
+
+
+def _sum(errors: Errors, more: Errors) -> Errors:
+    return {name: error + more[name] for name, error in errors.items()}

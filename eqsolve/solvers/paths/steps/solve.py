@@ -1,0 +1,296 @@
+"""Discrete time with noise in every step, exactly at this step: samples of paths that are marched causally.
+
+Noise that is drawn afresh at every step (batches, label noise, temperature) gives the driving process as many modes as there
+are steps, so that no few of them can be integrated over. Several independent samples are each marched node by node,
+self-consistent by themselves, with draws that leave little to chance (see ``draws``). Their spread is the statistical error.
+What a sample of finitely many paths is off on average falls like 1/paths: a line in 1/paths through all rounds, each with its
+paths as weight, tells it and leaves it out. Paths are added until both are below the tolerance.
+
+Chosen in discrete time where a noise is drawn in every step; available for every stochastic system in discrete time. Cost per
+sample: nodes³ × paths / 6 for the responses where there is memory, along some of the paths, and nodes² × paths for everything
+else; memory: nodes² × paths / 2 single-precision numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.forms import DISCRETE, Form
+from eqsolve.compile.laws import LawPlan
+from eqsolve.compile.lowering import at
+from eqsolve.compile.plan import Plan
+from eqsolve.compile.stochastic import StochasticPlan
+from eqsolve.compile.values import Values
+from eqsolve.errors import SolverError
+from eqsolve.files.checkpoint import Codec
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import memory
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels
+from eqsolve.results.dynamics import PathSet
+from eqsolve.results.result import Result
+from eqsolve.solvers.contract import Solver, why_not_a
+from eqsolve.solvers.options import Options
+from eqsolve.solvers.paths.judge import FLOOR, Curves
+from eqsolve.solvers.paths.package import make_result
+from eqsolve.solvers.paths.steps.draws import Chain, draw
+from eqsolve.solvers.paths.steps.ensemble import Ensemble
+from eqsolve.solvers.paths.steps.march import Marched, march
+from eqsolve.solvers.threads import in_order, usable_threads
+from eqsolve.solvers.tolerance import excess
+
+logger = logging.getLogger("eqsolve")
+
+_KEPT = 4096  # paths kept in the result
+
+
+@dataclass(frozen=True)
+class Control:
+    """What a solve is steered by."""
+
+    # independent ones, each self-consistent by itself; their spread is the statistical error
+    samples: int = 8
+    paths: int = 1024  # of one sample, at first
+    # the share of the paths along which responses are followed, and how many at least: they cost
+    # more than the paths, and scatter less (measured on batches in diagonal networks and in ridge
+    # regression)
+    responses: tuple[float, int] = (0.25, 2048)
+    # of the number of paths from one round to the next: at least, and at most. The correction for
+    # finitely many paths brings in the scatter of the round before: times 2.4 after a factor of
+    # two, 1.5 after four
+    growth: tuple[float, float] = (4.0, 32.0)
+    # times the standard error of the mean over samples is stated; with eight samples the true error
+    # is more than three times that in one case of a thousand
+    margin: float = 2.0
+    # of the correction for finitely many paths: stated as what may be left of it
+    remainder: float = 0.3
+    floor: float = 1e-6  # of a value: stated in any case, for responses in single precision
+    # nodes³ × paths of all samples, at most: a solve that needs more returns what it has
+    work: float = 4e12
+    rounds: int = 5  # of refinement, at most
+
+
+class StepsSolver(Solver):
+    __doc__ = __doc__
+    name = "steps"
+    discrete = True
+    only_discrete = True
+
+    def why_not(self, plan: Plan) -> str:
+        if reason := why_not_a("System", plan):
+            return reason
+        if not plan.facts.processes:
+            return "there are no processes in it to be sampled"
+        return "white noise is not put in steps yet" if plan.facts.whites else ""
+
+    def form(self, discrete: bool) -> Form[Any]:
+        return DISCRETE
+
+    def why(self, plan: Plan) -> str:
+        if plan.facts.fresh:
+            return f"noise that is drawn in every step, {', '.join(plan.facts.fresh)}: samples of paths, exact at this step"
+        return "samples of paths in discrete time"
+
+    def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
+        """Solve to the tolerance asked for, or as well as the work allows."""
+        assert options.step is not None
+        source = plan.program(DISCRETE)
+        program = at(source, values.numbers)
+        begin = float(program.start()[0])
+        options.demand_after(begin)
+        laws = {**values.laws, **{name: law.at(values.numbers, values.laws) for name, law in source.laws}}
+        drawn: dict[str, Any] = {}
+        for name, law in source.drawn:
+            if isinstance(law, LawPlan):
+                drawn[name] = law.at(values.numbers, values.laws)
+            else:
+                share, time = law.at(values.numbers)()
+                drawn[name] = Chain(float(share), math.exp(-options.step / float(time)))
+        grid = OperatorGrid.discrete(options.step, begin, options.t_max)
+        with np.errstate(all="ignore"):
+            return _Solve(program, laws, drawn, grid, options, control or Control()).run(values.settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Means of all rounds corrected for their bias, their standard errors, and what may be left of the bias.
+
+    ``rounds`` are the number of paths, means over samples and their standard errors, round by round.
+    """
+
+    curves: Curves
+    spread: dict[str, Array]
+    bias: dict[str, Array]
+    rounds: tuple[tuple[int, dict[str, Array], dict[str, Array]], ...]
+
+
+class _Solve:
+    """One solve on its way."""
+
+    def __init__(
+        self, plan: StochasticPlan, laws: Mapping[str, Any], drawn: Mapping[str, Any], grid: OperatorGrid, options: Options,
+        control: Control,
+    ) -> None:  # fmt: skip
+        self.plan, self.laws, self.drawn, self.grid = plan, laws, drawn, grid
+        self.options, self.control = options, control
+        self.last: Marched | None = None
+        self.turns: list[list[Array | None]] = [[] for _ in plan.ensembles]
+
+    def run(self, params: Mapping[str, Any]) -> Result:
+        """Add paths until the tolerance is met; an interruption returns what the last round found."""
+        control, size = self.control, self.grid.size
+        paths, best = control.paths, None
+        for number in range(control.rounds):
+            try:
+                made = self._estimate(paths, number, best)
+            except (KeyboardInterrupt, MemoryError) as reason:
+                if best is None:
+                    raise
+                what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
+                said = f"{what} in round {number + 1} of samples; the errors are those of the round before"
+                return self._package(best, params).stopped(what, said)
+            best = made
+            if self.last is not None and not number:
+                self.turns = [turns_of(item, self.last) for item in self.last.ensembles]
+            by_chance, by_bias = (self._excess(made, errors) for errors in (self._chance(made), made.bias))
+            logger.info("%d times, %d samples of %d paths: the error is %.2g tolerances by chance, %.2g by their number",
+                        size, control.samples, paths, by_chance, by_bias)  # fmt: skip
+            if number and by_chance + by_bias <= 1.0:
+                break
+            wanted = min(max((by_chance / 0.75) ** 1.5, by_bias / 0.2, control.growth[0]), control.growth[1])
+            more = 1 << math.ceil(math.log2(paths * wanted) - 0.2)
+            while more > paths and (size**3 * more * control.samples > control.work or size**2 * more * 2.0 > 0.3 * memory()):
+                more //= 2
+            if more <= paths:
+                logger.info("more paths would be too much work; the errors are stated as they are")
+                break
+            paths = more
+        assert best is not None
+        return self._package(best, params)
+
+    def _estimate(self, paths: int, number: int, before: Estimate | None) -> Estimate:
+        control, options = self.control, self.options
+        seeds = [(options.seed, number, index) for index in range(control.samples)]
+        threads, log = usable_threads(options.threads, paths), options.checkpoint
+
+        def one(seed: tuple[int, ...]) -> Curves:
+            marched = self._march(paths, seed)
+            if seed[-1] == control.samples - 1:
+                self.last = marched
+            return self._read(marched.kernels)
+
+        def report(place: int) -> None:
+            options.report(options.t_max * (place + 1) / (control.samples + 1), f"sample {place + 1} of round {number + 1}")
+
+        made = in_order(one, seeds, threads, report)
+        with contextlib.closing(made):
+            codec, following = Codec((Curves,)), functools.partial(next, made)
+            found = [following() if log is None else log.step("sample", following, codec) for _ in seeds]
+        first = found[0]
+        plain, spread = {}, {}
+        for name in first.all:
+            table = np.array([item.all[name] for item in found])
+            plain[name] = table.mean(axis=0)
+            spread[name] = over_neighbours((table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2) ** 0.5
+        rounds = (*(before.rounds if before else ()), (paths, plain, spread))
+        means, slopes = line_shares([count for count, *_ in rounds])
+        values, errors, bias = {}, {}, {}
+        for name in first.all:
+            values[name] = sum(share * item[name] for share, (_, item, _) in zip(means, rounds, strict=True))
+            errors[name] = sum((share * item[name]) ** 2 for share, (*_, item) in zip(means, rounds, strict=True)) ** 0.5
+            slope = sum(share * item[name] for share, (_, item, _) in zip(slopes, rounds, strict=True))
+            bias[name] = control.remainder * np.abs(slope) / paths
+        return Estimate(first.filled(values), errors, bias, rounds)
+
+    def _march(self, paths: int, seed: tuple[int, ...]) -> Marched:
+        samples = []
+        share = max(self.control.responses[0], min(1.0, self.control.responses[1] / paths))
+        for place, item in enumerate(self.plan.ensembles):
+            groups = [len(law.noises) for law in self.plan.covariances if law.noises[0] in item.noises]
+            drawn = {name: law for name, law in self.drawn.items() if name in item.noises}
+            samples.append(
+                draw(item.constants, self.laws, groups, drawn, self.grid.size, paths, share, (*seed, place), self.turns[place])
+            )
+        return march(self.plan, self.grid, samples)
+
+    # --- the result
+    def _chance(self, estimate: Estimate) -> dict[str, Array]:
+        every = estimate.curves.all
+        return {
+            name: self.control.margin * error + self.control.floor * np.abs(every[name])
+            for name, error in estimate.spread.items()
+        }
+
+    def _excess(self, estimate: Estimate, errors: Mapping[str, Array]) -> float:
+        """Return the largest error of what is watched, in units of the tolerance."""
+        return max(self._excesses(estimate.curves, errors).values(), default=0.0)
+
+    def _excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
+        """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
+        watched = [name for name, _ in self.plan.observables]
+        watched += list(curves.tables) if self.options.kernels or not watched else []
+        return {name: excess(curves.all[name], errors[name], self.options, FLOOR) for name in watched}
+
+    def _read(self, kernels: Kernels) -> Curves:
+        """Return what a march found."""
+        single = kernels.functions | {name: kernels.observed(item) for name, item in self.plan.observables}
+        values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
+        made = Curves(single, dict(kernels.tables), values, {})
+        if not all(np.isfinite(value).all() for value in made.all.values()):
+            raise SolverError(f"the means of model `{self.plan.name}` stop being finite; the step may be too long")
+        return made
+
+    def _package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
+        errors = {name: error + estimate.bias[name] for name, error in self._chance(estimate).items()}
+        kept = self._paths() if self.options.paths else []
+        stats = {"paths": estimate.rounds[-1][0], "samples": self.control.samples}
+        over, grid = self._excesses(estimate.curves, errors), PanelGrid(self.grid.nodes, 1)
+        return make_result(self.plan.name, grid, estimate.curves, errors, over, kept, self.options, params, stats)
+
+    def _paths(self) -> list[PathSet]:
+        """Return paths of the last sample, evenly chosen; their weights are those of the sample."""
+        made = []
+        for item in self.last.ensembles if self.last is not None else ():
+            kept = np.arange(0, item.paths, max(1, item.paths // _KEPT))
+            weights = item.weights[kept] / item.weights[kept].sum()
+            constants = {name: values[kept] for name, values in item.sample.constants.items()}
+            made.append(PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()}))
+        return made
+
+
+def over_neighbours(values: Array) -> Array:
+    """Return means over neighbouring nodes: the spread of a few samples is itself uncertain."""
+    for axis in range(values.ndim):
+        last = values.shape[axis] - 1
+        near = [np.take(values, np.clip(np.arange(last + 1) + k, 0, last), axis=axis) for k in (-2, -1, 0, 1, 2)]
+        values = np.mean(near, axis=0)
+    return np.asarray(values)
+
+
+def line_shares(paths: Sequence[int]) -> tuple[Array, Array]:
+    """Return what each round counts in the value and the slope of a line in 1/paths through all, weighted by their paths."""
+    weights, places = np.array(paths, dtype=float), 1.0 / np.array(paths, dtype=float)
+    weights /= weights.sum()
+    centre = float(weights @ places)
+    spread = float(weights @ (places - centre) ** 2)
+    slopes = weights * (places - centre) / spread if spread else np.zeros_like(weights)
+    return weights - centre * slopes, slopes
+
+
+def turns_of(item: Ensemble, marched: Marched) -> list[Array | None]:
+    """Return, for every group of one noise, its modes in the order in which mean responses to them fall."""
+    made: list[Array | None] = []
+    for law, factor, _ in item.groups:
+        asked = [mean.name for mean in item.plan.means if mean.kind == "response" and mean.noise == law.noises[0]]
+        felt = [marched.kernels.means[name] @ factor.rows for name in asked] if len(law.noises) == 1 else []
+        made.append(np.linalg.svd(np.vstack(felt))[2].T if felt and np.isfinite(felt).all() else None)
+    return made

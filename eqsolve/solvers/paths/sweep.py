@@ -1,0 +1,245 @@
+"""One sweep of a stochastic system on a grid: means over paths in, means over paths out.
+
+A sweep evaluates the closed relations for given means, draws the modes of the noises, follows all paths with their linear
+responses, and averages. What it is told, and what it finds, are values; only ``Work`` counts and keeps.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eqsolve.compile.stochastic import EnsemblePlan, StochasticPlan
+from eqsolve.errors import SolverError
+from eqsolve.files.checkpoint import Checkpoint
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.backend import Backend, choose_backend
+from eqsolve.numerics.coordinates import parts_of
+from eqsolve.numerics.gaussian import Layout, Level, Points
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.relations import Kernels, evaluate
+from eqsolve.solvers.paths.means import Averages, average, average_single
+from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, groups_of
+from eqsolve.solvers.paths.paths import Paths, act, check_memory, follow
+from eqsolve.solvers.paths.responses import vary
+
+logger = logging.getLogger("eqsolve")
+
+_NODES = 12  # of a panel, at most: blocks of the linearised equations have as many rows for every unknown
+
+Means = dict[str, Array]
+Shapes = tuple[list[Array], ...]
+"""How much responses vary, by ensemble and group of noises, on one grid."""
+
+
+@dataclass(eq=False)
+class Work:
+    """What a solve counts and keeps on its way: sweeps done, whom to tell, and a checkpoint."""
+
+    notify: Callable[[float, int, float], None] = lambda until, sweep, left: None
+    checkpoint: Checkpoint | None = None
+    sweeps: int = 0
+    words: tuple[Any, ...] | None = field(default=None, repr=False)  # the plan's pieces, for the checkpoint
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """A plan with its numbers, the laws of its random constants, where and on how many threads, and kernels that stay."""
+
+    plan: StochasticPlan
+    laws: Mapping[str, Any]
+    work: Work
+    accuracy: float = 1e-10  # of the paths, relative
+    device: str = "cpu"
+    threads: int | None = 1
+    known: Kernels | None = None
+
+    def backend(self, plan: EnsemblePlan, nodes: int, count: int) -> Backend:
+        """Return where paths and their tangents are followed."""
+        unknowns = len(plan.unknowns)
+        arrays = 4 * unknowns + 3 * plan.count * (unknowns + 1) + len(plan.driving) + 3 * _NODES * unknowns**2
+        work = 2.0 * unknowns**2 * nodes**3 * count / 3
+        # launches rule short blocks of steps: on a card 0.7 to 1.9 times one core
+        device = "cpu" if self.plan.whites and self.device == "auto" else self.device
+        return choose_backend(device, work, 8.0 * arrays * nodes * count)
+
+    @functools.cached_property
+    def fed(self) -> frozenset[str]:
+        """The means that act back; the others are only reported."""
+        return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.acts)
+
+    @functools.cached_property
+    def responses(self) -> frozenset[str]:
+        return frozenset(mean.name for item in self.plan.ensembles for mean in item.means if mean.kind == "response")
+
+    @functools.cached_property
+    def noises(self) -> tuple[int, ...]:
+        """How many noises every ensemble has."""
+        return tuple(len(item.driving) for item in self.plan.ensembles)
+
+    def groups(self, kernels: Kernels, plan: EnsemblePlan | None = None) -> list[Group]:
+        """Return the noises with their covariances for given kernels; those of one ensemble."""
+        every = groups_of(self.plan.covariances, kernels, self.plan.whites)
+        return [group for group in every if plan is None or group.noises[0] in plan.driving]
+
+    def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
+        """Return all kernels and functions for given means."""
+        return evaluate(self.plan.definitions, grid, means, self.known)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """How points are chosen: a level, layouts that are kept, and what is known about the responses."""
+
+    level: Level
+    layouts: tuple[Layout, ...] | None = None
+    shapes: Shapes | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Points and modes that are kept, and a guess of the unknowns on their paths."""
+
+    choice: Choice
+    unknowns: Array
+
+
+def sweep(
+    engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: Sequence[Averages | Kept] | None = None
+) -> tuple[Averages, ...]:
+    """Return the averages over paths driven by the given means; ``previous`` ones keep their modes and points."""
+    engine.work.sweeps += 1
+    kernels = engine.kernels(grid, means)
+    pairs = _followed(engine, kernels, design, previous)
+    return tuple(
+        average(paths, choice, engine.backend(paths.plan, *paths.shape), threads=engine.threads) for paths, choice in pairs
+    )
+
+
+def report(engine: Engine, grid: OperatorGrid, means: Means, design: Design, previous: tuple[Averages, ...]) -> Means:
+    """Return what a sweep makes of the means that do not act back; without responses where these are not needed."""
+    aside = [mean for item in engine.plan.ensembles for mean in item.means if not mean.acts]
+    if any(mean.kind != "one" for mean in aside):
+        return collect(sweep(engine, grid, means, design, previous))
+    followed = _followed(engine, engine.kernels(grid, means), design, previous)
+    return {name: value for paths, _ in followed for name, value in average_single(paths)[0].items()}
+
+
+def collect(averages: Iterable[Averages]) -> Means:
+    """Return the means of all ensembles."""
+    return {name: value for item in averages for name, value in item.means.items()}
+
+
+def _followed(
+    engine: Engine, kernels: Kernels, design: Design, previous: Sequence[Averages | Kept] | None
+) -> list[tuple[Paths, Choice]]:
+    made = []
+    for place, plan in enumerate(engine.plan.ensembles):
+        groups = engine.groups(kernels, plan)
+        actions = act(plan, kernels)
+        if previous is not None:
+            kept = previous[place]
+            choice, before = kept.choice, kept.unknowns if isinstance(kept, Kept) else kept.paths.unknowns
+        else:
+            choice, before = choose(
+                plan, kernels, groups, actions.drives, engine.laws, design.level,
+                design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
+            ), None  # fmt: skip
+        drawn = draw(plan, groups, choice, aligned=previous is not None)
+        backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
+        paths = follow(plan, kernels, actions, choice.points, drawn, engine.accuracy, before, backend, engine.threads)
+        made.append((paths, choice))
+    return made
+
+
+def count_paths(engine: Engine, kernels: Kernels, design: Design) -> int:
+    """Return how many paths a design asks for at a solution, without following them."""
+    total = 0
+    for place, plan in enumerate(engine.plan.ensembles):
+        groups = engine.groups(kernels, plan)
+        layout = None if design.layouts is None else design.layouts[place]
+        shapes = None if design.shapes is None else design.shapes[place]
+        drives = act(plan, kernels).drives
+        total += len(choose(plan, kernels, groups, drives, engine.laws, design.level, layout, shapes).points.weights)
+    return total
+
+
+def count_values(engine: Engine, points: int = 2) -> int:
+    """Return how many combinations of atoms, parts and points of their laws the constants of an ensemble have, at most."""
+    counts = {name: len(parts_of(law)) or len(law.rule(points)[0]) for name, law in engine.laws.items()}
+    return max((math.prod(counts[name] for name in plan.constants) for plan in engine.plan.ensembles), default=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Paths of one ensemble that are followed when they are looked at: their points, and every process on (paths, nodes)."""
+
+    plan: EnsemblePlan
+    points: Points
+    nodes: int
+    follow: Callable[[], Paths]
+
+    @functools.cached_property
+    def processes(self) -> dict[str, Array]:
+        try:
+            with np.errstate(all="ignore"):
+                return self.follow().processes()
+        except (SolverError, MemoryError) as reason:
+            logger.info("the sample of paths cannot be followed: %s", reason)
+            empty = np.full((len(self.points.weights), self.nodes), np.nan)
+            return dict.fromkeys(self.plan.processes, empty)
+
+
+def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], count: int, seed: int) -> tuple[Sample, ...]:
+    """Return ``count`` paths of every ensemble for given kernels, of positive weight, noises and constants drawn jointly."""
+    made = []
+    for item in averages:
+        plan, level = item.paths.plan, replace(item.choice.level, most=count, seed=seed)
+        groups = engine.groups(kernels, plan)
+        actions = act(plan, kernels)
+        shapes = item.choice.shapes
+        choice = choose(plan, kernels, groups, actions.drives, engine.laws, level, Layout("draws"), shapes)
+        check_memory(plan, len(choice.points.weights), kernels.grid.size)
+        pieces = plan, kernels, actions, choice.points, draw(plan, groups, choice, aligned=False), engine.accuracy
+        made.append(Sample(plan, choice.points, kernels.grid.size, functools.partial(follow, *pieces)))
+    return tuple(made)
+
+
+def variation(averages: tuple[Averages, ...]) -> Shapes:
+    """Return how the responses of paths vary, to choose modes by (on the same grid)."""
+    made = []
+    for item in averages:
+        pairs = [mean for mean in item.paths.plan.means if mean.kind == "two" and mean.acts]
+        acting = frozenset(place for mean in pairs for term in mean.targets for place in term)
+        made.append(vary(item.paths, acting))
+    return tuple(made)
+
+
+def guess(engine: Engine, grid: OperatorGrid, level: Level) -> Means:
+    """Return a first guess: nothing moves, nothing responds."""
+    size = grid.size
+    every = [mean for item in engine.plan.ensembles for mean in item.means]
+    means = {mean.name: np.zeros(size) if mean.kind == "one" else np.zeros((size, size)) for mean in every}
+    first = OperatorGrid(grid.nodes[:1], grid.blocks[:1], grid.integration[:1, :1], None)
+    small = {name: value[:1] if value.ndim == 1 else value[:1, :1] for name, value in means.items()}
+    for _ in range(3):
+        small = collect(sweep(engine, first, small, Design(level)))
+    still = {name: value for name, value in small.items() if name not in engine.responses}
+    return means | {name: means[name] + value.reshape(-1)[0] for name, value in still.items()}
+
+
+def rate(engine: Engine, start: float, level: Level, *, typical: bool = False) -> float:
+    """Return how fast the unknowns move or react at the start: the inverse of the first time scale."""
+    grid = OperatorGrid.from_panels(PanelGrid(np.array([start, start + 1.0]), 1)).head(1)
+    means = guess(engine, grid, level)
+    for _ in range(2):
+        averages = sweep(engine, grid, means, Design(level))
+        means = collect(averages)
+    return max([1e-6, *(item.paths.rate(typical) for item in averages)])
