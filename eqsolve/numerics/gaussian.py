@@ -42,6 +42,7 @@ class Level:
     # 0, or the seed of another set of points for the same means: other modes, other points along
     # the first, another sample, so that what two sets give can be compared
     twist: int = 0
+    density: int = 0  # which of `DENSITIES` the leading mode is drawn from, where modes are sampled with weights
 
 
 @dataclass(frozen=True)
@@ -350,7 +351,9 @@ def _sample(modes: int, level: Level, *, both: bool = True) -> tuple[Array, Arra
     return (np.hstack([sample, -sample]), np.full(2 * half, 0.5 / half)) if both else (sample, np.full(half, 1 / half))
 
 
-_PARTS = ((0.5, 1.0), (0.35, 2.2), (0.15, 0.3))  # share and deviation: tails and centre of the leading mode
+# Densities of the leading mode, shares and deviations of normals: for paths that matter in the
+# tails and at the centre, and for those that matter in the tails
+DENSITIES = (((0.5, 1.0), (0.35, 2.2), (0.15, 0.3)), ((0.05, 1.0), (0.95, 1.8)))
 _TABLE = np.linspace(-8.5, 8.5, 4001)
 
 
@@ -365,9 +368,10 @@ def _sample_defensively(modes: int, level: Level) -> tuple[Array, Array]:
     sample = sample_normals(level.most, modes, level.seed + 1_000_003 * level.twist)
     if not modes:
         return sample, np.full(level.most, 1 / level.most)
-    cumulative = sum(share * ndtr(_TABLE / deviation) for share, deviation in _PARTS)
+    parts = DENSITIES[level.density]
+    cumulative = sum(share * ndtr(_TABLE / deviation) for share, deviation in parts)
     first = np.interp(ndtr(sample[0]), cumulative, _TABLE)
-    density = sum(share / deviation * np.exp(-(first**2) / 2 * (1 / deviation**2 - 1)) for share, deviation in _PARTS)
+    density = sum(share / deviation * np.exp(-(first**2) / 2 * (1 / deviation**2 - 1)) for share, deviation in parts)
     sample[0], weights = first, 1 / density
     return sample, weights / weights.sum()
 

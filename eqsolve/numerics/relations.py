@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.operators import OperatorGrid, solve_causal
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,7 @@ class Kernels:
     functions: dict[str, Array] = field(default_factory=dict)
     _values: dict[str, Array] = field(default_factory=dict)  # of responses, made when read
     _known: dict[KernelOperator, Array] = field(default_factory=dict)  # operators of kernels, made when read
+    later: dict[str, Definition] = field(default_factory=dict)  # correlations that nothing has read yet
 
     # --- values
     def vector(self, item: Pointwise | Sum) -> Array:
@@ -151,7 +152,7 @@ class Kernels:
             return value[:, None] if value.ndim == 1 else value
         if leaf.kind == "function":
             return _spread(self.functions[leaf.name], times)
-        table = self.tables[leaf.name] if leaf.kind == "table" else self.response(leaf.name)
+        table = self.correlation(leaf.name) if leaf.kind == "table" else self.response(leaf.name)
         match times:
             case "rc":
                 return table
@@ -161,6 +162,18 @@ class Kernels:
                 return _spread(np.diagonal(table), times[0])
         moving = times.replace("0", "")
         return _spread(table[:, 0] if times.startswith(moving) else table[0], moving)
+
+    def correlation(self, name: str) -> Array:
+        """Return the table of a correlation."""
+        if name in self.later:
+            self.define(self.later.pop(name))
+        return self.tables[name]
+
+    def complete(self) -> dict[str, Array]:
+        """Return the tables of all correlations."""
+        for name in tuple(self.later):
+            self.correlation(name)
+        return self.tables
 
     def response(self, name: str) -> Array:
         """Return the values of a response on the nodes."""
@@ -214,7 +227,7 @@ class Kernels:
             right = self._operator(item.rest)
         else:
             right = self.table(item.rest)
-        self._keep(item, right if left is None else np.linalg.solve(np.eye(size) - left, right))
+        self._keep(item, right if left is None else solve_causal(left, right, self.grid.blocks))
 
     def _keep(self, item: Definition, value: Array) -> None:
         if item.name in self.operators or item.name in self.tables or item.name in self.functions:
@@ -240,20 +253,20 @@ class Kernels:
     def _integrate(self, item: Definition, left: Array) -> None:
         """Solve dX/dt = L X + B in the first time: (I − J L) X = start + J B."""
         assert item.start is not None
-        size, integration = self.grid.size, self.grid.integration
-        system = np.eye(size) - integration @ left
+        integration, blocks = self.grid.integration, self.grid.blocks
+        left = integration @ left
         start = self.vector(item.start)
         if item.kind == "function":
             assert isinstance(item.rest, Pointwise)
-            self._keep(item, np.linalg.solve(system, start[0] + integration @ self.vector(item.rest)))
+            self._keep(item, solve_causal(left, start[0] + integration @ self.vector(item.rest), blocks))
         elif item.kind == "response":
             assert isinstance(item.rest, OperatorSum)
-            self._keep(item, np.linalg.solve(system, integration @ (np.diag(start) + self._operator(item.rest))))
+            self._keep(item, solve_causal(left, integration @ (np.diag(start) + self._operator(item.rest)), blocks))
         else:
             assert isinstance(item.rest, Pointwise)
             source = self.table(item.rest)
-            first = np.linalg.solve(system, start[0] + integration @ source[:, 0])
-            self._keep(item, np.linalg.solve(system, first[None, :] + integration @ source))
+            first = solve_causal(left, start[0] + integration @ source[:, 0], blocks)
+            self._keep(item, solve_causal(left, first[None, :] + integration @ source, blocks))
 
 
 def _spread(values: Array, time: str) -> Any:
@@ -264,13 +277,20 @@ def _spread(values: Array, time: str) -> Any:
 def evaluate(
     definitions: Sequence[Definition], grid: OperatorGrid, means: Mapping[str, Array], known: Kernels | None = None
 ) -> Kernels:
-    """Return all kernels and functions for given means, in the order of the definitions; ``known`` ones stay."""
+    """Return all kernels and functions for given means, in the order of the definitions; ``known`` ones stay.
+
+    A correlation is computed when it is read: many are only reported.
+    """
     if known is None:
         state = Kernels(grid, means)
     else:
-        state = Kernels(grid, means, dict(known.tables), dict(known.operators), dict(known.functions))
+        state = Kernels(grid, means, dict(known.complete()), dict(known.operators), dict(known.functions))
     there = {*state.tables, *state.operators, *state.functions}
     for item in definitions:
-        if item.name not in there:
+        if item.name in there:
+            continue
+        if item.kind == "correlation":
+            state.later[item.name] = item
+        else:
             state.define(item)
     return state

@@ -64,7 +64,7 @@ def test_differential_definitions(grid):
     pair = Definition("C", "correlation", nothing, (minus,), True, at_row(lambda t: 2 + 0 * t))
     state, t = evaluate([y, response, pair], grid, {}), grid.nodes
     np.testing.assert_allclose(state.functions["y"], t - 1 + 2 * np.exp(-t), rtol=1e-10)
-    np.testing.assert_allclose(state.tables["C"], 2 * np.exp(-np.add.outer(t, t)), rtol=1e-9)
+    np.testing.assert_allclose(state.correlation("C"), 2 * np.exp(-np.add.outer(t, t)), rtol=1e-9)
     np.testing.assert_allclose(state.operators["R"] @ np.ones(grid.size), 1 - np.exp(-t), atol=1e-10)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Layout, Level
+from eqsolve.numerics.gaussian import DENSITIES, Layout, Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
@@ -30,7 +30,7 @@ from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.rough import coarsen, extrapolate, on_coarser
-from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, count_values, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 
 logger = logging.getLogger("eqsolve")
@@ -83,22 +83,28 @@ class Ensembles:
 
         All in units of the tolerance, as far as mean responses carry them to the controlled outputs.
         """
-        engine, judge, layouts = self.engine, self.judge, self._layouts(rough)
+        engine, layouts = self.engine, self._layouts(rough)
         levels = [self._level(self.control.small, self.seed + _APART * number) for number in (1, 2)]
         shapes = variation(rough.averages)
         swept = [sweep(engine, rough.grid, rough.means, Design(level, layouts, shapes)) for level in levels]
         first, second = (collect(item) for item in swept)
-        curves, packed, weights = judge.curves(rough), pack(engine, rough.means), weigh(engine, rough.grid, rough.means)
-
-        def moved(change: Means) -> float:
-            step = improve(engine, rough.means, pack(engine, change), swept[0], weights)
-            means = unpack(engine, packed + step, {name: rough.means[name] + value for name, value in change.items()})
-            return judge.worst(curves, judge.change(curves, rough.grid, means))
-
+        moved = self._carrier(rough, swept[0])
         centre = {name: (value + second[name]) / 2 for name, value in first.items()}
         apart = moved({name: centre[name] - means[name] for name in rough.means})
         alone = moved({name: others[name] - means[name] for name in rough.means})
         return apart, moved({name: first[name] - centre[name] for name in rough.means}), alone
+
+    def _carrier(self, solved: Solved, swept: tuple[Averages, ...]) -> Callable[[Means], float]:
+        """Return what tells how many tolerances the controlled outputs move by where means over paths change."""
+        engine, judge, grid, means = self.engine, self.judge, solved.grid, solved.means
+        curves, packed, weights = judge.curves(solved), pack(engine, means), weigh(engine, grid, means)
+
+        def moved(change: Means) -> float:
+            step = improve(engine, means, pack(engine, change), swept, weights)
+            made = unpack(engine, packed + step, {name: means[name] + value for name, value in change.items()})
+            return judge.worst(curves, judge.change(curves, grid, made))
+
+        return moved
 
     def suffices(self, chance: float, nodes: float) -> bool:
         """Whether ensembles can be large enough, from how many tolerances two small ones are apart."""
@@ -106,9 +112,9 @@ class Ensembles:
         paths = control.small * (control.safety * control.margin * chance) ** (1 / control.rate)
         return paths * nodes**3 < control.cost
 
-    def _level(self, paths: int, seed: int) -> Level:
+    def _level(self, paths: int, seed: int, density: int = 0) -> Level:
         """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
-        level = make_level(self.rtol, seed)
+        level = replace(make_level(self.rtol, seed), density=density)
         return replace(level, most=2 ** max(4, round(math.log2(paths / count_values(self.engine, level.constants)))))
 
     def _layouts(self, solved: Solved) -> tuple[Layout, ...]:
@@ -167,12 +173,13 @@ class Ensembles:
         judge, control = self.judge, self.control
         shapes, layouts = variation(small[0].averages), self._layouts(small[0])
         paths, final = max(paths, control.small), tuple(small)
-        swept: list[Sequence[Averages] | None] = [None] * control.sets
+        swept: list[tuple[Averages, ...] | None] = [None] * control.sets
+        density = self._choose_density(small[0], layouts, shapes)
         before = moved = math.inf
         left, again = control.left, False
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
-            designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
+            designs = [Design(self._level(round(paths), seed, density), layouts, shapes) for seed in seeds]
             try:
                 for place, (design, item) in enumerate(zip(designs, swept, strict=True)):
                     judge.options.report_share(self.progress, f"ensemble {place + 1} of {len(seeds)}, {round(paths)} paths")
@@ -217,6 +224,20 @@ class Ensembles:
                 before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
                 swept = [None] * control.sets
         return final, errors, ends[0]
+
+    def _choose_density(self, small: Solved, layouts: tuple[Layout, ...], shapes: Shapes) -> int:
+        """Return the density of the leading mode with which small ensembles scatter least."""
+        scatter = []
+        for density in range(len(DENSITIES)):
+            seeds = [self.seed + _APART * (self.control.sets + place) for place in range(1, self.control.sets + 1)]
+            levels = [self._level(self.control.small, seed, density) for seed in seeds]
+            swept = [sweep(self.engine, small.grid, small.means, Design(level, layouts, shapes)) for level in levels]
+            moved, every = self._carrier(small, swept[0]), [collect(item) for item in swept]
+            mean = {name: np.mean([made[name] for made in every], axis=0) for name in every[0]}
+            scatter.append(math.hypot(*(moved({name: made[name] - mean[name] for name in mean}) for made in every)))
+        logger.info("paths: small samples scatter by %s times the tolerance, by density of the leading mode",
+                    ", ".join(f"{value:.2g}" for value in scatter))  # fmt: skip
+        return int(np.argmin(scatter))
 
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""

@@ -86,12 +86,12 @@ class Judge:
         values = {name: grid.values(matrix, extend=True) for name, matrix in kernels.operators.items()}
         sizes = {}
         if absolute is not None:
-            large = Kernels(grid, absolute, kernels.tables, kernels.operators, dict(kernels.functions))
+            large = Kernels(grid, absolute, kernels.complete(), kernels.operators, dict(kernels.functions))
             for made in self.engine.plan.definitions:
                 if made.kind == "function" and not (made.differential or made.own) and isinstance(made.rest, Pointwise):
                     large.functions[made.name] = np.abs(large.vector(made.rest))
             sizes = {name: sum(_largest(large.vector(t)) for t in item.terms) for name, item in observables}
-        return Curves(single, dict(kernels.tables), values, sizes)
+        return Curves(single, dict(kernels.complete()), values, sizes)
 
     def size(self, name: str, curves: Curves, grid: OperatorGrid) -> float:
         """Return the largest value; of a response outside its diagonal blocks, where values are found, not continued."""

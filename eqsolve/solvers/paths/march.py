@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +35,7 @@ from eqsolve.solvers.paths.transfer import extend
 logger = logging.getLogger("eqsolve")
 
 _PATHS = 512  # of an ensemble: its noise is Gaussian up to 1/paths
-_TANGENTS = 256  # of these, whose responses are followed
+_TANGENTS = 128  # of these, whose responses are followed
 _EVALUATIONS = 30  # on one panel
 _SETTLED, _USABLE = 3e-3, 0.3  # relative change that ends them, and that is still a guess
 _PROVED = 1e-6  # of the variances: how well sections give the covariance
@@ -59,8 +60,13 @@ class _Sections(Kernels):
             value = self.means[leaf.name]
             return value[:, None] if value.ndim == 1 else value
         if leaf.kind == "table" and leaf.times in ("rc", "cr"):
-            return self.tables[leaf.name]
+            return self.correlation(leaf.name)
         raise SolverError("a covariance is no linear image of correlations")
+
+    def define(self, item: Definition) -> None:
+        if item.differential:
+            raise SolverError("a covariance is no linear image of correlations")
+        super().define(item)
 
     def _integral(self, item: Integral) -> Any:
         return 0.0 if item.past == "c" else super()._integral(item)
@@ -83,8 +89,8 @@ class _Source:
 class _SelfDriven:
     """The paths of one ensemble on the way: unknowns, signals, slopes and tangents on the nodes so far."""
 
-    def __init__(self, plan: EnsemblePlan, points: Points, size: int) -> None:
-        self.plan, self.points, self.code = plan, points, machine_code(plan)
+    def __init__(self, plan: EnsemblePlan, points: Points, blocks: Sequence[slice]) -> None:
+        self.plan, self.points, self.code, size = plan, points, machine_code(plan), blocks[-1].stop
         self.count, many = len(points.weights), len(plan.unknowns)
         self.unknowns = np.zeros((many, size, self.count))
         self.signals = np.zeros((plan.count, size, self.count))
@@ -92,8 +98,12 @@ class _SelfDriven:
         self.noises = {name: np.zeros((size, self.count)) for name in plan.noises}
         some = np.unique(np.linspace(0, self.count - 1, min(_TANGENTS, self.count)).astype(int))
         self.some, self.mass = some, points.weights[some] / points.weights[some].sum()
-        # Σ over unknowns of slope × tangent, by noise and signal: (node, path, node of the noise)
-        self.effects = {name: np.zeros((plan.count, size, len(some), size)) for name in plan.noises}
+        # Σ over unknowns of slope × tangent, by noise and block of its nodes: (signal, node from that block on, path, node of
+        # the noise), so that a product with the past reads contiguous memory
+        self.effects = {
+            name: [np.zeros((plan.count, size - block.start, len(some), block.stop - block.start)) for block in blocks]
+            for name in plan.noises
+        }
         self.factors = {mean.name: np.zeros((2 * max(len(mean.outers), 1), size, self.count)) for mean in plan.means}
 
     def follow(self, kernels: Kernels, part: slice, accuracy: float, first: bool) -> tuple[Means, dict[str, Array]]:
@@ -149,19 +159,21 @@ class _SelfDriven:
                 inside += arguments[1 + many + len(plan.noises) + len(plan.constants) :][: len(plan.functions)]
                 values = plan.noise_slopes(*inside)[place :: len(plan.noises)]
                 direct = np.stack([np.broadcast_to(value, (height, width)) for value in values])
-            effects = self.effects[noise]
+            effects = list(zip(kernels.grid.blocks, self.effects[noise], strict=False))
             for (unknown, signal), matrix in actions.operators.items():
-                if part.start:
-                    past = effects[signal, : part.start, :, :size].reshape(part.start, -1)
-                    right[unknown] += (matrix[part, : part.start] @ past).reshape(height, width, size)
+                for block, kept in effects[:-1]:
+                    past = kept[signal, : part.start - block.start].reshape(part.start - block.start, -1)
+                    right[unknown, :, :, block] += (matrix[part, block.start : part.start] @ past).reshape(height, width, -1)
                 if direct is not None:
                     right[unknown, :, :, part] += own[unknown, signal][:, None, :] * direct[signal].T
             found = (inverse @ right.reshape(many * height, width, size).transpose(1, 0, 2)).transpose(1, 0, 2)
             tangents = found.reshape(many, height, width, size)
             for signal in range(plan.count):
-                effects[signal, part, :, :size] = np.einsum("oip,oipj->ipj", slopes[signal], tangents)
+                effect = np.einsum("oip,oipj->ipj", slopes[signal], tangents)
                 if direct is not None:
-                    effects[signal, part, :, part] += np.einsum("ip,ij->ipj", direct[signal], np.eye(height))
+                    effect[:, :, part] += np.einsum("ip,ij->ipj", direct[signal], np.eye(height))
+                for block, kept in effects:
+                    kept[signal, part.start - block.start : size - block.start] = effect[:, :, block]
             for mean in plan.means:
                 if mean.kind == "response" and mean.noise == noise:
                     made[mean.name] = self._rows(mean, tangents, arguments, part, actions)
@@ -199,7 +211,7 @@ class _March:
             mixed = rng.permutation(len(points.weights))
             constants = {name: values[mixed] for name, values in points.constants.items()}
             self.ensembles.append(
-                _SelfDriven(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.size)
+                _SelfDriven(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.blocks)
             )
         self.sources = self._sources(rng)
         self.lone = {item: rng.standard_normal(_PATHS * 2) for item in engine.plan.covariances}
@@ -337,13 +349,8 @@ class _March:
             if source.outer is not None:
                 values = values * np.broadcast_to(kernels.pointwise(source.outer), (size, size))[:, :1]
             means[source.mean] = values
-        made = _Sections(kernels.grid, means, {}, kernels.operators, kernels.functions, kernels._values, kernels._known)
-        for definition in self.engine.plan.definitions:
-            if definition.kind == "correlation":
-                if definition.differential:
-                    raise SolverError("a covariance is no linear image of correlations")
-                made.define(definition)
-        return made
+        later = {item.name: item for item in self.engine.plan.definitions if item.kind == "correlation"}
+        return _Sections(kernels.grid, means, {}, kernels.operators, kernels.functions, kernels._values, kernels._known, later)
 
     # --- what is iterated
     def _names(self) -> list[str]:

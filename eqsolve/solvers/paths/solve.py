@@ -234,14 +234,21 @@ class _Solve:
                     alone, apart, chance)  # fmt: skip
         self.chance = chance
         errs = alone > self.control.few or apart > max(self.control.few, 3.0 * chance)
-        return errs and self.ensembles.suffices(chance, _DENSER * window.grid.size)
+        return errs and (chance < alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
     def _run_sampled(self, window: Solved) -> Result:
         """Solve by sampled paths, from a rough solution on."""
         self._keep(window, None, "after the start")
         self.stage = "time grid"
         ensembles = self.ensembles
-        small = ensembles.begin(window)
+        try:
+            small = ensembles.begin(window)
+        except SolverError:  # a rough solution by few chosen paths may be none for others
+            if self.ensembles.marched:
+                raise
+            window = self._start_sampled(window.grid, self._level(1e-2))
+            ensembles = self.ensembles
+            small = ensembles.begin(window)
         self._keep(small, None, f"with {small.paths} paths")
         small, by_panels = ensembles.settle_panels(small)
         self._keep(small, None, f"with {small.grid.size} nodes")

@@ -382,7 +382,7 @@ class Map:
         """Return what is reported: kernels over lags 0 … K, and numbers."""
         every = self.apply(means, acting=False)
         kernels, window = self.kernels(every), self.window
-        curves = {name: window.lagged(table)[window.lags :] for name, table in kernels.tables.items()}
+        curves = {name: window.lagged(table)[window.lags :] for name, table in kernels.complete().items()}
         curves |= {name: window.lagged(kernels.response(name))[window.lags :] for name in kernels.operators}
         numbers = {name: float(values[-1]) for name, values in kernels.functions.items()}
         numbers |= {name: float(kernels.vector(item)[-1]) for name, item in self.engine.plan.observables}

@@ -244,7 +244,7 @@ class _Solve:
         """Return what a march found."""
         single = kernels.functions | {name: kernels.observed(item) for name, item in self.plan.observables}
         values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
-        made = Curves(single, dict(kernels.tables), values, {})
+        made = Curves(single, dict(kernels.complete()), values, {})
         if not all(np.isfinite(value).all() for value in made.all.values()):
             raise SolverError(f"the means of model `{self.plan.name}` stop being finite; the step may be too long")
         return made
