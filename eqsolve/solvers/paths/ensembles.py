@@ -10,6 +10,7 @@ doi:10.1006/jcom.1998.0487); how far each alone would move the solution, by the 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ from eqsolve.solvers.paths.transfer import move_shapes, transfer
 logger = logging.getLogger("eqsolve")
 
 _SINGLE = Layout("single")
+_NEAR = 10  # sweeps in which a solution is carried to other panels, where it is near; 3 to 6 in `benchmarks/corners.py`
 _APART = 1_000_003  # between the seeds of two ensembles
 
 
@@ -49,7 +51,6 @@ class Ensembles:
     seed: int
     rtol: float
     progress: float = 0.5  # share of the work that is done when large ensembles begin
-    marched: bool = False  # whether the start is that of an ensemble that drives itself
 
     # --- the small ensemble
     def begin(self, rough: Solved) -> Solved:
@@ -66,10 +67,10 @@ class Ensembles:
 
     def _iterate(
         self, grid: OperatorGrid, means: Means, design: Design, stop: float, correction: Correction | None = None,
-        kept: tuple[Kept, ...] | None = None,
+        kept: tuple[Kept, ...] | None = None, most: int | None = None,
     ) -> Solved:  # fmt: skip
         """Iterate with given points until the controlled outputs move by less than so many tolerances."""
-        how = Iteration(most=self.control.sweeps, choose=())
+        how = Iteration(most=most or self.control.sweeps, choose=())
         return iterate(self.engine, grid, means, design, stop * self.rtol, how, correction, kept, self._moved)
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
@@ -148,10 +149,13 @@ class Ensembles:
         """Return the solution on other panels, with the same points along the same modes."""
         grid = OperatorGrid.from_panels(panels)
         kept, level = carried(self.engine, solved, grid), solved.averages[0].choice.level
-        if self.marched:  # where few points had no start, interpolated means are none either
-            means = march(self.engine, grid, level, self.seed)
-        else:
+        with contextlib.suppress(SolverError):
             means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+            near = self._iterate(grid, means, Design(level), self.control.stop, kept=kept, most=_NEAR)
+            if near.left <= self.control.stop * self.rtol:
+                return near
+        # from rough panels interpolated means may be far from a solution: start again
+        means = march(self.engine, grid, level, self.seed)
         return self._iterate(grid, means, Design(level), self.control.stop, kept=kept)
 
     def on_coarser_steps(self, solved: Solved) -> Solved:
@@ -197,11 +201,17 @@ class Ensembles:
                 logger.info("paths: no larger samples: %s", reason)
                 break
             last, pairs = final, [self._correct(*item) for item in zip(small, final, every, strict=True)]
-            final, ends = tuple(pair[0] for pair in pairs), [pair[1]() for pair in pairs[:2]]  # what is extrapolated from
+            final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels)
             change = self._apart(curves, final, [item.means for item in last])
-            spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)])
+            room = max(0.9 - judge.worst(curves, by_panels(levels)), control.share)
+            for exact in (False, True):
+                ends = [pair[1](exact) for pair in pairs[:2]]  # what is extrapolated from
+                spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)])
+                chance = judge.worst(curves, judge.spread(curves, [spread], control.margin))
+                if chance > control.clear * room:  # more paths are needed, whatever the exact spread
+                    break
             last_moved, moved = moved, judge.worst(curves, change)
             if again:  # the same paths: how much closer they bring the solution
                 left = min(1.0, max(control.left, moved / last_moved))
@@ -209,8 +219,7 @@ class Ensembles:
             errors = judge.spread(
                 curves, [{name: value + part * change[name] for name, value in spread.items()}], control.margin
             )
-            chance, worst = judge.worst(curves, judge.spread(curves, [spread], control.margin)), judge.worst(curves, errors)
-            room = max(0.9 - judge.worst(curves, by_panels(levels)), control.share)
+            worst = judge.worst(curves, errors)
             logger.info("paths: error of %d samples of %d: %.2g times the tolerance; they changed the solution by %.2g",
                         control.sets, paths, worst, moved)  # fmt: skip
             if worst <= room or judge.options.is_short_of_time():
@@ -246,8 +255,8 @@ class Ensembles:
 
     def _correct(
         self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]
-    ) -> tuple[Solved, Callable[[], list[Means]]]:
-        """Return the solution of the average of all ensembles, and what finds the means of each of them alone."""
+    ) -> tuple[Solved, Callable[[bool], list[Means]]]:
+        """Return the solution of the average of all ensembles, and what finds that of each alone, exactly or to first order."""
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
         every = [collect(item) for item in swept]
@@ -256,9 +265,23 @@ class Ensembles:
             means = {name: made[name] - value for name, value in own.items()}
             return self._iterate(grid, begin, design, self.control.stop, Correction(small.averages, means))
 
-        solved = solve({name: np.mean([made[name] for made in every], axis=0) for name in own}, final.means)
-        moved = replace(final, means=solved.means, kernels=solved.kernels, left=solved.left)
-        return moved, lambda: [solve(made, moved.means).means for made in every]
+        mean = {name: np.mean([made[name] for made in every], axis=0) for name in own}
+        solved = solve(mean, final.means)
+
+        def alone(exact: bool) -> list[Means]:
+            if exact:
+                return [solve(made, solved.means).means for made in every]
+            packed, weights = pack(engine, solved.means), weigh(engine, grid, solved.means)
+            found = []
+            for made in every:
+                change = {name: made[name] - value for name, value in mean.items()}
+                step = improve(engine, solved.means, pack(engine, change), solved.averages, weights)
+                found.append(
+                    unpack(engine, packed + step, {name: solved.means[name] + value for name, value in change.items()})
+                )
+            return found
+
+        return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone
 
 
 def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:

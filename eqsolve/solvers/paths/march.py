@@ -35,7 +35,7 @@ from eqsolve.solvers.paths.transfer import extend
 logger = logging.getLogger("eqsolve")
 
 _PATHS = 512  # of an ensemble: its noise is Gaussian up to 1/paths
-_TANGENTS = 128  # of these, whose responses are followed
+_TANGENTS = 256  # of these, whose responses are followed
 _EVALUATIONS = 30  # on one panel
 _SETTLED, _USABLE = 3e-3, 0.3  # relative change that ends them, and that is still a guess
 _PROVED = 1e-6  # of the variances: how well sections give the covariance

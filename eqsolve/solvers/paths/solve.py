@@ -241,14 +241,7 @@ class _Solve:
         self._keep(window, None, "after the start")
         self.stage = "time grid"
         ensembles = self.ensembles
-        try:
-            small = ensembles.begin(window)
-        except SolverError:  # a rough solution by few chosen paths may be none for others
-            if self.ensembles.marched:
-                raise
-            window = self._start_sampled(window.grid, self._level(1e-2))
-            ensembles = self.ensembles
-            small = ensembles.begin(window)
+        small = self._begin_sampled(window)
         self._keep(small, None, f"with {small.paths} paths")
         small, by_panels = ensembles.settle_panels(small)
         self._keep(small, None, f"with {small.grid.size} nodes")
@@ -256,6 +249,18 @@ class _Solve:
         (final,), by_points, _ = ensembles.refine([small], lambda _: by_panels)
         self._keep(final, _sum(by_points, by_panels), "with large ensembles")
         return self._package(final, self._sum_errors(final, by_panels, by_points))
+
+    def _begin_sampled(self, window: Solved) -> Solved:
+        """Return the small ensemble's solution; from a start on denser panels where it does not come near one."""
+        for slower in (self.control.slower, math.sqrt(self.control.slower)):
+            try:
+                small = self.ensembles.begin(window)
+                if small.left <= self.options.rtol:
+                    return small
+            except SolverError as reason:
+                logger.info("paths: no solution from this start (%s)", reason)
+            window = self._start_sampled(window.grid, self._level(1e-2), slower)
+        return self.ensembles.begin(window)
 
     def _run_rough(self) -> Result:
         """Solve with white noise: steps by the small ensemble, as far as it tells, then large ensembles on nested steps."""
@@ -386,19 +391,18 @@ class _Solve:
             logger.info("paths: the first times cannot be solved with a few chosen ones; drawing them at random instead")
             return self._start_sampled(grid, rough)
 
-    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> Solved:
+    def _start_sampled(self, grid: OperatorGrid, rough: Level, slower: float | None = None) -> Solved:
         """Return a start by an ensemble that drives itself; where the covariances do not allow it, by a sample of paths."""
         level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
         try:
             if grid.panels is not None:
-                grid = OperatorGrid.from_panels(self._first_panels(self.control.slower))
+                grid = OperatorGrid.from_panels(self._first_panels(slower or self.control.slower))
             means = march(self.engine, grid, rough, self.options.seed)
             averages = sweep(self.engine, grid, means, Design(level))
         except SolverError as reason:
             logger.info("paths: no ensemble that drives itself (%s)", reason)
             return start(self.engine, grid, level)
         logger.info("time grid: a start on %d nodes by an ensemble that drives itself", grid.size)
-        self.ensembles = replace(self.ensembles, marched=True)
         return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
     def _settle_panels(self, base: Solved, design: Design, ratios: Array | None = None) -> tuple[Solved, Errors]:
