@@ -123,40 +123,56 @@ class Ensembles:
 
     # --- panels
     def settle_panels(self, solved: Solved) -> tuple[Solved, Errors]:
-        """Return the small ensemble's solution on panels that are dense enough, and the error of the panels."""
-        control, judge = self.control, self.judge
-        assert solved.grid.panels is not None
-        ratios = np.full(solved.grid.panels.panels, control.ratio)
-        last = math.inf
+        """Return the small ensemble's solution on panels that are dense enough, and the error of the panels.
+
+        They are compared with coarser ones first, which cost less; then with those that they were refined from.
+        """
+        control, judge, panels = self.control, self.judge, solved.grid.panels
+        assert panels is not None
+        base, dense = self._carry(solved, denser(panels, np.full(panels.panels, 1 / control.ratio))), solved
+        ratios = np.full(panels.panels, control.ratio)
+        if base is None:
+            base, dense = solved, self.on_panels(solved, denser(panels, ratios))
+        elif base.grid.panels is not None:
+            ratios = np.full(base.grid.panels.panels, panels.panels / base.grid.panels.panels)
+        before: tuple[float, Solved, Errors] | None = None
         for _ in range(control.rounds):
-            dense = self.on_panels(solved, denser(solved.grid.panels, ratios))
-            errors = judge.compare(solved, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
+            errors = judge.compare(base, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
             curves = judge.curves(dense)
             worst = judge.worst(curves, errors)
             logger.info("time grid: %d nodes, followed by %d paths; its error is %.2g times the tolerance",
                         dense.grid.size, dense.paths, worst)  # fmt: skip
-            if worst <= max(control.share, dense.left / self.rtol) or worst > control.stuck * last:
+            if before is not None and worst > max(control.stuck * before[0], control.share):
+                return before[1:]  # what differs is not of the panels: denser ones gain nothing
+            if worst <= max(control.share, dense.left / self.rtol) or judge.options.is_short_of_time():
                 break
-            if judge.options.is_short_of_time():
-                break
+            before = (worst, dense, errors)
             wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)
             ratios = np.where(wanted > 1.0, np.clip(wanted, control.ratio, 2.0), 1.0)  # where the error is, and only there
-            solved, last = dense, worst
-            assert solved.grid.panels is not None
+            assert dense.grid.panels is not None
+            base, dense = dense, self.on_panels(dense, denser(dense.grid.panels, ratios))
         return dense, errors
 
     def on_panels(self, solved: Solved, panels: PanelGrid) -> Solved:
         """Return the solution on other panels, with the same points along the same modes."""
-        grid = OperatorGrid.from_panels(panels)
-        kept, level = carried(self.engine, solved, grid), solved.averages[0].choice.level
+        near = self._carry(solved, panels)
+        if near is not None:
+            return near
+        # from rough panels interpolated means may be far from a solution: start again
+        grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
+        means = march(self.engine, grid, level, self.seed)
+        return self._iterate(grid, means, Design(level), self.control.stop, kept=carried(self.engine, solved, grid))
+
+    def _carry(self, solved: Solved, panels: PanelGrid) -> Solved | None:
+        """Return the solution on other panels, iterated from interpolated means; None where these are far from it."""
+        grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         with contextlib.suppress(SolverError):
             means = transfer(solved.means, self.engine.responses, solved.grid, grid)
+            kept = carried(self.engine, solved, grid)
             near = self._iterate(grid, means, Design(level), self.control.stop, kept=kept, most=_NEAR)
             if near.left <= self.control.stop * self.rtol:
                 return near
-        # from rough panels interpolated means may be far from a solution: start again
-        means = march(self.engine, grid, level, self.seed)
-        return self._iterate(grid, means, Design(level), self.control.stop, kept=kept)
+        return None
 
     def on_coarser_steps(self, solved: Solved) -> Solved:
         """Return the solution with twice as long steps, with the same noise."""
@@ -256,7 +272,7 @@ class Ensembles:
     def _correct(
         self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]
     ) -> tuple[Solved, Callable[[bool], list[Means]]]:
-        """Return the solution of the average of all ensembles, and what finds that of each alone, exactly or to first order."""
+        """Return the solution of the average of all ensembles, and what finds that of each, exactly or to first order."""
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
         every = [collect(item) for item in swept]

@@ -197,7 +197,10 @@ class _Solve:
             window = self.begin_window()
             if self._needs_sample(window):
                 return self._run_sampled(window)
-            solved, by_panels, level = self._from_window(window, few)
+            found = self._from_window(window, few)
+            if found is None:
+                return self._run_sampled(self._start_sampled(window.grid, self._level(1e-2)))
+            solved, by_panels, level = found
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
@@ -234,7 +237,7 @@ class _Solve:
                     alone, apart, chance)  # fmt: skip
         self.chance = chance
         errs = alone > self.control.few or apart > max(self.control.few, 3.0 * chance)
-        return errs and (chance < alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
+        return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
     def _run_sampled(self, window: Solved) -> Result:
         """Solve by sampled paths, from a rough solution on."""
@@ -313,11 +316,16 @@ class _Solve:
         averages = sweep(self.engine, grid, means, Design(solved.averages[0].choice.level, solved.layouts))
         return Solved(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
 
-    def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level]:
-        """Return a solution with few points on panels that are dense enough, their error, and its level of points."""
+    def _from_window(self, window: Solved, few: Level) -> tuple[Solved, Errors, Level] | None:
+        """Return a solution with few points on panels that are dense enough, their error, and its level of points.
+
+        None where few points have no solution, and sampled paths may.
+        """
         begun, solved, design = self._begin_with(window, few)
         if not begun.is_sampled and self._unsettled(solved):
             logger.info("paths: a few chosen ones do not suffice for a solution; drawing them at random instead")
+            if self.options.step is None and not self._bent:
+                return None
             with contextlib.suppress(SolverError):
                 found = self._begin_with(self._start_sampled(begun.grid, self._level(1e-2)), few)
                 begun, solved, design = found if found[1].left < solved.left else (begun, solved, design)
@@ -506,7 +514,7 @@ class _Solve:
         final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
         for number in range(1, control.rounds + 1):
             try:
-                moved = self._move_points(solved, design, matter, by_panels)
+                moved, by_panels = self._move_points(solved, design, matter, by_panels)
                 final, errors, self.moved = moved.final, moved.errors, moved.before
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
@@ -533,21 +541,24 @@ class _Solve:
                 break
         return final, by_panels, errors
 
-    def _move_points(self, solved: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> Moved:
+    def _move_points(self, solved: Solved, design: Design, ways: frozenset[str], by_panels: Errors) -> tuple[Moved, Errors]:
         """Return a solution moved by sets of finer points, or by large ensembles of sampled paths where these do not do."""
         judge, control = self.judge, self.control
         if "sample" in ways and "constants" not in ways:
-            return self._move_sampled(solved, by_panels)
+            return self._move_sampled(solved, by_panels), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
         left = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
         settled = moved.trend[-1][1] <= left or not (is_clear(moved.trend) or is_far(moved.trend, control.few))
         if settled or "modes" not in ways or "constants" in ways:
-            return moved
+            return moved, by_panels
         if not self.ensembles.suffices(self.chance, solved.grid.size):
-            return moved
-        sampled = self._move_sampled(self.ensembles.begin(solved), by_panels)
+            return moved, by_panels
+        small, panels = self.ensembles.begin(solved), by_panels
+        if self.options.step is None and judge.worst(judge.curves(solved), by_panels) > control.share:
+            small, panels = self.ensembles.settle_panels(small)  # of few points it may not be the panels' error
+        sampled = self._move_sampled(small, panels)
         worst, other = (judge.worst(judge.curves(item.final), item.errors) for item in (moved, sampled))
-        return sampled if other < worst else moved
+        return (sampled, panels) if other < worst else (moved, by_panels)
 
     def _move_sampled(self, small: Solved, by_panels: Errors) -> Moved:
         (final,), errors, ends = self.ensembles.refine([small], lambda _: by_panels)
