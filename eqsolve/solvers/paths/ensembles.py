@@ -31,7 +31,7 @@ from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.rough import coarsen, extrapolate, on_coarser
-from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, count_values, sweep, variation
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 
 logger = logging.getLogger("eqsolve")
@@ -62,7 +62,7 @@ class Ensembles:
         shapes = variation(rough.averages)
         design = Design(self._level(control.small, self.seed), self._layouts(rough), shapes)
         first = self._iterate(rough.grid, rough.means, design, control.rough)
-        design = replace(design, shapes=variation(first.averages))
+        design = replace(design, shapes=variation(first.averages), by_value=variation(first.averages, by_value=True))
         return self._iterate(rough.grid, first.means, design, control.stop)
 
     def _iterate(
@@ -129,12 +129,13 @@ class Ensembles:
         """
         control, judge, panels = self.control, self.judge, solved.grid.panels
         assert panels is not None
-        base, dense = self._carry(solved, denser(panels, np.full(panels.panels, 1 / control.ratio))), solved
-        ratios = np.full(panels.panels, control.ratio)
-        if base is None:
+        coarse = denser(panels, np.full(panels.panels, 1 / control.ratio))
+        base = self._carry(solved, coarse) if coarse.panels < panels.panels else None
+        if base is not None:
+            dense, ratios = solved, np.full(coarse.panels, panels.panels / coarse.panels)
+        else:
+            ratios = np.full(panels.panels, control.ratio)
             base, dense = solved, self.on_panels(solved, denser(panels, ratios))
-        elif base.grid.panels is not None:
-            ratios = np.full(base.grid.panels.panels, panels.panels / base.grid.panels.panels)
         before: tuple[float, Solved, Errors] | None = None
         for _ in range(control.rounds):
             errors = judge.compare(base, dense, np.where(ratios > 1.0, ratios, ratios[ratios > 1.0].min(initial=2.0)))
@@ -191,15 +192,18 @@ class Ensembles:
         are those returned. ``by_panels`` tells the error of these grids; ``paths`` is the number to begin with.
         """
         judge, control = self.judge, self.control
-        shapes, layouts = variation(small[0].averages), self._layouts(small[0])
+        known = Design(
+            small[0].averages[0].choice.level, self._layouts(small[0]), variation(small[0].averages),
+            variation(small[0].averages, by_value=True),
+        )  # fmt: skip
         paths, final = max(paths, control.small), tuple(small)
         swept: list[tuple[Averages, ...] | None] = [None] * control.sets
-        density = self._choose_density(small[0], layouts, shapes)
+        density = self._choose_density(small[0], known)
         before = moved = math.inf
         left, again = control.left, False
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
-            designs = [Design(self._level(round(paths), seed, density), layouts, shapes) for seed in seeds]
+            designs = [replace(known, level=self._level(round(paths), seed, density)) for seed in seeds]
             try:
                 for place, (design, item) in enumerate(zip(designs, swept, strict=True)):
                     judge.options.report_share(self.progress, f"ensemble {place + 1} of {len(seeds)}, {round(paths)} paths")
@@ -221,7 +225,7 @@ class Ensembles:
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels)
             change = self._apart(curves, final, [item.means for item in last])
-            room = max(0.9 - judge.worst(curves, by_panels(levels)), control.share)
+            room = max(0.95 - judge.worst(curves, by_panels(levels)), control.share)
             for exact in (False, True):
                 ends = [pair[1](exact) for pair in pairs[:2]]  # what is extrapolated from
                 spread = _standard_error([self._apart(curves, final, means) for means in zip(*ends, strict=True)])
@@ -250,13 +254,13 @@ class Ensembles:
                 swept = [None] * control.sets
         return final, errors, ends[0]
 
-    def _choose_density(self, small: Solved, layouts: tuple[Layout, ...], shapes: Shapes) -> int:
+    def _choose_density(self, small: Solved, known: Design) -> int:
         """Return the density of the leading mode with which small ensembles scatter least."""
         scatter = []
         for density in range(len(DENSITIES)):
             seeds = [self.seed + _APART * (self.control.sets + place) for place in range(1, self.control.sets + 1)]
             levels = [self._level(self.control.small, seed, density) for seed in seeds]
-            swept = [sweep(self.engine, small.grid, small.means, Design(level, layouts, shapes)) for level in levels]
+            swept = [sweep(self.engine, small.grid, small.means, replace(known, level=level)) for level in levels]
             moved, every = self._carrier(small, swept[0]), [collect(item) for item in swept]
             mean = {name: np.mean([made[name] for made in every], axis=0) for name in every[0]}
             scatter.append(math.hypot(*(moved({name: made[name] - mean[name] for name in mean}) for made in every)))

@@ -153,12 +153,13 @@ def groups_of(
 def choose(
     plan: EnsemblePlan, kernels: Kernels, groups: Sequence[Group], drives: Sequence[Array], laws: Mapping[str, Any],
     level: Level, layout: Layout | None, shapes: Sequence[Array] | None, *, joint: bool = True,
+    by_value: Sequence[Array] = (),
 ) -> Choice:  # fmt: skip
     """Choose modes by what they do, and points for them: as laid out before, or as the level asks for.
 
     With ``shapes``, how much responses vary, modes are ordered by what is not linear in them; without, by their mean
     effect. Constants that are functions of a Gaussian coordinate are modes like those of the noises, if ``joint``; the others
-    have their own rules.
+    have their own rules. ``by_value`` is the same for each of their values: points of each are turned to its own directions.
     """
     mine = {name: laws[name] for name in plan.constants}
     simple = plan.degree is not None and plan.degree <= _CUBIC
@@ -177,6 +178,9 @@ def choose(
         layout = Layout("cubic") if simple else layout
     rest = {name: _parts_as_atoms(among[name]) if name in among else law for name, law in mine.items()}
     points = make_points(len(flat), layout, rest, _spread(level, rest) if plan.bent and layout.kind == "sample" else level)
+    if layout.kind == "single" and len(by_value) == 1 and len(by_value[0]) == points.values:
+        every = _side_by_side([*factors, np.eye(len(among))])
+        points = replace(points, normals=_turned(points, every if turn is None else every @ turn, by_value[0], order))
     if among:
         assert turn is not None
         coordinates = np.empty_like(points.normals)
@@ -190,6 +194,17 @@ def choose(
     if layout.kind == "sparse" and shapes is not None:
         strong &= flat > _STRONG
     return Choice(level, layout, shapes, tuple(factors), turn, order, strong, points)
+
+
+def _turned(points: Points, modes: Array, forms: Array, order: Array) -> Array:
+    """Return coordinates whose leading one is, for every value of the constants, along what varies most there."""
+    made = points.normals.copy()
+    if len(modes) != forms.shape[1]:
+        return made
+    for form, part in zip(forms, np.split(np.arange(made.shape[1]), len(forms)), strict=True):
+        directions = np.linalg.eigh(modes.T @ form @ modes)[1][:, ::-1]
+        made[:, part] = (directions @ made[:, part])[order]
+    return made
 
 
 def _spread(level: Level, laws: Mapping[str, Any]) -> Level:

@@ -21,6 +21,7 @@ from eqsolve.solvers.threads import in_order, usable_threads
 
 _ASIDE = 0.1  # how much the choice of modes minds what does not act back through correlations
 _LOOK = 100  # paths looked at to choose modes
+MOST_VALUES = 8  # of constants, for which directions are chosen one by one: a dozen paths each
 _ALIKE = 0.95  # of the largest weight: the range of weights of a sample, which a sparse grid exceeds by its negative ones
 _LEAST = 0.03  # of the largest size of a target: smaller ones count as this
 _CHUNK = 300_000  # numbers held at once for the responses, of the processor's cache
@@ -212,8 +213,10 @@ def _tables(paths: Paths, values: Sequence[Any], part: Any) -> list[Array]:
     return [np.broadcast_to(_bounded(value), paths.shape)[:, part] for value in values]
 
 
-def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
+def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> list[Array]:
     """Return, by group of noises, the quadratic form that tells how much the targets' responses vary.
+
+    ``by_value`` there is one for every value of the constants that are no modes, along a first axis.
 
     Constants among the modes come last, by their coordinates, with all noises in one form.
 
@@ -228,7 +231,8 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
     made = []
     for group in (rest.group for rest in paths.drawn.rests):
         width = len(group.noises) * size
-        total = np.zeros((width + len(scales), width + len(scales)))
+        parts = np.split(np.arange(len(some)), paths.points.values if by_value else 1)
+        totals = np.zeros((len(parts), width + len(scales), width + len(scales)))
         tangents = {}
         for noise in group.noises:
             source, by_noise = enter(paths, noise)
@@ -248,11 +252,13 @@ def vary(paths: Paths, acting: frozenset[int]) -> list[Array]:
                 for unknown, slope in enumerate(slopes[target]):
                     part += slope[:, some][:, :, None] * tangents[noise][unknown]
                 part[np.arange(size), :, np.arange(size)] += own[target][:, some]
-            rows -= (mass @ rows)[:, None]
-            rows *= np.sqrt(mass)[:, None] / np.maximum(scale, _LEAST * scale.max())[:, None, None]
-            flat = rows.reshape(-1, rows.shape[2])
-            total += flat.T @ flat
-        made.append(total)
+            rows /= np.maximum(scale, _LEAST * scale.max())[:, None, None]
+            for total, part in zip(totals, parts, strict=True):
+                share = mass[part] / mass[part].sum()
+                varied = (rows[:, part] - (share @ rows[:, part])[:, None]) * np.sqrt(share)[:, None]
+                flat = varied.reshape(-1, rows.shape[2])
+                total += flat.T @ flat
+        made.append(totals if by_value else totals[0])
     return made
 
 

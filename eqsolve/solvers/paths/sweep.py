@@ -28,7 +28,7 @@ from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.paths.means import Averages, average, average_single
 from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, groups_of
 from eqsolve.solvers.paths.paths import Paths, act, check_memory, follow
-from eqsolve.solvers.paths.responses import vary
+from eqsolve.solvers.paths.responses import MOST_VALUES, vary
 
 logger = logging.getLogger("eqsolve")
 
@@ -96,11 +96,12 @@ class Engine:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How points are chosen: a level, layouts that are kept, and what is known about the responses."""
+    """How points are chosen: a level, layouts that are kept, and what is known about the responses, also value by value."""
 
     level: Level
     layouts: tuple[Layout, ...] | None = None
     shapes: Shapes | None = None
+    by_value: Shapes | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +152,7 @@ def _followed(
             choice, before = choose(
                 plan, kernels, groups, actions.drives, engine.laws, design.level,
                 design.layouts[place] if design.layouts else None, design.shapes[place] if design.shapes else None,
+                by_value=design.by_value[place] if design.by_value else (),
             ), None  # fmt: skip
         drawn = draw(plan, groups, choice, aligned=previous is not None)
         backend = engine.backend(plan, kernels.grid.size, len(choice.points.weights))
@@ -212,13 +214,14 @@ def sample(engine: Engine, kernels: Kernels, averages: tuple[Averages, ...], cou
     return tuple(made)
 
 
-def variation(averages: tuple[Averages, ...]) -> Shapes:
-    """Return how the responses of paths vary, to choose modes by (on the same grid)."""
+def variation(averages: tuple[Averages, ...], *, by_value: bool = False) -> Shapes:
+    """Return how the responses of paths vary, to choose modes by (on the same grid); also for every value of constants."""
     made = []
     for item in averages:
         pairs = [mean for mean in item.paths.plan.means if mean.kind == "two" and mean.acts]
         acting = frozenset(place for mean in pairs for term in mean.targets for place in term)
-        made.append(vary(item.paths, acting))
+        several = 1 < item.paths.points.values <= MOST_VALUES
+        made.append([] if by_value and not several else vary(item.paths, acting, by_value=by_value))
     return tuple(made)
 
 
