@@ -6,19 +6,21 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.arguments import whole
 from eqsolve.errors import UsageError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.backend import read_device
+from eqsolve.solvers.cluster import Cluster
 
 if TYPE_CHECKING:
     from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
-_AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", "given")  # the numbers do not depend on these
+# the numbers do not depend on these
+_AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", "cluster", "given")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Options:
     beside: Any = None
     budget: float | None = None
     deadline: float = math.inf
+    cluster: Cluster = field(default_factory=Cluster)
     solver: str | Solver | None = None
     observables: tuple[str, ...] | None = None
     derivatives: tuple[str, ...] = ()
@@ -61,27 +64,12 @@ class Options:
 
     @classmethod
     def make(
-        cls,
-        *,
-        t_max: Any = None,
-        rtol: Any = 1e-3,
-        atol: Any = None,
-        at: Any = None,
-        at2: Iterable[Any] | None = None,
-        kernels: bool | None = None,
-        order: Any = None,
-        seed: Any = 0,
-        progress: Progress | None = None,
-        step: Any = None,
-        precision: Any = None,
-        region: Any = None,
-        device: Any = "cpu",
-        threads: Any = None,
-        budget: Any = None,
-        solver: str | Solver | None = None,
-        observables: Iterable[str] | None = None,
-        derivatives: Iterable[str] | None = None,
-    ) -> Options:
+        cls, *, t_max: Any = None, rtol: Any = 1e-3, atol: Any = None, at: Any = None, order: Any = None,
+        at2: Iterable[Any] | None = None, kernels: bool | None = None, seed: Any = 0, step: Any = None,
+        precision: Any = None, region: Any = None, device: Any = "cpu", threads: Any = None,
+        budget: Any = None, progress: Progress | None = None, solver: str | Solver | None = None,
+        observables: Iterable[str] | None = None, derivatives: Iterable[str] | None = None,
+    ) -> Options:  # fmt: skip
         """Read and check the options; a clear error names the one that is wrong."""
         optional = {"t_max": t_max, "at": at, "at2": at2, "step": step, "precision": precision, "region": region}
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)

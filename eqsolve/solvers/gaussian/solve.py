@@ -41,7 +41,7 @@ from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import conditions
-from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march, other_panels
+from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
@@ -232,7 +232,7 @@ class _Solve:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
         judge = self.judge
         if not self.rough:
-            other = self._march(other_panels(panels, self.control), solved, other=True)
+            other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
             return Found(panels, solved, judge.curves(solved), self._errors(solved, judge.differ(solved, other)))
         beside = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved

@@ -10,8 +10,10 @@ doi:10.1006/jcom.1998.0487); how far each alone would move the solution, by the 
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,20 +25,23 @@ from eqsolve.numerics.gaussian import Layout, Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.paths.control import Sampling
 from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge
 from eqsolve.solvers.paths.march import march
-from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.rough import coarsen, extrapolate, on_coarser
-from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 
 logger = logging.getLogger("eqsolve")
 
 _SINGLE = Layout("single")
 _APART = 1_000_003  # between the seeds of two ensembles
+
+Swept = tuple[list[Means], tuple[Kept, ...]]
+"""The means of a set on every grid, and its points and paths on the first, for the next sweep."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,29 +172,22 @@ class Ensembles:
         judge, control = self.judge, self.control
         shapes, layouts = variation(small[0].averages), self._layouts(small[0])
         paths, final = max(paths, control.small), tuple(small)
-        swept: list[Sequence[Averages] | None] = [None] * control.sets
+        swept: list[Piece | None] = [None] * control.sets
         before = moved = math.inf
         left, again = control.left, False
         for number in range(1, control.levels + 1):
             seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
             designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
             try:
-                for place, (design, item) in enumerate(zip(designs, swept, strict=True)):
-                    judge.options.report_share(self.progress, f"ensemble {place + 1} of {len(seeds)}, {round(paths)} paths")
-                    swept[place] = sweep(self.engine, final[0].grid, final[0].means, design, item)
-                every = [[item for item in swept if item is not None]]
-                for level in final[1:]:
-                    kept = [on_coarser(self.engine, item) for item in every[-1]]
-                    every.append([
-                        sweep(self.engine, level.grid, level.means, design, item)
-                        for design, item in zip(designs, kept, strict=True)
-                    ])  # fmt: skip
+                tell = functools.partial(self._tell, round(paths))
+                means, swept[:] = sweep_sets(self.engine, final, designs, swept, tell)
             except SolverError as reason:  # they do not fit into the memory, or a path has no solution
                 if number == 1:
                     raise
                 logger.info("paths: no larger samples: %s", reason)
                 break
-            last, pairs = final, [self._correct(*item) for item in zip(small, final, every, strict=True)]
+            every = zip(small, final, zip(*means, strict=True), strict=True)
+            last, pairs = final, [self._correct(*item) for item in every]
             final, ends = tuple(pair[0] for pair in pairs), [pair[1]() for pair in pairs[:2]]  # what is extrapolated from
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels)
@@ -218,18 +216,19 @@ class Ensembles:
                 swept = [None] * control.sets
         return final, errors, ends[0]
 
+    def _tell(self, paths: int, place: int) -> None:
+        text = f"ensemble {place + 1} of {self.control.sets}, {paths} paths"
+        self.judge.options.report_share(self.progress, text)
+
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
         levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
         return self.judge.apart(curves, extrapolate(levels))
 
-    def _correct(
-        self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]
-    ) -> tuple[Solved, Callable[[], list[Means]]]:
+    def _correct(self, small: Solved, final: Solved, every: Sequence[Means]) -> tuple[Solved, Callable[[], list[Means]]]:
         """Return the solution of the average of all ensembles, and what finds the means of each of them alone."""
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
-        every = [collect(item) for item in swept]
 
         def solve(made: Means, begin: Means) -> Solved:
             means = {name: made[name] - value for name, value in own.items()}
@@ -258,9 +257,7 @@ def carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, .
     """Return the points and modes of a solution on another grid, with its paths as a guess."""
     assert solved.grid.panels is not None
     forward = solved.grid.panels.interpolation(grid.nodes)
-    known = [item.choice.shapes for item in solved.averages]
-    shapes = None if None in known else move_shapes(tuple([*item] for item in known if item is not None), engine.noises,
-                                                    solved.grid, grid)  # fmt: skip
+    shapes = move_shapes(solved.shapes, engine.noises, solved.grid, grid)
     made = []
     for place, item in enumerate(solved.averages):
         factors = tuple(
@@ -281,3 +278,41 @@ def _standard_error(changes: Sequence[Errors]) -> Errors:
         return np.asarray(np.sqrt(np.sum(np.square(values), axis=0) / (count * (count - 1))))
 
     return {name: root([item[name] for item in changes]) for name in changes[0]}
+
+
+def sweep_sets(
+    engine: Engine, solved: Sequence[Solved], designs: Sequence[Design],
+    before: Sequence[Piece | None], tell: Callable[[int], None],
+) -> tuple[list[list[Means]], list[Piece]]:  # fmt: skip
+    """Return the means of every set, and what the next sweep of the same points begins with.
+
+    ``solved`` are solutions on one grid, or on nested ones; ``tell`` is told the place of a set.
+    """
+    alone, cluster = replace(engine, work=Work()), engine.work.cluster
+    levels = [(item.grid, item.means) for item in solved]
+    pieces = [
+        cluster.piece(sweep_set, alone, levels, design, after=[] if item is None else [item])
+        for design, item in zip(designs, before, strict=True)
+    ]
+    means = []
+    for place, piece in enumerate(pieces):
+        tell(place)
+        means.append(cluster.piece(operator.itemgetter(0), after=[piece]).result())
+    engine.work.sweeps += len(designs) * len(levels)
+    return means, pieces
+
+
+def sweep_set(
+    engine: Engine, levels: Sequence[tuple[OperatorGrid, Means]], design: Design,
+    before: Swept | None = None,
+) -> Swept:  # fmt: skip
+    """Return the means of one set of points on every grid, the finest first, with the same noise."""
+    made: list[Means] = []
+    previous, first = None if before is None else before[1], None
+    for grid, means in levels:
+        swept = sweep(engine, grid, means, design, previous)
+        first = first or tuple(Kept(item.choice, item.paths.unknowns) for item in swept)
+        made.append(collect(swept))
+        previous = on_coarser(engine, swept) if len(made) < len(levels) else None
+    assert first is not None
+    return made, first
