@@ -163,7 +163,7 @@ def _average() -> tuple[float, float]:
 
 
 def _on_card() -> tuple[float, float]:
-    """The Gaussian noise below, its paths and their tangents on the card."""
+    """The Gaussian noise below."""
     return _noise(device="gpu", solver="stochastic")
 
 

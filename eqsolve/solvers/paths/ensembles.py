@@ -10,10 +10,10 @@ doi:10.1006/jcom.1998.0487); how far each alone would move the solution, by the 
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 import operator
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +26,7 @@ from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.cluster import Piece
+from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Sampling
 from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge
@@ -53,7 +54,6 @@ class Ensembles:
     control: Sampling
     seed: int
     rtol: float
-    progress: float = 0.5  # share of the work that is done when large ensembles begin
     marched: bool = False  # whether the start is that of an ensemble that drives itself
 
     # --- the small ensemble
@@ -179,14 +179,14 @@ class Ensembles:
             seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
             designs = [Design(self._level(round(paths), seed), layouts, shapes) for seed in seeds]
             try:
-                tell = functools.partial(self._tell, round(paths))
-                means, swept[:] = sweep_sets(self.engine, final, designs, swept, tell)
+                text, begun = f"{control.sets} ensembles of {round(paths)} paths", time.perf_counter()
+                means, swept[:] = sweep_sets(self.engine, final, designs, swept, judge.options, text)
             except SolverError as reason:  # they do not fit into the memory, or a path has no solution
                 if number == 1:
                     raise
                 logger.info("paths: no larger samples: %s", reason)
                 break
-            every = zip(small, final, zip(*means, strict=True), strict=True)
+            followed, every = time.perf_counter(), zip(small, final, zip(*means, strict=True), strict=True)
             last, pairs = final, [self._correct(*item) for item in every]
             final, ends = tuple(pair[0] for pair in pairs), [pair[1]() for pair in pairs[:2]]  # what is extrapolated from
             levels = [judge.curves(item) for item in final]
@@ -206,19 +206,17 @@ class Ensembles:
                         control.sets, paths, worst, moved)  # fmt: skip
             if worst <= room or judge.options.is_short_of_time():
                 break
-            again = chance <= room
+            again, more = chance <= room, paths
+            times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
-                more = paths * (control.safety * chance / room) ** (1 / control.rate)
                 most = control.cost / final[0].grid.size ** 3
                 if paths >= most:
                     break
+                more = min(most, paths * (control.safety * chance / room) ** (1 / control.rate))
                 before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
                 swept = [None] * control.sets
+            judge.options.foresee(predict_seconds(paths, more, control.growth, *times), "larger ensembles")
         return final, errors, ends[0]
-
-    def _tell(self, paths: int, place: int) -> None:
-        text = f"ensemble {place + 1} of {self.control.sets}, {paths} paths"
-        self.judge.options.report_share(self.progress, text)
 
     def _apart(self, curves: Curves, final: Sequence[Solved], means: Sequence[Means]) -> Errors:
         """Return how far curves are from those of other means on the same grids."""
@@ -237,6 +235,18 @@ class Ensembles:
         solved = solve({name: np.mean([made[name] for made in every], axis=0) for name in own}, final.means)
         moved = replace(final, means=solved.means, kernels=solved.kernels, left=solved.left)
         return moved, lambda: [solve(made, moved.means).means for made in every]
+
+
+def predict_seconds(paths: float, needed: float, growth: float, each: float, besides: float) -> float:
+    """Return how long ensembles of so many paths, and larger ones up to those needed, will take.
+
+    ``each`` is the time of a path in all sets, ``besides`` what every size takes.
+    """
+    total = each * paths + besides
+    while paths < needed:
+        paths = min(growth * paths, needed)
+        total += each * paths + besides
+    return total
 
 
 def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
@@ -282,11 +292,11 @@ def _standard_error(changes: Sequence[Errors]) -> Errors:
 
 def sweep_sets(
     engine: Engine, solved: Sequence[Solved], designs: Sequence[Design],
-    before: Sequence[Piece | None], tell: Callable[[int], None],
+    before: Sequence[Piece | None], options: Options, text: str,
 ) -> tuple[list[list[Means]], list[Piece]]:  # fmt: skip
     """Return the means of every set, and what the next sweep of the same points begins with.
 
-    ``solved`` are solutions on one grid, or on nested ones; ``tell`` is told the place of a set.
+    ``solved`` are solutions on one grid, or on nested ones.
     """
     alone, cluster = replace(engine, work=Work()), engine.work.cluster
     levels = [(item.grid, item.means) for item in solved]
@@ -296,7 +306,7 @@ def sweep_sets(
     ]
     means = []
     for place, piece in enumerate(pieces):
-        tell(place)
+        options.report_share(0.5, f"{text}: number {place + 1}")
         means.append(cluster.piece(operator.itemgetter(0), after=[piece]).result())
     engine.work.sweeps += len(designs) * len(levels)
     return means, pieces

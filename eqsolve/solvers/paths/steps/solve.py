@@ -17,6 +17,7 @@ import contextlib
 import functools
 import logging
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Codec
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, over_neighbours
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
@@ -113,8 +114,8 @@ class StepsSolver(Solver):
             if isinstance(law, LawPlan):
                 drawn[name] = law.at(values.numbers, values.laws)
             else:
-                share, time = law.at(values.numbers)()
-                drawn[name] = Chain(float(share), math.exp(-options.step / float(time)))
+                share, span = law.at(values.numbers)()
+                drawn[name] = Chain(float(share), math.exp(-options.step / float(span)))
         grid = OperatorGrid.discrete(options.step, begin, options.t_max)
         with np.errstate(all="ignore"):
             return _Solve((program, laws, drawn, grid), options, control or Control()).run(values.settings)
@@ -180,6 +181,7 @@ class _Solve:
         control, size = self.control, self.grid.size
         paths, best = control.paths, None
         for number in range(control.rounds):
+            begun = time.perf_counter()
             try:
                 made = self._estimate(paths, number, best)
             except (KeyboardInterrupt, MemoryError) as reason:
@@ -204,7 +206,8 @@ class _Solve:
             if more <= paths:
                 logger.info("more paths would be too much work; the errors are stated as they are")
                 break
-            paths = more
+            seconds, paths = (time.perf_counter() - begun) * more / paths, more
+            self.options.foresee(seconds, f"{control.samples} samples of {paths} paths")
         assert best is not None
         return self._package(best, params)
 
@@ -230,7 +233,8 @@ class _Solve:
         for name in first.all:
             table = np.array([item.all[name] for item in found])
             plain[name] = table.mean(axis=0)
-            spread[name] = over_neighbours((table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2) ** 0.5
+            variance = (table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2  # of few samples, itself uncertain
+            spread[name] = over_neighbours(variance, 2, np.mean) ** 0.5
         rounds = (*(before.rounds if before else ()), (paths, plain, spread))
         means, slopes = line_shares([count for count, *_ in rounds])
         values, errors, bias = {}, {}, {}
@@ -261,15 +265,6 @@ class _Solve:
         stats = {"paths": estimate.rounds[-1][0], "samples": self.control.samples}
         over, grid = self._excesses(estimate.curves, errors), PanelGrid(self.grid.nodes, 1)
         return make_result(self.plan.name, grid, estimate.curves, errors, over, kept, self.options, params, stats)
-
-
-def over_neighbours(values: Array) -> Array:
-    """Return means over neighbouring nodes: the spread of a few samples is itself uncertain."""
-    for axis in range(values.ndim):
-        last = values.shape[axis] - 1
-        near = [np.take(values, np.clip(np.arange(last + 1) + k, 0, last), axis=axis) for k in (-2, -1, 0, 1, 2)]
-        values = np.mean(near, axis=0)
-    return np.asarray(values)
 
 
 def line_shares(paths: Sequence[int]) -> tuple[Array, Array]:
