@@ -10,16 +10,9 @@ if TYPE_CHECKING:
     from eqsolve.results.result import Result
 
 __all__ = [
-    "EqsolveError",
-    "MemoryLimitError",
-    "MissingExtraError",
-    "ModelError",
-    "ParameterError",
-    "SolverError",
-    "UsageError",
-    "did_you_mean",
-    "quote",
-]
+    "EqsolveError", "MemoryLimitError", "MissingExtraError", "ModelError", "ParameterError",
+    "SolverError", "UsageError", "did_you_mean", "quote",
+]  # fmt: skip
 
 
 class EqsolveError(Exception):

@@ -24,22 +24,15 @@ def make_graph(nodes: Iterable[N], edges: Iterable[tuple[N, N]]) -> dict[N, dict
 
 def shortest_path(graph: Graph[N], start: N, end: N) -> list[N]:
     """Return the nodes of a shortest path, both ends included; nothing where there is none."""
-    before: dict[N, N | None] = {start: None}
+    paths = {start: [start]}
     pending = deque([start])
-    while pending:
+    while pending and end not in paths:
         node = pending.popleft()
-        if node == end:
-            path: list[N] = []
-            step: N | None = node
-            while step is not None:
-                path.append(step)
-                step = before[step]
-            return path[::-1]
         for later in graph.get(node, ()):
-            if later not in before:
-                before[later] = node
+            if later not in paths:
+                paths[later] = [*paths[node], later]
                 pending.append(later)
-    return []
+    return paths.get(end, [])
 
 
 def reached(graph: Graph[N], starts: Iterable[N]) -> set[N]:

@@ -126,6 +126,11 @@ OPTIONS = {
         "EQSOLVE_THREADS says, one in the workers of a sweep. The numbers do not depend on it.",
         "whole", "N", "threads for paths; all cores where there is enough work by default",
     ),
+    "scheduler": Option(
+        "Address of a dask scheduler, such as ``tcp://host:8786``: independent sets of paths are "
+        "followed by its workers, to the same numbers. Needs the extra ``distributed``.",
+        "text", "ADDRESS", "a dask scheduler, such as tcp://host:8786, to follow paths",
+    ),
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
 import shutil
 import sys
@@ -27,8 +28,8 @@ _WIDTH = 24
 class Bar:
     """A line that is written over itself: call it with (done, total, text), close it at the end.
 
-    The share shown never falls: when more work turns out to be needed than was predicted, the bar waits. With ``count``, or
-    the word for one of them, done and total are numbers of things, and what was done before the first call is no work of ours.
+    The share shown falls only where ``expect`` knows better. With ``count``, or the word for one of
+    them, done and total are numbers of things; those done before the first call are no work of ours.
     """
 
     _shown_by: Bar | None = None
@@ -37,6 +38,7 @@ class Bar:
     def __init__(self, quiet: bool = False, *, count: bool | str = False, log: bool = True) -> None:
         self.count, self.share, self.first = count, 0.0, None if count else 0.0
         self.started = self.last = time.monotonic()
+        self.end = 0.0  # when the work is predicted to end
         self.length, self.text = 0, ""
         self.screen: Any = None
         self.drawing, self.ended = threading.Lock(), threading.Event()
@@ -47,11 +49,13 @@ class Bar:
         self.where = "" if quiet or not self.outermost else _somebody_looks() or ("log" if log else "")
 
     def __call__(self, done: float, total: float, text: str) -> None:
+        now = time.monotonic()
         share = min(max(done / total if total > 0 else 0.0, 0.0), 1.0)
+        if now < self.end:
+            share = (now - self.started) / (self.end - self.started)
         if self.first is None:
             self.first = share
         self.share = max(self.share, share)
-        now = time.monotonic()
         if (
             not self.where
             or (self.where == "log" and not text)
@@ -74,6 +78,13 @@ class Bar:
         if begins:
             threading.Thread(target=self._tick, daemon=True).start()
 
+    def expect(self, seconds: float) -> None:
+        """Note how long the rest will take; a log is told at once if that is more than a minute."""
+        if self.where == "log" and not self.end and seconds > 60:
+            self.last = -math.inf
+        now = time.monotonic()
+        self.end, self.share = now + seconds, (now - self.started) / (now - self.started + seconds)
+
     def _tick(self) -> None:
         """Let the clock go on where a long piece of work, such as a large ensemble, tells nothing of itself."""
         while not self.ended.wait(1.0):  # seconds
@@ -93,11 +104,13 @@ class Bar:
         return f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self.share:4.0%}, {clock(seconds)}, {self._left(seconds)}  {text}"
 
     def _left(self, seconds: float) -> str:
-        """Return how long the rest takes if it goes on as it went."""
+        """Return how long the rest takes as predicted, or if it goes on as it went."""
+        if (left := self.end - self.started - seconds) > 0:
+            return f"about {roughly(left)} left"
         made = self.share - (self.first or 0.0)
         if made < 0.02 and self.share < 1:  # share of the work from which on the time left is told
             return "starting"
-        return f"about {clock(seconds / max(made, 1e-9) * (1 - self.share))} left"
+        return f"about {roughly(seconds / max(made, 1e-9) * (1 - self.share))} left"
 
     def _draw(self, line: str) -> None:
         if self.where == "notebook":
@@ -168,6 +181,11 @@ def part_of(report: Report | None, low: float, high: float) -> Report | None:
         report(low + (high - low) * min(max(done / max(total, 1e-300), 0.0), 1.0), 1.0, text)
 
     return tell
+
+
+def roughly(seconds: float) -> str:
+    """Return a duration in words, without seconds where there are minutes."""
+    return f"{seconds / 60:.0f} min" if 100 <= seconds < 3570 else clock(seconds)
 
 
 def clock(seconds: float) -> str:

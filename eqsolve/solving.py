@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.arguments import callback, checked, flag, named_or, names, pairs, path, table
+from eqsolve.arguments import callback, checked, flag, named_or, names, pairs, path, table, text
 from eqsolve.deviations import is_uncertain
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.checkpoint import Checkpoint
@@ -20,6 +20,7 @@ from eqsolve.numerics.backend import choose_backend
 from eqsolve.options import documented, refuse_idle
 from eqsolve.progress import watching
 from eqsolve.results.result import Result
+from eqsolve.solvers.cluster import Cluster, connect
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.start import read_start, take_start
 
@@ -34,6 +35,7 @@ logger = logging.getLogger("eqsolve")
 @checked(
     model=read_model, at2=pairs, kernels=flag, solver=named_or("why_not", "a solver: its name, or an eqsolve.Solver"),
     observables=names, derivatives=names, progress=callback, resume=flag, params=table, start=read_start,
+    scheduler=text,
 )  # fmt: skip
 def solve(
     model: Model | str,
@@ -59,6 +61,7 @@ def solve(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     resume: bool = False,
     threads: int | None = None,
+    scheduler: str | None = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
 ) -> Result:
@@ -69,7 +72,7 @@ def solve(
     model
         A model, its name, or the path of its file; of a flow, the mean-field equations are solved.
     {options: t_max, rtol, atol, at, at2, kernels, order, step, seed, solver, precision, observables, derivatives, start}
-    {options: region, device, budget, progress, checkpoint, resume, threads}
+    {options: region, device, budget, progress, checkpoint, resume, threads, scheduler}
     params, **parameters
         Values of parameters and laws of random constants, by name. A value with an error bar, ``uncertain(0.3, 0.01)`` or a
         number of the package ``uncertainties``, is carried to the errors of the result, to first order.
@@ -78,13 +81,17 @@ def solve(
     given = {**(params or {}), **parameters}
     unsure = {name: value for name, value in given.items() if is_uncertain(value)}
     settings = {name: value.nominal_value if name in unsure else value for name, value in given.items()}
-    with watching(progress) as report:
+    with watching(progress) as report, connect(scheduler) as client:
         options = Options.make(
             t_max=t_max, rtol=rtol, atol=atol, at=at, at2=at2, kernels=kernels, order=order, step=step, seed=seed,
             solver=solver, precision=precision, observables=observables, derivatives=[*(derivatives or ()), *unsure],
             region=region, device=device, budget=budget, threads=threads, progress=report,
         )  # fmt: skip
+        options = replace(options, cluster=Cluster(client))
         result = solve_as_asked(model, settings, options, start=start, checkpoint=checkpoint, resume=resume)
+        if client is not None and not options.cluster.sent:
+            by = result.stats["solver"]
+            logger.warning("solver `%s` had nothing to send to %s, all is solved here", by, scheduler)
     if not unsure:
         return result
     from eqsolve.results.derivatives import with_spread

@@ -165,3 +165,29 @@ def test_the_clock_goes_on_while_nothing_is_told(monkeypatch: pytest.MonkeyPatch
     gone = terminal.getvalue()
     time.sleep(1.2)
     assert terminal.getvalue() == gone  # nothing is drawn after the end
+
+
+def test_what_is_predicted_is_told_and_counted_down(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("eqsolve.progress.time.monotonic", lambda: now[0])
+    with Bar() as bar:
+        now[0] = 5.0
+        bar(0.5, 1, "a rough solution")
+        bar.expect(195.0)
+        bar(0.6, 1, "4 ensembles of 8192 paths")  # a share that somebody guessed
+        now[0] = 6.0
+        bar(0.7, 1, "number 2")
+        assert capsys.readouterr().err == "2% done: 4 ensembles of 8192 paths (5 s, about 3 min left)\n"  # once, at once
+        assert [
+            part for s in (5, 80, 150) for part in bar.line(s, "").split(", ") if "left" in part for part in [part.strip()]
+        ] == ["about 3 min left", "about 2 min left", "about 50 s left"]
+        bar.expect(20.0)  # a better prediction
+        assert "about 20 s left" in bar.line(6, "")
+        now[0] = 40.0  # more work than was predicted: as before, by the share that is done
+        bar(0.8, 1, "number 3")
+        assert "80%, 40 s, about 10 s left" in bar.line(40, "")
+    assert [progress.roughly(seconds) for seconds in (40, 90, 180, 3000, 7300)] == [
+        "40 s", "1 min 30 s", "3 min", "50 min", "2 h 01 min",
+    ]  # fmt: skip

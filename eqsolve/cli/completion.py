@@ -10,8 +10,6 @@ from eqsolve.cli.output import write
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 
-__all__ = ["COMPLETION"]
-
 SHELLS = ("bash", "zsh", "fish")
 
 _BASH = """\

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from eqsolve.cli.options import add_several, add_shared, check_destination, read_options, read_settings
-from eqsolve.cli.output import complain, say
+from eqsolve.cli.output import exit_code, say
 from eqsolve.cli.sweep import read_grid
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.options import flag, refuse_idle
 from eqsolve.progress import Bar, clock
-
-__all__ = ["EXPLORE"]
 
 
 def run_explore(options: Namespace) -> int:
@@ -56,18 +54,12 @@ def _export(options: Namespace, model: Any, settings: dict[str, str], asked: dic
     from eqsolve.explorer.export import export_page
 
     grid = read_grid(options.grid) if options.grid else None
-    bar = Bar(options.quiet)
-    try:
+    with Bar(options.quiet) as bar:
         result = export_page(model, target, grid=grid, settings=settings, progress=bar, **asked)
-    finally:
-        bar.close()
     if not options.quiet:
         size = target.stat().st_size / 1e6
         say(f"wrote {target} ({size:.1f} MB, {result.stats['points']} points in {clock(result.stats['seconds'])})")
-    if result.status != "ok":
-        complain(f"{result.status}; {result.message}")
-        return 1
-    return 0
+    return exit_code(result.status, result.message)
 
 
 def _serve(options: Namespace, settings: dict[str, str], asked: dict[str, Any]) -> int:

@@ -48,9 +48,8 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
     from eqsolve.figures.make import make
 
     job = functools.partial(make, out=out, quick=options.quick, data=options.data, fresh=options.fresh)
-    bar, made = Bar(options.quiet or options.json, count=True), {}
-    at_once = min(len(chosen), workers or os.cpu_count() or 1)
-    try:
+    made, at_once = {}, min(len(chosen), workers or os.cpu_count() or 1)
+    with Bar(options.quiet or options.json, count=True) as bar:
         if at_once == 1:
             for place, item in enumerate(chosen):
                 bar(place, len(chosen), item.name)
@@ -73,8 +72,6 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
                         bar.clear()
                         _tell(found, options)
                         bar(len(made), len(chosen), found.name)
-    finally:
-        bar.close()
     return [made[item.name] for item in chosen]
 
 

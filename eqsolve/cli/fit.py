@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
-from eqsolve.cli.options import add_several, add_shared, destinations, read_number, read_options, read_settings
+from eqsolve.cli.options import add_several, add_shared, by_name, destinations, read_number, read_options, read_settings
 from eqsolve.cli.output import deliver
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
@@ -27,7 +28,8 @@ def run_fit(options: Namespace) -> int:
     files, each = zip(*(_file(word) for word in options.data), strict=True)
     found = fit(
         load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
-        bounds=dict(_bounds(word) for word in options.bounds), priors=dict(_prior(word) for word in options.prior), **asked,
+        bounds=_pairs(options.bounds, "--bounds", _BOUNDS, ":"),
+        priors=_pairs(options.prior, "--prior", _PRIOR, ","), **asked,
     )  # fmt: skip
     deliver(options, found, found.report, kept, picture)
     return 0
@@ -39,21 +41,19 @@ def _file(word: str) -> tuple[str, dict[str, str]]:
     return name, read_settings(settings)
 
 
-def _bounds(word: str) -> tuple[str, tuple[float | None, float | None]]:
-    name, sign, text = word.partition("=")
-    ends = text.split(":")
-    if not sign or len(ends) != 2:
-        raise UsageError(f"--bounds takes NAME=LOWEST:HIGHEST such as alpha=0.1:1, either end may be empty; got {quote(word)}")
-    low, high = (read_number(end, "--bounds") if end.strip() else None for end in ends)
-    return name.strip(), (low, high)
+_BOUNDS = "NAME=LOWEST:HIGHEST such as alpha=0.1:1, where either end may be empty"
+_PRIOR = "NAME=VALUE,ERROR such as sigma2=0.1,0.02"
 
 
-def _prior(word: str) -> tuple[str, tuple[float, float]]:
-    name, sign, text = word.partition("=")
-    parts = text.split(",")
-    if not sign or len(parts) != 2:
-        raise UsageError(f"--prior takes NAME=VALUE,ERROR such as sigma2=0.1,0.02, got {quote(word)}")
-    return name.strip(), (read_number(parts[0], "--prior"), read_number(parts[1], "--prior"))
+def _pairs(words: list[str], option: str, takes: str, mark: str) -> dict[str, Any]:
+    """Return two numbers by name; of bounds an empty one is none."""
+    made = {}
+    for name, text in by_name(words, option, takes).items():
+        ends = text.split(mark)
+        if len(ends) != 2:
+            raise UsageError(f"{option} takes {takes}, got {quote(f'{name}={text}')}")
+        made[name] = tuple(read_number(end, option) if end.strip() or mark == "," else None for end in ends)
+    return made
 
 
 _OPTIONS = {

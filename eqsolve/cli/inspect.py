@@ -15,8 +15,6 @@ from eqsolve.errors import EqsolveError, MisnamedError, UsageError
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
 
-__all__ = ["CHECK", "LIST", "SHOW"]
-
 _ANSI = re.compile(r"\033\[[0-9;]*m")
 
 

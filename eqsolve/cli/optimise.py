@@ -6,15 +6,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from eqsolve.cli.options import add_several, add_shared, destinations, read_number, read_options, read_settings
+from eqsolve.cli.options import add_several, add_shared, by_name, destinations, read_number, read_options, read_settings
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
 
 if TYPE_CHECKING:
     from eqsolve.fitting.optimise import Optimum
-
-__all__ = ["OPTIMISE"]
 
 
 def run_optimise(options: Namespace) -> int:
@@ -49,15 +47,13 @@ def run_optimise(options: Namespace) -> int:
 def read_ranges(words: Iterable[str]) -> dict[str, tuple[float | str, ...]]:
     """Return ranges FIRST:LAST[:log] by name."""
     ranges: dict[str, tuple[float | str, ...]] = {}
-    for word in words:
-        name, sign, text = word.partition("=")
+    takes = "NAME=FIRST:LAST[:log] such as alpha=0.001:10:log"
+    for name, text in by_name(words, "--over", takes).items():
         parts = text.split(":")
-        if not sign or not name.strip() or len(parts) not in (2, 3) or (len(parts) == 3 and parts[2] not in ("log", "linear")):
-            raise UsageError(f"--over takes NAME=FIRST:LAST[:log] such as alpha=0.001:10:log, got {quote(word)}")
-        if name.strip() in ranges:
-            raise UsageError(f"--over gives `{name.strip()}` twice")
+        if len(parts) not in (2, 3) or parts[2:] not in ([], ["log"], ["linear"]):
+            raise UsageError(f"--over takes {takes}, got {quote(f'{name}={text}')}")
         ends = [read_number(part, f"--over {name}") for part in parts[:2]]
-        ranges[name.strip()] = (*ends, *parts[2:])
+        ranges[name] = (*ends, *parts[2:])
     if not ranges:
         raise UsageError("--over names at least one range, such as alpha=0.001:10:log")
     return ranges

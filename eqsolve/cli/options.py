@@ -80,13 +80,24 @@ def read_options(options: Namespace, names: Iterable[str]) -> dict[str, Any]:
     return {name: _READERS[_TABLE[name].takes](text, flag(name)) for name, text in given.items() if text is not None}
 
 
+def by_name(words: Iterable[str], option: str, takes: str) -> dict[str, str]:
+    """Return the texts of NAME=TEXT by name, each given once."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, sign, text = (part.strip() for part in word.partition("="))
+        if not sign or not name:
+            raise UsageError(f"{option} takes {takes}, got {quote(word)}")
+        if name in found:
+            raise UsageError(f"{option} gives `{name}` twice: {quote(found[name])} and {quote(text)}")
+        found[name] = text
+    return found
+
+
 def read_settings(words: Iterable[str]) -> dict[str, str]:
     """Return the texts given for each name; they are read where the model is known."""
-    settings: dict[str, str] = {}
-    for word in words:
+    for word in (words := list(words)):
         name, sign, text = word.partition("=")
-        name = name.strip()
-        if not sign or not name:
+        if not sign or not name.strip():
             hint = f"; did you mean {word}=...?" if word.isidentifier() else ""
             raise UsageError(
                 f"--set takes NAME=VALUE such as alpha=0.3, without blanks around the =, got {quote(word)}{hint} "
@@ -95,10 +106,7 @@ def read_settings(words: Iterable[str]) -> dict[str, str]:
         if further := re.search(r",\s*(?=[A-Za-z_]\w*=)", text):
             apart = f"{name}={text[: further.start()]} {text[further.end() :]}"
             raise UsageError(f"--set takes settings separated by blanks, `--set {apart}`; got {quote(word)}")
-        if name in settings:
-            raise UsageError(f"--set gives `{name}` twice: {quote(settings[name])} and {quote(text)}")
-        settings[name] = text
-    return settings
+    return by_name(words, "--set", "NAME=VALUE such as alpha=0.3")
 
 
 def apply_settings(model: Model, settings: dict[str, str]) -> Model:

@@ -43,6 +43,13 @@ def complain(text: str) -> None:
     say(f"{paint('error:', 'bold red', sys.stderr)} {text}")
 
 
+def exit_code(status: str, message: str) -> int:
+    """Return 0 for what was solved as asked; else complain, and return 1."""
+    if status != "ok":
+        complain(f"{status}; {message}")
+    return int(status != "ok")
+
+
 _CODES = {"bold": "1", "faint": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from eqsolve.language.model import Model
     from eqsolve.results.result import Result
 
-__all__ = ["SOLVE"]
-
 ROWS = 8  # of the table, where the user names no times
 
 
@@ -38,11 +36,10 @@ def run_solve(options: Namespace) -> int:
     asked = _read(options, model)
     from eqsolve.solving import solve
 
-    progress = Bar(options.quiet)
     try:
-        result = solve(model, params=settings, progress=progress, checkpoint=checkpoint, **asked)
+        with Bar(options.quiet) as progress:
+            result = solve(model, params=settings, progress=progress, checkpoint=checkpoint, **asked)
     except SolverError as error:
-        progress.close()
         if error.partial is not None:
             report(options, model, error.partial, asked, data, picture)
         elif options.json:
@@ -52,8 +49,6 @@ def run_solve(options: Namespace) -> int:
     except KeyboardInterrupt:
         _settle(checkpoint, finished=False)
         raise
-    finally:
-        progress.close()
     report(options, model, result, asked, data, picture)
     _settle(checkpoint, result.is_finished)
     if result.status == "ok":
@@ -133,7 +128,7 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     if "t" in made and not made["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
     elif "t" in made:
-        blocks += _tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
+        blocks += tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
     else:
         errors = made["errors"]
         rows = [(n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items()]
@@ -141,7 +136,7 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     if "two_time" in made:
         pairs = made["two_time"]["at"]
         first = [(name, [f"{pair[place]:.6g}" for pair in pairs]) for place, name in enumerate(("t", "t'"))]
-        blocks += _tables(first, made["two_time"])
+        blocks += tables(first, made["two_time"])
     return "\n\n".join(blocks)
 
 
@@ -160,7 +155,7 @@ def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:
     return [first, *(float(f"{first + length * ratio**k:.3g}") for k in range(ROWS - 2, 0, -1)), last]
 
 
-def _tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str]:
+def tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str]:
     """Return the values as aligned tables, as many columns in each as the terminal is wide."""
     columns = []
     for name, values in made["values"].items():
@@ -180,7 +175,7 @@ def _tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[st
 
 _OPTIONS = dict.fromkeys((
     "t_max", "at", "at2", "rtol", "atol", "seed", "step", "order", "region", "threads", "solver", "observables", "device",
-    "derivatives", "budget",
+    "derivatives", "budget", "scheduler",
 ), "")  # fmt: skip
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
-from eqsolve.cli.options import add_shared, destinations, read_drawing, read_options, read_settings
-from eqsolve.cli.output import complain, lay_out, number_with_error, say_wrote, write, write_json
+from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
+from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
+from eqsolve.cli.solve import tables
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar
@@ -30,47 +32,26 @@ def run_stationary(options: Namespace) -> int:
     with Bar(options.quiet) as progress:
         found = stationary(load(options.model), params=settings, progress=progress, **given)
     exponent = found.lyapunov() if options.lyapunov and found.grid is not None else None
-    if found.grid is not None:
-        if data is not None:
-            found.save(data, at=lags)
-        if picture is not None:
-            from eqsolve.plotting.style import figure_of, save_figure
-
-            save_figure(figure_of(found.plot(**read_drawing(options))), picture)
-    made = found.json_object(at=lags)
-    if exponent is not None:
-        made["lyapunov"], made["lyapunov_error"] = exponent
-    if options.json:
-        write_json(made)
-    else:
-        numbers = {name: (value, made["number_errors"][name]) for name, value in made.get("numbers", {}).items()}
-        numbers |= {} if exponent is None else {"lyapunov": exponent}
-        write(_text(made, numbers))
-    if found.grid is not None:
-        say_wrote(options, data, picture)
+    told, files = {"at": lags, "lyapunov": exponent}, (None, None) if found.grid is None else (data, picture)
+    deliver(options, found, lambda: _text(found.json_object(**told)), *files, save={"at": lags}, json_object=told)
     if found.message:
         complain(found.message)
     return 0 if found.status in ("still", "fluctuating") else 1
 
 
-def _text(made: dict[str, object], numbers: dict[str, tuple[float, float]]) -> str:
+def _text(made: dict[str, Any]) -> str:
     """Return the state for a terminal: a head line, numbers, and a table over lags."""
+    numbers = {name: (value, made["number_errors"][name]) for name, value in made.get("numbers", {}).items()}
+    numbers |= {"lyapunov": (made["lyapunov"], made["lyapunov_error"])} if "lyapunov" in made else {}
     blocks = [f"{made['model']}: {made['status']}"]
-    params = made["params"]
-    assert isinstance(params, dict)
-    if params:
-        blocks.append(", ".join(f"{name}={value}" for name, value in params.items()))
+    if made["params"]:
+        blocks.append(", ".join(f"{name}={value}" for name, value in made["params"].items()))
     if numbers:
         blocks.append(lay_out([(name, "=", number_with_error(*pair)) for name, pair in numbers.items()]))
-    values, errors, lags = made.get("values"), made.get("errors"), made.get("tau")
-    if isinstance(values, dict) and isinstance(errors, dict) and isinstance(lags, list):
-        rows = [["tau", *values]]
-        for place, lag in enumerate(lags):
-            cells = [number_with_error(values[name][place], errors[name][place]) for name in values]
-            rows.append([f"{lag:.6g}", *cells])
-        blocks.append(lay_out(rows, right=True))
+    if "tau" in made:
+        blocks += tables([("tau", [f"{lag:.6g}" for lag in made["tau"]])], made)
         said = {"tau": "the lag, the time between two moments"}
-        for name in values:
+        for name in made["values"]:
             if f"tau_{name}" in numbers:
                 area = f"the area under {name}(tau) - {name}(inf), over its height at tau = 0"
                 said[f"tau_{name}"] = f"the correlation time: {area}"

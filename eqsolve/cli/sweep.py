@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsolve._version import __version__
-from eqsolve.cli.options import add_several, add_shared, add_sweep_drawing, destinations, read_options, read_settings
-from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, say_wrote, write
+from eqsolve.cli.options import add_several, add_shared, add_sweep_drawing, by_name, destinations, read_options, read_settings
+from eqsolve.cli.output import deliver, exit_code, lay_out, number_with_error, say, say_wrote, write
 from eqsolve.cli.verb import Verb
-from eqsolve.errors import UsageError, quote
+from eqsolve.errors import UsageError
 from eqsolve.progress import Bar, clock
 
 if TYPE_CHECKING:
     from eqsolve.results.result import Result
-
-__all__ = ["SWEEP"]
 
 ROWS = 12  # of the table on a terminal
 
@@ -31,6 +28,7 @@ def run_sweep(options: Namespace) -> int:
     if data is not None and picture is None and not options.json and (code := _told(options, data)) is not None:
         return code
     from eqsolve.language.loading import load
+    from eqsolve.solvers.cluster import connect
     from eqsolve.sweeping.axes import check_settings, read_axes
     from eqsolve.sweeping.run import sweep
 
@@ -38,28 +36,18 @@ def run_sweep(options: Namespace) -> int:
     if data is None and picture is None and not options.json:
         check_settings(model, read_axes(model, axes), settings)
         raise UsageError("name a file for the result: --out sweep.nc")
-    bar = Bar(options.quiet, count="point")
     try:
-        with _executor(options.scheduler) as executor:
+        with Bar(options.quiet, count="point") as bar, connect(options.scheduler) as client:
+            executor = client and client.get_executor(pure=False)
             result = sweep(model, axes, params=settings, progress=bar, out=data, executor=executor, **asked)
     except KeyboardInterrupt:
-        bar.clear()
         if data is not None:
             say(f"the finished points are kept in {data}.journal; the same command goes on from there")
         raise
-    finally:
-        bar.close()
     _keep(options, result, data)
     deliver(options, result, lambda: "" if options.quiet else _text(result), None, picture)
     say_wrote(options, data)
-    return _code(result.status, result.message)
-
-
-def _code(status: str, message: str) -> int:
-    if status == "ok":
-        return 0
-    complain(f"{status}; {message}")
-    return 1
+    return exit_code(result.status, result.message)
 
 
 def _asked(options: Namespace) -> dict[str, Any]:
@@ -100,20 +88,12 @@ def _told(options: Namespace, data: Path) -> int | None:
     if not options.quiet:
         say(f"{data} holds this sweep already, nothing is solved; remove it to solve again")
         write(known["text"])
-    return _code(record["status"], record["message"])
+    return exit_code(record["status"], record["message"])
 
 
 def read_grid(words: Iterable[str]) -> dict[str, str]:
     """Return the text of every axis by its name."""
-    axes: dict[str, str] = {}
-    for word in words:
-        name, sign, text = word.partition("=")
-        name = name.strip()
-        if not sign or not name or not text.strip():
-            raise UsageError(f"--grid takes NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2, got {quote(word)}")
-        if name in axes:
-            raise UsageError(f"--grid gives `{name}` twice: {quote(axes[name])} and {quote(text)}")
-        axes[name] = text
+    axes = by_name(words, "--grid", "NAME=VALUES such as alpha=0.01:10:40:log or delta=0.3,0.5,2")
     if not axes:
         raise UsageError("--grid names at least one axis, such as alpha=0.01:10:40:log")
     return axes
@@ -123,17 +103,6 @@ def _read(options: Namespace) -> dict[str, Any]:
     if options.workers is not None and options.scheduler is not None:
         raise UsageError("--workers starts processes here, --scheduler uses those of a cluster; give one of them")
     return read_options(options, _OPTIONS)
-
-
-@contextlib.contextmanager
-def _executor(address: str | None) -> Iterator[Any]:
-    if address is None:
-        yield None
-        return
-    from eqsolve.sweeping.cluster import connect
-
-    with connect(address) as executor:
-        yield executor
 
 
 def _text(result: Result) -> str:

@@ -14,8 +14,6 @@ from eqsolve.progress import Bar
 if TYPE_CHECKING:
     from eqsolve.validation.comparison import Comparison, Validation
 
-__all__ = ["VALIDATE"]
-
 
 def run_validate(options: Namespace) -> int:
     """Validate a model; exit code 1 says that theory and finite sizes disagree, or that the data cannot tell."""
@@ -28,11 +26,8 @@ def run_validate(options: Namespace) -> int:
     model = load(options.model)
     if model.kind != "Cases":  # the case decides
         refuse_idle(model.name, model.kind, [name for name in asked if name != "t_max"], flag)
-    progress = Bar(options.quiet)
-    try:
+    with Bar(options.quiet) as progress:
         found = validate(model, params=settings, progress=progress, **asked)
-    finally:
-        progress.close()
     deliver(options, found, lambda: _text(found), data, picture)
     return 0 if found.verdict == "agrees" else 1
 

@@ -99,17 +99,16 @@ def _solve(desk: Desk, model: Model, request: Mapping[str, Any], progress: Progr
 def _curves(result: Result, model: Model) -> Answer:
     if result.grid is None:
         return _numbers(result, model)
-    names = [name for name in result.names if result.dataset[name].dims == ("t",)]
-    names = _ordered(names, model)
+    names = _ordered((name for name in result.names if result.dataset[name].dims == ("t",)), model)
     times = sample_times(float(result.grid.edges[0]), float(result.grid.edges[-1]))
     sampled = result.at(times)
-    return {
-        "x": "t",
-        "t": times.tolist(),
-        "log": time_axis(times, [sampled[name].values for name in names]).log,
-        "values": {name: _plain(sampled[name].values) for name in names},
-        "errors": {name: _plain(sampled[f"{name}_error"].values) for name in names},
-    }
+    log = time_axis(times, [sampled[name].values for name in names]).log
+    return {"x": "t", "t": times.tolist(), "log": log, **_values(sampled, names)}
+
+
+def _values(data: Any, names: Iterable[str]) -> Answer:
+    found = {key: {name: data[name + end] for name in names} for key, end in (("values", ""), ("errors", "_error"))}
+    return {key: {name: _plain(item.values) for name, item in part.items()} for key, part in found.items()}
 
 
 def sample_times(first: float, last: float) -> Array:
@@ -141,8 +140,7 @@ def _swept(result: Result, model: Model) -> Answer:
     return {
         "x": str(axis),
         "t": data[axis].values.tolist(),
-        "values": {name: _plain(data[name].values) for name in names},
-        "errors": {name: _plain(data[f"{name}_error"].values) for name in names},
+        **_values(data, names),
         "points": [str(text) for text in data["message"].values.tolist()],
         "failed": int(result.stats["failed"]),
     }

@@ -150,21 +150,17 @@ def list_analyses() -> list[Analysis]:
 
 
 def _describe(path: Path) -> tuple[float, Analysis]:
-    order, group, paper = 1e9, "", ""
+    said: dict[str, Any] = {"ORDER": 1e9, "GROUP": "", "PAPER": ""}
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError, ValueError):
-        return order, Analysis(path.stem, path, "(this file cannot be read)", "")
+        return said["ORDER"], Analysis(path.stem, path, "(this file cannot be read)", "")
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            if node.targets[0].id == "ORDER":
-                order = float(ast.literal_eval(node.value))
-            if node.targets[0].id == "GROUP":
-                group = str(ast.literal_eval(node.value))
-            if node.targets[0].id == "PAPER":
-                paper = str(ast.literal_eval(node.value))
+        if isinstance(node, ast.Assign) and (name := ast.unparse(node.targets[0])) in said:
+            said[name] = ast.literal_eval(node.value)
     title, _, rest = (ast.get_docstring(tree) or path.stem).partition("\n")
-    return order, Analysis(path.stem, path, title.strip().rstrip("."), " ".join(rest.split()), group, paper)
+    about = title.strip().rstrip("."), " ".join(rest.split()), said["GROUP"], said["PAPER"]
+    return float(said["ORDER"]), Analysis(path.stem, path, *about)
 
 
 def find_analysis(name: str) -> Analysis:
@@ -212,8 +208,7 @@ def content_key(analysis: Analysis, quick: bool, data: str | None) -> str:
     if data is not None and Path(data).is_file():
         digest.update(Path(data).read_bytes())
     for path in files:
-        if path.parent != _PACKAGE or not path.name.startswith("figure"):
-            digest.update(path.name.encode() + path.read_bytes())
+        digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 
 
@@ -222,23 +217,18 @@ def make(
     progress: Callable[[float, float, str], None] | None = None,
 ) -> Made:  # fmt: skip
     """Compute (or take from the cache) and draw one figure; failures are told in the result, not raised."""
-    started = time.perf_counter()
+    started, status = time.perf_counter(), "failed"
     try:
         return _make(analysis, out, quick, data, fresh, progress, started)
-    except (Unavailable, MissingExtraError) as error:
-        return Made(analysis.name, analysis.title, "unavailable", message=str(error), paper=analysis.paper)
     except EqsolveError as error:
-        return _failed(analysis, started, str(error))
+        message = str(error)
+        status = "unavailable" if isinstance(error, Unavailable | MissingExtraError) else status
     except Exception as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(analysis.path)]
         where = f"{analysis.path.name}:{frames[-1].lineno}: " if frames else ""
         message = f"{where}{type(error).__name__}: {error}"
-        return _failed(analysis, started, message)
-
-
-def _failed(analysis: Analysis, started: float, message: str) -> Made:
     seconds = time.perf_counter() - started
-    return Made(analysis.name, analysis.title, "failed", seconds, message=message, paper=analysis.paper)
+    return Made(analysis.name, analysis.title, status, seconds, message=message, paper=analysis.paper)
 
 
 def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, progress: Any, started: float) -> Made:
@@ -247,7 +237,7 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
 
     module = load_module(analysis)
     key = content_key(analysis, quick, data)
-    table = None if fresh else _cached(out / f"{analysis.name}.nc", key)
+    table = None if fresh else _stored(out / f"{analysis.name}.nc", key)
     cached = table is not None
     if table is None:
         run = Run(quick, progress, data)
@@ -285,19 +275,20 @@ def made_before(out: Path) -> list[Made]:
     """Return the figures whose pictures and numbers lie in a folder, in the order of the analyses."""
     found = []
     for analysis in list_analyses():
-        if (out / f"{analysis.name}.png").is_file() and (about := _record(out / f"{analysis.name}.nc")) is not None:
-            found.append(_made(analysis, about, True))
+        table = _stored(out / f"{analysis.name}.nc") if (out / f"{analysis.name}.png").is_file() else None
+        if table is not None:
+            found.append(_made(analysis, json.loads(table.attrs["figure"]), True))
     return found
 
 
-def _record(path: Path) -> dict[str, Any] | None:
-    """Return what a figure's file says about itself."""
+def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
+    """Return the dataset of an earlier run; with a key, if everything it depends on is the same."""
     import xarray as xr
 
     try:
         with xr.open_dataset(path, engine="h5netcdf") as stored:
-            record: dict[str, Any] = json.loads(stored.attrs["figure"])
-            return record
+            about = json.loads(stored.attrs["figure"])
+            return stored.load() if key in (None, about["key"]) else None
     except Exception:  # no file, a damaged one, or one of something else
         return None
 
@@ -311,19 +302,6 @@ def _draw(module: ModuleType, table: Any, path: Path, save_figure: Any) -> None:
     with mpl.rc_context(RC):
         for suffix in (".pdf", ".png"):
             save_figure(module.draw(table), f"{path}{suffix}", dpi=220)
-
-
-def _cached(path: Path, key: str) -> xr.Dataset | None:
-    """Return the dataset of an earlier run if everything it depends on is the same."""
-    import xarray as xr
-
-    if (_record(path) or {}).get("key") != key:
-        return None
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as stored:
-            return stored.load()
-    except Exception:  # a damaged file is computed again
-        return None
 
 
 def _caption(analysis: Analysis, about: dict[str, Any], agreements: tuple[Agreement, ...]) -> str:

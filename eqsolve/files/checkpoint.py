@@ -191,7 +191,7 @@ class Checkpoint:
         self.path, self.resume = Path(path), resume
         self.replayed = 0
         self._stream: Any = None
-        self._there: dict[int, tuple[int, int]] = {}  # place and length of the records found at the start
+        self.there: dict[int, tuple[int, int]] = {}  # place and length of records, at the start
         self.steps = 0
         self._end = 0
         self._saved = time.monotonic()
@@ -220,8 +220,8 @@ class Checkpoint:
         except BaseException:
             self.close()
             raise
-        if self._there:
-            logger.info("%s holds %d finished steps", self.path, len(self._there))
+        if self.there:
+            logger.info("%s holds %d finished steps", self.path, len(self.there))
 
     def _read(self, identity: dict[str, Any]) -> None:
         stream = self._stream
@@ -245,7 +245,7 @@ class Checkpoint:
             if body is None:
                 break
             (index,) = struct.unpack_from("<Q", body)
-            self._there[index] = (end - len(body), len(body))
+            self.there[index] = (end - len(body), len(body))
             self._end = end
         stream.truncate(self._end)
         stream.seek(0, os.SEEK_END)
@@ -278,6 +278,16 @@ class Checkpoint:
             checksum = zlib.crc32(piece, checksum)
         self._append(_HEAD.pack(sum(map(len, body)), checksum), *body)
 
+    def append(self, index: int, *body: Buffer) -> None:
+        """Keep a record under a number."""
+        self._write(_SIZES.pack(index), *body)
+
+    def read(self, index: int) -> memoryview:
+        """Return a record that was there at the start."""
+        place, length = self.there[index]
+        self._stream.seek(place)
+        return memoryview(self._stream.read(length))[_SIZES.size :]
+
     def _append(self, *pieces: Buffer) -> None:
         """Write whole records only: what an interruption or a full disk cuts short is taken back."""
         try:
@@ -309,7 +319,7 @@ class Checkpoint:
         A solver's failure is a result too. What is cheaper to compute than to write is not kept.
         """
         index, self.steps = self.steps, self.steps + 1
-        if index in self._there:
+        if index in self.there:
             return self._replay(index, label, codec)
         began = time.perf_counter()
         try:
@@ -323,13 +333,11 @@ class Checkpoint:
 
     def holds(self, ahead: int) -> bool:
         """Return whether the result of a step is there already: the next one, or ``ahead`` of it."""
-        return self.steps + ahead in self._there
+        return self.steps + ahead in self.there
 
     def _replay(self, index: int, label: str, codec: Codec) -> Any:
-        place, length = self._there[index]
-        self._stream.seek(place)
         try:
-            found, status, result = codec.unpack(memoryview(self._stream.read(length))[8:])
+            found, status, result = codec.unpack(self.read(index))
         except (PackingError, ValueError) as error:
             raise self._unfit(str(error)) from None
         if found != label:
@@ -357,7 +365,7 @@ class Checkpoint:
             logger.warning("a step of this solve is not kept in the checkpoint: %s", problem)
             return
         try:
-            self._write(struct.pack("<Q", index), *body)
+            self.append(index, *body)
         except OSError as error:
             logger.warning("%s; the solve goes on without a checkpoint", cannot_write(self.path, error))
             self.close()

@@ -9,6 +9,15 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+def over_neighbours(values: Array, reach: int, combine: Any) -> Array:
+    """Return a mean, or another function, of each value and so many neighbours in every direction."""
+    for axis in range(values.ndim):
+        last = values.shape[axis] - 1
+        places = [np.clip(np.arange(last + 1) + k, 0, last) for k in range(-reach, reach + 1)]
+        values = combine([np.take(values, place, axis=axis) for place in places], axis=0)
+    return np.asarray(values)
+
+
 def tensor_rule(rules: Sequence[tuple[Array, Array]]) -> tuple[list[Array], Array]:
     """Return the points of a product of quadrature rules, a column per rule, and their weights."""
     weights = functools.reduce(np.multiply.outer, (mass for _, mass in rules), np.ones(()))

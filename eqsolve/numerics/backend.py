@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import one_of
-from eqsolve.errors import MissingExtraError, UsageError
+from eqsolve.errors import MemoryLimitError, MissingExtraError, UsageError
 from eqsolve.numerics.arrays import Array
 
 # What the machine has.
@@ -34,16 +34,21 @@ def memory() -> float:
         return float("inf")
 
 
+def demand_memory(needed: float, what: str) -> None:
+    """Refuse what would not fit into the machine's memory, before it is asked for."""
+    if needed > 0.5 * (there := memory()):
+        told = f"about {needed / 1e9:.1f} GB of the machine's {there / 1e9:.1f} GB"
+        raise MemoryLimitError(f"{what} would need {told}; ask for a larger rtol or a shorter time")
+
+
 logger = logging.getLogger("eqsolve")
 
 DEVICES = ("cpu", "gpu", "auto")
 
+# floating-point operations above which `auto` opens the card: loading its libraries takes 0.5 to 1 s,
+# in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a second
 _WORTH = 1e10
-"""Floating-point operations above which ``auto`` opens the card: to load its libraries takes 0.5 to 1 s, in which one core
-does 2e9 to 1e10 of them, so below this the card could not be the faster one."""
-
 _WORTH_AGAIN = 1e9
-"""The same where the card is open: moving the arrays and launching what is done with them takes up to a tenth of a second."""
 
 _AHEAD = 8  # samples drawn at once, beside the one that a card works on
 _FULL = 0.8  # of a card's free memory that one solve may take

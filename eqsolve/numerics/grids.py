@@ -102,6 +102,12 @@ class PanelGrid:
         position = np.linspace(0, wanted[-1], math.ceil(wanted[-1]) + 1)
         return PanelGrid(np.interp(position, wanted, self.edges), self.order)
 
+    def of_another_order(self, highest: int, more: float) -> PanelGrid:
+        """Return panels of the next order, or of the last one from the highest on, with so many times as many nodes."""
+        order = self.order + 1 if self.order < highest else self.order - 1
+        position = np.linspace(0, self.panels, math.ceil(more * self.size / order) + 1)
+        return PanelGrid(np.interp(position, np.arange(self.panels + 1), self.edges), order)
+
     @property
     def panels(self) -> int:
         return len(self.edges) - 1

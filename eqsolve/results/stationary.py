@@ -73,9 +73,11 @@ class Stationary(Result):
             made, dims=("omega",), coords={"omega": at, "error": ("omega", error)}, name=name, attrs={"static": values[-1]}
         )
 
-    def json_object(self, at: Any = None, at2: Any = None) -> dict[str, Any]:
-        """Return the result as plain numbers and texts, over given lags or the panel ends."""
+    def json_object(self, at: Any = None, at2: Any = None, lyapunov: Any = None) -> dict[str, Any]:
+        """Return the result as plain numbers and texts, over given lags or the panel ends, with what ``lyapunov()`` gave."""
         made = super().json_object(at=at)
+        if lyapunov is not None:
+            made["lyapunov"], made["lyapunov_error"] = lyapunov
         if "t" in made:
             every = self.variables
             single = {name: float(every[name].values) for name in self._of_dims()}

@@ -6,19 +6,22 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from eqsolve.arguments import whole
+from eqsolve.arguments import number, pair, whole
 from eqsolve.errors import UsageError
 from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.numerics.backend import read_device
+from eqsolve.progress import roughly
+from eqsolve.solvers.cluster import Cluster
 
 if TYPE_CHECKING:
     from eqsolve.solvers.contract import Solver
 
 Progress = Callable[[float, float, str], None]
-_AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", "given")  # the numbers do not depend on these
+# the numbers do not depend on these
+_AROUND = ("progress", "checkpoint", "threads", "beside", "budget", "deadline", "started", "cluster", "given")
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Options:
     beside: Any = None
     budget: float | None = None
     deadline: float = math.inf
+    started: float = 0.0
+    cluster: Cluster = field(default_factory=Cluster)
     solver: str | Solver | None = None
     observables: tuple[str, ...] | None = None
     derivatives: tuple[str, ...] = ()
@@ -61,40 +66,25 @@ class Options:
 
     @classmethod
     def make(
-        cls,
-        *,
-        t_max: Any = None,
-        rtol: Any = 1e-3,
-        atol: Any = None,
-        at: Any = None,
-        at2: Iterable[Any] | None = None,
-        kernels: bool | None = None,
-        order: Any = None,
-        seed: Any = 0,
-        progress: Progress | None = None,
-        step: Any = None,
-        precision: Any = None,
-        region: Any = None,
-        device: Any = "cpu",
-        threads: Any = None,
-        budget: Any = None,
-        solver: str | Solver | None = None,
-        observables: Iterable[str] | None = None,
-        derivatives: Iterable[str] | None = None,
-    ) -> Options:
+        cls, *, t_max: Any = None, rtol: Any = 1e-3, atol: Any = None, at: Any = None, order: Any = None,
+        at2: Iterable[Any] | None = None, kernels: bool | None = None, seed: Any = 0, step: Any = None,
+        precision: Any = None, region: Any = None, device: Any = "cpu", threads: Any = None,
+        budget: Any = None, progress: Progress | None = None, solver: str | Solver | None = None,
+        observables: Iterable[str] | None = None, derivatives: Iterable[str] | None = None,
+    ) -> Options:  # fmt: skip
         """Read and check the options; a clear error names the one that is wrong."""
         optional = {"t_max": t_max, "at": at, "at2": at2, "step": step, "precision": precision, "region": region}
         moments = () if at is None else at if isinstance(at, Iterable) else (at,)
-        times = tuple(_number(value, "at") for value in moments)
-        pairs = tuple(_pair(value) for value in (at2 if at2 is not None else ()))
+        times = tuple(number(value, "at") for value in moments)
+        pairs = tuple(pair(value, "at2") for value in at2 or ())
         asked = [*times, *(moment for pair in pairs for moment in pair)]
-        last = _number(t_max, "t_max") if t_max is not None else max(asked, default=10.0)
+        last = number(t_max, "t_max") if t_max is not None else max(asked, default=10.0)
         if asked and max(asked) > last:
             raise UsageError(f"time {max(asked):g} is asked for but t_max is {last:g}; raise t_max")
-        relative = _number(rtol, "rtol")
+        relative = number(rtol, "rtol")
         if not 1e-14 <= relative < 1:
             raise UsageError(f"rtol must lie between 1e-14 and 1, got {relative:g}")
-        absolute = None if atol is None else _number(atol, "atol")
+        absolute = None if atol is None else number(atol, "atol")
         if absolute is not None and absolute < 0:
             raise UsageError(f"atol must not be negative, got {absolute:g}")
         made = cls(
@@ -111,14 +101,15 @@ class Options:
 
     def in_steps_of(self, step: Any) -> Options:
         """Return the same in discrete time, with this length of a step; None: in continuous time."""
-        width = None if step is None else _number(step, "step")
+        width = None if step is None else number(step, "step")
         if width is not None and not 0 < width <= self.t_max:
             raise UsageError(f"step must lie between 0 and t_max = {self.t_max:g}, got {width:g}")
         return replace(self, step=width)
 
     def begun(self) -> Options:
         """Return the same with the time of the budget running."""
-        return replace(self, deadline=math.inf if self.budget is None else time.process_time() + self.budget)
+        deadline = math.inf if self.budget is None else time.process_time() + self.budget
+        return replace(self, deadline=deadline, started=time.perf_counter())
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -148,12 +139,21 @@ class Options:
         """Tell the progress callback which share of the work is done, of all that is predicted by now."""
         self.report(share * self.t_max, text)
 
+    def foresee(self, seconds: float, text: str) -> None:
+        """Tell the progress callback how many seconds are predicted to be left."""
+        if hasattr(self.progress, "expect"):
+            self.progress.expect(seconds)
+        elif seconds > 60:
+            text = f"{text}, about {roughly(seconds)} left"
+        spent = time.perf_counter() - self.started
+        self.report_share(spent / (spent + seconds), text)
+
 
 def read_seconds(value: Any, what: str) -> float:
     """Return a time in seconds: a number, or a text such as "30s", "5min" or "2h"."""
     found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|)\s*", value) if isinstance(value, str) else None
     try:
-        seconds = float(found[1]) * {"": 1, "s": 1, "min": 60, "h": 3600}[found[2]] if found else _number(value, what)
+        seconds = float(found[1]) * {"": 1, "s": 1, "min": 60, "h": 3600}[found[2]] if found else number(value, what)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
@@ -169,25 +169,7 @@ def read_region(value: Any) -> tuple[float, float] | None:
         low, height = value
     except (TypeError, ValueError):
         raise UsageError(f"region takes two numbers (LOW, HEIGHT): Re p >= LOW and |Im p| <= HEIGHT; got {value!r}") from None
-    low, height = _number(low, "LOW of region"), _number(height, "HEIGHT of region")
+    low, height = number(low, "LOW of region"), number(height, "HEIGHT of region")
     if height <= 0:
         raise UsageError(f"region=(LOW, HEIGHT) searches |Im p| <= HEIGHT: HEIGHT must be positive, got {height:g}")
     return low, height
-
-
-def _number(value: Any, what: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{what} must be a number, got {value!r}") from None
-    if math.isnan(number) or math.isinf(number):
-        raise UsageError(f"{what} must be a finite number, got {number}")
-    return number
-
-
-def _pair(value: Any) -> tuple[float, float]:
-    try:
-        first, second = value
-    except (TypeError, ValueError):
-        raise UsageError(f"at2 takes pairs (t, t'), got {value!r}") from None
-    return (_number(first, "at2"), _number(second, "at2"))

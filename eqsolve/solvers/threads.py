@@ -41,13 +41,18 @@ def _linear_algebra() -> Any:
     return ThreadpoolController()
 
 
+def one_each() -> Any:
+    """Return a context in which linear algebra has one thread."""
+    return _linear_algebra().limit(limits=1)
+
+
 def in_order(
     function: Callable[[_T], _R], items: Sequence[_T], threads: int, before: Callable[[int], None] = lambda place: None
 ) -> Generator[_R]:
     """Yield the results of a function for all items, in their order; ``before`` is called with the place of each."""
     import numpy as np
 
-    with _linear_algebra().limit(limits=1):
+    with one_each():
         if threads == 1:
             for place, item in enumerate(items):
                 before(place)

@@ -72,13 +72,11 @@ def _axis(model: Model, name: str, given: list[float | str]) -> Axis:
 
 
 def _read_values(name: str, values: Any) -> list[float | str]:
-    entries: Iterable[Any] = values if isinstance(values, Iterable) and not isinstance(values, Law) else [values]
-    return [entry if isinstance(entry, str) else _plain(name, entry) for entry in entries]
-
-
-def _plain(name: str, value: Any) -> float | str:
-    read = read_value(value, what=f"axis `{name}`")
-    return str(read) if isinstance(read, Law) else float(read)
+    made: list[float | str] = []
+    for entry in values if is_axis(values) else [values]:
+        read = entry if isinstance(entry, str) else read_value(entry, what=f"axis `{name}`")
+        made.append(str(read) if isinstance(read, str | Law) else float(read))
+    return made
 
 
 def _read_text(name: str, text: str) -> list[float | str]:

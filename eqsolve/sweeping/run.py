@@ -8,19 +8,19 @@ import json
 import logging
 import os
 import time
-import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from eqsolve.arguments import callback, checked, names, number, numbers, offers, path, table, text
 from eqsolve.compile.tasks import select_observables
 from eqsolve.errors import ParameterError, SolverError, UsageError, demand_known
-from eqsolve.files.atomic import cannot_write, lock
+from eqsolve.files.atomic import cannot_write
+from eqsolve.files.checkpoint import Checkpoint
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
@@ -395,76 +395,27 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
     )  # fmt: skip
 
 
-# --- The journal of a sweep: finished points, so that a killed sweep goes on where it stopped.
-# One line per point: the checksum of the rest, then JSON. The first line says which sweep it is. A
-# line that was cut short by a crash fails its checksum and is dropped, with everything after it.
-class Journal:
-    """Finished points beside the file they will end up in; ``done`` are those found there at the start."""
+class Journal(Checkpoint):
+    """Finished points beside the file they will end up in, with which a killed sweep goes on.
+
+    ``done`` are those found there at the start.
+    """
 
     def __init__(self, out: Path, identity: str) -> None:
-        self.path = out.with_name(out.name + ".journal")
-        self.done: dict[int, Record] = {}
-        try:
-            self._stream: IO[bytes] = open(self.path, "a+b")  # noqa: SIM115  (closed in close)
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
-        try:
-            lock(self._stream, self.path)
-            self._read(identity)
-        except BaseException:
-            self._stream.close()
-            raise
+        super().__init__(out.with_name(out.name + ".journal"), resume=True)
+        self.begin({"sweep": identity})
+        self.done: dict[int, Record] = {key: json.loads(bytes(self.read(key))) for key in self.there}
 
-    def _read(self, identity: str) -> None:
-        self._stream.seek(0)
-        good = 0
-        for place, line in enumerate(self._stream):
-            entry = _decode(line)
-            if entry is None:
-                break
-            if place == 0 and entry.get("sweep") != identity:
-                raise UsageError(
-                    f"{str(self.path)!r} keeps the points of an unfinished sweep with another model, grid or options; "
-                    "remove it to give them up, or choose another file"
-                )
-            if place > 0:
-                self.done[int(entry["index"])] = entry["record"]
-            good += len(line)
-        self._stream.truncate(good)
-        if good == 0:
-            self._append({"sweep": identity})
+    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
+        if found != identity:
+            raise UsageError(
+                f"{str(self.path)!r} keeps the points of an unfinished sweep with another model, grid or options; "
+                "remove it to give them up, or choose another file"
+            )
 
     def write(self, index: int, record: Record) -> None:
-        """Append a finished point; it is on the disk when this returns."""
-        self._append({"index": index, "record": record})
-
-    def _append(self, entry: dict[str, Any]) -> None:
+        """Append a finished point."""
         try:
-            self._stream.write(_encode(entry))
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
+            self.append(index, json.dumps(record).encode())
         except OSError as error:
             raise cannot_write(self.path, error) from None
-
-    def close(self, *, remove: bool) -> None:
-        """Let go of the journal; remove it once the result is saved."""
-        if remove:
-            self.path.unlink(missing_ok=True)
-        self._stream.close()
-
-
-def _encode(entry: dict[str, Any]) -> bytes:
-    body = json.dumps(entry).encode()
-    return b"%08x %s\n" % (zlib.crc32(body), body)
-
-
-def _decode(line: bytes) -> dict[str, Any] | None:
-    """Return the entry of a line, or None when the line is not whole."""
-    head, _, body = line.rstrip(b"\n").partition(b" ")
-    try:
-        if not line.endswith(b"\n") or int(head, 16) != zlib.crc32(body):
-            return None
-        entry = json.loads(body)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) else None

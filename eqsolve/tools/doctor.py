@@ -110,7 +110,8 @@ def _places() -> Iterator[Finding]:
     yield Finding("models", f"{count} in {', '.join(there) or 'no folder'}", advice)
     import matplotlib
 
-    yield Finding("cache", f"none of its own (compiled equations live in memory); matplotlib's: {matplotlib.get_cachedir()}")
+    own = os.environ.get("EQSOLVE_CACHE", "~/.cache/eqsolve") or "none"
+    yield Finding("cache", f"{own} for compiled models; matplotlib's: {matplotlib.get_cachedir()}")
 
 
 # --- self-test
@@ -162,7 +163,7 @@ def _average() -> tuple[float, float]:
 
 
 def _on_card() -> tuple[float, float]:
-    """The Gaussian noise below, its paths and their tangents on the card."""
+    """The Gaussian noise below."""
     return _noise(device="gpu", solver="stochastic")
 
 

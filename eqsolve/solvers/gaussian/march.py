@@ -24,7 +24,6 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.continuing import continue_means
 from eqsolve.solvers.gaussian.averages import Averages
 from eqsolve.solvers.gaussian.law import Law, conditions
-from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh
 from eqsolve.solvers.paths.modes import Group, groups_of
 from eqsolve.solvers.paths.sweep import Engine, Means
@@ -41,13 +40,6 @@ def halved(panels: PanelGrid, panel: int) -> PanelGrid:
               for place, step in enumerate(steps)]  # fmt: skip
     edges = [edge + step * np.arange(count) / count for edge, step, count in zip(panels.edges, steps, pieces, strict=False)]
     return PanelGrid(np.append(np.concatenate(edges), panels.edges[-1]), panels.order)
-
-
-def other_panels(panels: PanelGrid, control: Control) -> PanelGrid:
-    """Return other panels of another order, with about as many nodes: the next one, as far as responses are known in it."""
-    order = panels.order + 1 if panels.order < control.highest else panels.order - 1
-    position = np.linspace(0, panels.panels, math.ceil(control.other * panels.size / order) + 1)
-    return PanelGrid(np.interp(position, np.arange(panels.panels + 1), panels.edges), order)
 
 
 _CANCELS = 1e-3  # of the size of what is averaged: a mean that is smaller is known to the tolerance of this

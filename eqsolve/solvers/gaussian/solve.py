@@ -29,7 +29,7 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import MemoryLimitError, ModelError, SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import memory
+from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import Layout
 from eqsolve.numerics.grids import PanelGrid, largest_beside
 from eqsolve.numerics.levels import make_level
@@ -41,7 +41,7 @@ from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import conditions
-from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march, other_panels
+from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
@@ -232,7 +232,7 @@ class _Solve:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
         judge = self.judge
         if not self.rough:
-            other = self._march(other_panels(panels, self.control), solved, other=True)
+            other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
             return Found(panels, solved, judge.curves(solved), self._errors(solved, judge.differ(solved, other)))
         beside = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
@@ -313,12 +313,7 @@ class _Solve:
             laws = len(conditions(law, paths.constants, self.engine.laws, self.nodes))
             drives = len(paths.noises) + 2 * len({kick.noise for kick in paths.kicks})
             numbers += laws * held * drives + 6.0 * len(paths.means)
-        needed, there = 8.0 * numbers * nodes**2, memory()
-        if needed > 0.5 * there:
-            raise MemoryLimitError(
-                f"{nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's {there / 1e9:.1f} GB; ask for a "
-                "larger rtol or a shorter time"
-            )
+        demand_memory(8.0 * numbers * nodes**2, f"{nodes} nodes")
 
     # --- on the way
     def _notify(self, until: float, count: int, left: float) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import operator
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +26,8 @@ from eqsolve.numerics.gaussian import DENSITIES, Layout, Level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import make_level
 from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.solvers.cluster import Piece
+from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Sampling
 from eqsolve.solvers.paths.iterate import Correction, Iteration, Solved, improve, iterate, pack, unpack, weigh
 from eqsolve.solvers.paths.judge import Curves, Errors, Judge
@@ -31,7 +35,7 @@ from eqsolve.solvers.paths.march import march
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.rough import coarsen, extrapolate, on_coarser
-from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, collect, count_values, sweep, variation
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_values, sweep, variation
 from eqsolve.solvers.paths.transfer import move_shapes, transfer
 
 logger = logging.getLogger("eqsolve")
@@ -39,6 +43,9 @@ logger = logging.getLogger("eqsolve")
 _SINGLE = Layout("single")
 _NEAR = 10  # sweeps in which a solution is carried to other panels, where it is near; 3 to 6 in `benchmarks/corners.py`
 _APART = 1_000_003  # between the seeds of two ensembles
+
+Swept = tuple[list[Means], tuple[Kept, ...]]
+"""The means of a set on every grid, and its points and paths on the first, for the next sweep."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +57,6 @@ class Ensembles:
     control: Sampling
     seed: int
     rtol: float
-    progress: float = 0.5  # share of the work that is done when large ensembles begin
 
     # --- the small ensemble
     def begin(self, rough: Solved) -> Solved:
@@ -197,7 +203,7 @@ class Ensembles:
             variation(small[0].averages, by_value=True),
         )  # fmt: skip
         paths, final = max(paths, control.small), tuple(small)
-        swept: list[tuple[Averages, ...] | None] = [None] * control.sets
+        swept: list[Piece | None] = [None] * control.sets
         density = self._choose_density(small[0], known)
         before = moved = math.inf
         left, again = control.left, False
@@ -205,22 +211,15 @@ class Ensembles:
             seeds = [self.seed + _APART * place for place in range(1, control.sets + 1)]
             designs = [replace(known, level=self._level(round(paths), seed, density)) for seed in seeds]
             try:
-                for place, (design, item) in enumerate(zip(designs, swept, strict=True)):
-                    judge.options.report_share(self.progress, f"ensemble {place + 1} of {len(seeds)}, {round(paths)} paths")
-                    swept[place] = sweep(self.engine, final[0].grid, final[0].means, design, item)
-                every = [[item for item in swept if item is not None]]
-                for level in final[1:]:
-                    kept = [on_coarser(self.engine, item) for item in every[-1]]
-                    every.append([
-                        sweep(self.engine, level.grid, level.means, design, item)
-                        for design, item in zip(designs, kept, strict=True)
-                    ])  # fmt: skip
+                text, begun = f"{control.sets} ensembles of {round(paths)} paths", time.perf_counter()
+                means, swept[:] = sweep_sets(self.engine, final, designs, swept, judge.options, text)
             except SolverError as reason:  # they do not fit into the memory, or a path has no solution
                 if number == 1:
                     raise
                 logger.info("paths: no larger samples: %s", reason)
                 break
-            last, pairs = final, [self._correct(*item) for item in zip(small, final, every, strict=True)]
+            followed, every = time.perf_counter(), zip(small, final, zip(*means, strict=True), strict=True)
+            last, pairs = final, [self._correct(*item) for item in every]
             final = tuple(pair[0] for pair in pairs)
             levels = [judge.curves(item) for item in final]
             curves = extrapolate(levels)
@@ -244,14 +243,16 @@ class Ensembles:
                         control.sets, paths, worst, moved)  # fmt: skip
             if worst <= room or judge.options.is_short_of_time():
                 break
-            again = chance <= room
+            again, more = chance <= room, paths
+            times = (followed - begun) / paths, time.perf_counter() - followed
             if not again:  # more paths
-                more = paths * (control.safety * chance / room) ** (1 / control.rate)
                 most = control.cost / final[0].grid.size ** 3
                 if paths >= most:
                     break
+                more = min(most, paths * (control.safety * chance / room) ** (1 / control.rate))
                 before, paths = chance, min(max(more, 2.0 * paths), control.growth * paths, max(most, paths))
                 swept = [None] * control.sets
+            judge.options.foresee(predict_seconds(paths, more, control.growth, *times), "larger ensembles")
         return final, errors, ends[0]
 
     def _choose_density(self, small: Solved, known: Design) -> int:
@@ -273,13 +274,10 @@ class Ensembles:
         levels = [self.judge.of(item.grid, own) for item, own in zip(final, means, strict=False)]
         return self.judge.apart(curves, extrapolate(levels))
 
-    def _correct(
-        self, small: Solved, final: Solved, swept: Sequence[Sequence[Averages]]
-    ) -> tuple[Solved, Callable[[bool], list[Means]]]:
+    def _correct(self, small: Solved, final: Solved, every: Sequence[Means]) -> tuple[Solved, Callable[[bool], list[Means]]]:
         """Return the solution of the average of all ensembles, and what finds that of each, exactly or to first order."""
         engine, grid, design = self.engine, final.grid, Design(small.averages[0].choice.level)
         own = collect(sweep(engine, grid, final.means, design, small.averages))
-        every = [collect(item) for item in swept]
 
         def solve(made: Means, begin: Means) -> Solved:
             means = {name: made[name] - value for name, value in own.items()}
@@ -304,6 +302,18 @@ class Ensembles:
         return replace(final, means=solved.means, kernels=solved.kernels, left=solved.left), alone
 
 
+def predict_seconds(paths: float, needed: float, growth: float, each: float, besides: float) -> float:
+    """Return how long ensembles of so many paths, and larger ones up to those needed, will take.
+
+    ``each`` is the time of a path in all sets, ``besides`` what every size takes.
+    """
+    total = each * paths + besides
+    while paths < needed:
+        paths = min(growth * paths, needed)
+        total += each * paths + besides
+    return total
+
+
 def denser(panels: PanelGrid, ratios: Array) -> PanelGrid:
     """Return panels that are so many times denser, each; those of ratio one stay as they are, others are cut by runs."""
     edges, place = [panels.edges[:1]], 0
@@ -322,9 +332,7 @@ def carried(engine: Engine, solved: Solved, grid: OperatorGrid) -> tuple[Kept, .
     """Return the points and modes of a solution on another grid, with its paths as a guess."""
     assert solved.grid.panels is not None
     forward = solved.grid.panels.interpolation(grid.nodes)
-    known = [item.choice.shapes for item in solved.averages]
-    shapes = None if None in known else move_shapes(tuple([*item] for item in known if item is not None), engine.noises,
-                                                    solved.grid, grid)  # fmt: skip
+    shapes = move_shapes(solved.shapes, engine.noises, solved.grid, grid)
     made = []
     for place, item in enumerate(solved.averages):
         factors = tuple(
@@ -345,3 +353,41 @@ def _standard_error(changes: Sequence[Errors]) -> Errors:
         return np.asarray(np.sqrt(np.sum(np.square(values), axis=0) / (count * (count - 1))))
 
     return {name: root([item[name] for item in changes]) for name in changes[0]}
+
+
+def sweep_sets(
+    engine: Engine, solved: Sequence[Solved], designs: Sequence[Design],
+    before: Sequence[Piece | None], options: Options, text: str,
+) -> tuple[list[list[Means]], list[Piece]]:  # fmt: skip
+    """Return the means of every set, and what the next sweep of the same points begins with.
+
+    ``solved`` are solutions on one grid, or on nested ones.
+    """
+    alone, cluster = replace(engine, work=Work()), engine.work.cluster
+    levels = [(item.grid, item.means) for item in solved]
+    pieces = [
+        cluster.piece(sweep_set, alone, levels, design, after=[] if item is None else [item])
+        for design, item in zip(designs, before, strict=True)
+    ]
+    means = []
+    for place, piece in enumerate(pieces):
+        options.report_share(0.5, f"{text}: number {place + 1}")
+        means.append(cluster.piece(operator.itemgetter(0), after=[piece]).result())
+    engine.work.sweeps += len(designs) * len(levels)
+    return means, pieces
+
+
+def sweep_set(
+    engine: Engine, levels: Sequence[tuple[OperatorGrid, Means]], design: Design,
+    before: Swept | None = None,
+) -> Swept:  # fmt: skip
+    """Return the means of one set of points on every grid, the finest first, with the same noise."""
+    made: list[Means] = []
+    previous, first = None if before is None else before[1], None
+    for grid, means in levels:
+        swept = sweep(engine, grid, means, design, previous)
+        first = first or tuple(Kept(item.choice, item.paths.unknowns) for item in swept)
+        made.append(collect(swept))
+        previous = on_coarser(engine, swept) if len(made) < len(levels) else None
+    assert first is not None
+    return made, first

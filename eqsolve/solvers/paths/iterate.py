@@ -23,7 +23,7 @@ from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.means import Averages, react
 from eqsolve.solvers.paths.modes import Group
 from eqsolve.solvers.paths.recording import recorded
-from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, collect, guess, sweep
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
 from eqsolve.solvers.paths.transfer import extend
 
 logger = logging.getLogger("eqsolve")
@@ -87,6 +87,12 @@ class Solved:
     def how(self) -> Iteration:
         """How to go on from here, on another grid or with other points: without mean responses where they did not help."""
         return replace(USUAL, trust=self.trusting)
+
+    @property
+    def shapes(self) -> Shapes | None:
+        """How responses vary, as modes were chosen by it; None where they were not."""
+        known = [item.choice.shapes for item in self.averages]
+        return None if None in known else tuple([*item] for item in known if item is not None)
 
     @property
     def layouts(self) -> tuple[Layout, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,12 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample
 from eqsolve.solvers.tolerance import allowance, excess
 
+if TYPE_CHECKING:
+    from eqsolve.solvers.gaussian.march import Marched
+    from eqsolve.solvers.paths.iterate import Solved
+
+    Solution = Solved | Marched
+
 Errors = dict[str, Array]
 
 FLOOR = 0.1  # of the largest value: smaller values are known to the tolerance of this
@@ -25,26 +31,6 @@ _ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are held against a solution
 _DEVIATIONS = 8.0  # standard errors: what is measured on Gaussian and heavy-tailed constants is in the tests
 _LIKELY = 0.3  # of the typical error of a curve: the least at any time
-
-
-class Averaged(Protocol):
-    """What an ensemble's averages tell a judge: E|f| beside E f."""
-
-    @property
-    def sizes(self) -> dict[str, Array]: ...
-
-
-class Solution(Protocol):
-    """What a judge reads of a solution, whatever it was found by."""
-
-    @property
-    def grid(self) -> OperatorGrid: ...
-    @property
-    def means(self) -> Means: ...
-    @property
-    def kernels(self) -> Kernels: ...
-    @property
-    def averages(self) -> Sequence[Averaged]: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,16 +68,12 @@ def hand_on(engine: Engine, solved: Solved, rate: float, ratios: Array | None) -
 
     ``rate`` is the inverse of the first time scale, ``ratios`` how much denser the panels should be.
     """
-    known = [item.choice.shapes for item in solved.averages]
-    shapes = None if any(shape is None for shape in known) else tuple([*shape] for shape in known if shape is not None)
     panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
     edges = np.empty(0)
     if panels is not None and ratios is not None:
-        position = np.append(0.0, np.cumsum(ratios))
-        wanted = np.linspace(0, position[-1], math.ceil(position[-1]) + 1)
-        edges = np.interp(wanted, position, panels.edges) - panels.edges[0]
+        edges = panels.denser(ratios).edges - panels.edges[0]
     names = tuple(name for name, _ in engine.plan.observables)
-    return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, shapes, names)
+    return Neighbour(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names)
 
 
 def begin_beside(near: Neighbour, engine: Engine, options: Options, order: int, begin: float, rate: float) -> Begun | str:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.stochastic import Drive, EnsemblePlan, Link
-from eqsolve.errors import MemoryLimitError, SolverError
+from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import CPU, Backend, arrays_of, memory
+from eqsolve.numerics.backend import CPU, Backend, arrays_of, demand_memory
 from eqsolve.numerics.elimination import eliminate, invert
 from eqsolve.numerics.gaussian import Points
 from eqsolve.numerics.relations import Kernels, Pointwise
@@ -190,12 +190,7 @@ def check_memory(plan: EnsemblePlan, paths: int, nodes: int) -> None:
     """Refuse what would not fit into the machine's memory, before it is asked for."""
     count = len(plan.unknowns)
     numbers = 4 * count + 2 * plan.count * (count + 1) + len(plan.driving) + plan.targets * (count + 2)
-    needed, there = 8.0 * numbers * paths * nodes, memory()
-    if needed > 0.5 * there:
-        raise MemoryLimitError(
-            f"{paths} paths on {nodes} nodes would need about {needed / 1e9:.1f} GB of the machine's "
-            f"{there / 1e9:.1f} GB; ask for a larger rtol or a shorter time"
-        )
+    demand_memory(8.0 * numbers * paths * nodes, f"{paths} paths on {nodes} nodes")
 
 
 def follow(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, over_neighbours
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.judge import Curves, Errors
@@ -102,7 +102,9 @@ def extrapolate(levels: Sequence[Curves]) -> Curves:
 def step_errors(levels: Sequence[Curves], control: Steps) -> Errors:
     """Return the error of extrapolated curves, from steps h, 2h and 4h."""
     better, rough = extrapolate(levels).all, extrapolate(levels[1:]).all
-    gaps = {name: _largest_near(np.abs(_halved(values) - rough[name])) for name, values in better.items()}
+    gaps = {  # the largest of neighbouring values: one may be small by chance
+        name: over_neighbours(np.abs(_halved(values) - rough[name]), 1, np.max) for name, values in better.items()
+    }
     return {
         name: control.share * _doubled(gaps[name], len(values)) + control.floor * np.abs(values)
         for name, values in better.items()
@@ -119,12 +121,3 @@ def _doubled(values: Array, size: int) -> Array:
         wide = np.take(np.repeat(values, 2, axis=axis), range(size), axis=axis)
         values = np.maximum(wide, np.take(wide, np.minimum(np.arange(size) + 1, size - 1), axis=axis))
     return values
-
-
-def _largest_near(values: Array) -> Array:
-    """Return the largest of neighbouring values: one may be small by chance."""
-    for axis in range(values.ndim):
-        last = values.shape[axis] - 1
-        near = [np.take(values, np.clip(np.arange(last + 1) + k, 0, last), axis=axis) for k in (-1, 0, 1)]
-        values = np.max(near, axis=0)
-    return np.asarray(values)

@@ -29,7 +29,6 @@ from eqsolve.compile.stochastic import MeanPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.numerics.gaussian import Level
-from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.levels import refine
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
@@ -40,7 +39,7 @@ from eqsolve.solvers.paths.iterate import USUAL, Solved, improve, pack, unpack, 
 from eqsolve.solvers.paths.judge import Errors, Judge, is_known
 from eqsolve.solvers.paths.linearised import Linearised, linearise
 from eqsolve.solvers.paths.means import Averages
-from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, Work, collect, count_paths, sweep
+from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, count_paths, sweep
 from eqsolve.solvers.paths.transfer import transfer
 
 logger = logging.getLogger("eqsolve")
@@ -142,7 +141,7 @@ class _Search:
         return replace(self.engine, plan=replace(plan, ensembles=ensembles), known=base.kernels)
 
     def count(self, level: Level) -> int:
-        return count_paths(self.own, self.base.kernels, Design(level, None, _shapes(self.base)))
+        return count_paths(self.own, self.base.kernels, Design(level, None, self.base.shapes))
 
     def iterate(self, points: Linearised, means: Means, secants: Secants) -> Solved:
         """Solve the linearised equations of the means with a set of points; what others taught about them helps."""
@@ -176,9 +175,7 @@ class _Search:
         own, base = self.own, self.base
         old = base.grid.panels
         assert old is not None
-        order = old.order + 1 if old.order < 8 else old.order - 1
-        position = np.linspace(0, old.panels, math.ceil(1.1 * old.size / order) + 1)
-        grid = OperatorGrid.from_panels(PanelGrid(np.interp(position, np.arange(old.panels + 1), old.edges), order))
+        grid = OperatorGrid.from_panels(old.of_another_order(8, 1.1))
         design = Design(base.averages[0].choice.level)
         swept: Sequence[Averages | Kept] = carried(own, base, grid)
         here = collect(sweep(own, base.grid, base.means, design, base.averages))
@@ -201,12 +198,6 @@ class _Search:
 
 def _means(engine: Engine) -> list[MeanPlan]:
     return [mean for item in engine.plan.ensembles for mean in item.means]
-
-
-def _shapes(base: Solved) -> Shapes | None:
-    """Return how responses vary in the solution, if it is known."""
-    known = [item.choice.shapes for item in base.averages]
-    return None if any(forms is None for forms in known) else tuple(list(forms) for forms in known if forms is not None)
 
 
 def _ways(engine: Engine, solved: Solved) -> list[str]:

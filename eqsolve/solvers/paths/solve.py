@@ -113,7 +113,8 @@ class StochasticSolver(Solver):
         accuracy = control.paths_to * control.stop * options.rtol * (1.0 if options.beside is None else control.linearised)
 
         def part(asked: Options) -> _Solve:
-            engine = Engine(program, laws, Work(checkpoint=asked.checkpoint), accuracy, asked.device, asked.threads)
+            work = Work(checkpoint=asked.checkpoint, cluster=asked.cluster)
+            engine = Engine(program, laws, work, accuracy, asked.device, asked.threads)
             return _Solve(engine, asked, control, begin, values.settings)
 
         def until(end: float) -> _Solve:
@@ -386,11 +387,8 @@ class _Solve:
     def _first_panels(self, growth: float | None = None) -> PanelGrid:
         """Return geometric panels whose first length follows from how fast paths move at the start."""
         span = self.options.t_max - self.begin
-        steps = [min(self.control.first / max(self._rate, 1e-12), span / 4)]
-        while sum(steps) < span:
-            steps.append((growth or self.control.growth) * steps[-1])
-        edges = np.concatenate([[0.0], np.cumsum(steps)])
-        return PanelGrid(self.begin + edges * (span / edges[-1]), self.order)
+        first = min(self.control.first / max(self._rate, 1e-12), span / 4)
+        return PanelGrid.geometric(self.begin, self.options.t_max, first, growth or self.control.growth, self.order)
 
     def _start(self, grid: OperatorGrid, rough: Level) -> Solved:
         try:
@@ -454,10 +452,8 @@ class _Solve:
         """Return the error that other panels, of another order, show: the next one, as far as responses are known in it."""
         old = solved.grid.panels
         assert old is not None
-        order = old.order + 1 if old.order < self.control.highest else old.order - 1
-        position = np.linspace(0, old.panels, math.ceil(self.control.other * old.size / order) + 1)
-        edges = np.interp(position, np.arange(old.panels + 1), old.edges)
-        other, _ = self._move(solved, design, PanelGrid(edges, order), replace(solved.how, choose=(), most=BESIDE.most))
+        panels = old.of_another_order(self.control.highest, self.control.other)
+        other, _ = self._move(solved, design, panels, replace(solved.how, choose=(), most=BESIDE.most))
         errors = self.judge.differ(solved, other)
         worst = self.judge.worst(self.judge.curves(solved), errors)
         logger.info("time grid: %d nodes; compared with an independent grid of %d nodes its error is %.2g times the tolerance",

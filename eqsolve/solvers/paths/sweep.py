@@ -25,6 +25,7 @@ from eqsolve.numerics.gaussian import Layout, Level, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
+from eqsolve.solvers.cluster import Cluster
 from eqsolve.solvers.paths.means import Averages, average, average_single
 from eqsolve.solvers.paths.modes import Choice, Group, choose, draw, groups_of
 from eqsolve.solvers.paths.paths import Paths, act, check_memory, follow
@@ -39,11 +40,16 @@ Shapes = tuple[list[Array], ...]
 """How much responses vary, by ensemble and group of noises, on one grid."""
 
 
+def _nobody(until: float, sweep: int, left: float) -> None:
+    """Tell nobody how far a solve is."""
+
+
 @dataclass(eq=False)
 class Work:
     """What a solve counts and keeps on its way: sweeps done, whom to tell, and a checkpoint."""
 
-    notify: Callable[[float, int, float], None] = lambda until, sweep, left: None
+    notify: Callable[[float, int, float], None] = _nobody
+    cluster: Cluster = field(default_factory=Cluster)
     checkpoint: Checkpoint | None = None
     sweeps: int = 0
     words: tuple[Any, ...] | None = field(default=None, repr=False)  # the plan's pieces, for the checkpoint

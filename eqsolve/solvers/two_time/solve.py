@@ -24,9 +24,9 @@ from eqsolve.compile.forms import TWO_TIME
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.compile.values import Values
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import memory
+from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.richardson import error_share
 from eqsolve.results.result import Result
@@ -235,9 +235,4 @@ def _watch_memory(march: March, left: float) -> None:
     rows = march.rows()
     used = 0 if rows is None else rows.nbytes
     predicted = used * (1 + left / march.panels) ** (2 if march.merger is None else 1)
-    available = memory()
-    if predicted > 0.5 * available:
-        raise UsageError(
-            f"the two-time functions would need about {predicted / 1e9:.1f} GB of the machine's {available / 1e9:.1f} GB; "
-            "shorten t_max or raise rtol"
-        )
+    demand_memory(predicted, "the two-time functions")

@@ -53,7 +53,9 @@ def test_more_paths_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_time_functions_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, 1e5)
     monkeypatch.setattr("eqsolve.solvers.two_time.solve._LOOK", 5)
-    with pytest.raises(eqsolve.UsageError, match=r"would need about .* GB of the machine's .* GB; shorten t_max"):
+    with pytest.raises(
+        eqsolve.SolverError, match=r"two-time functions would need about .* GB of the machine's .* GB; .*shorter time"
+    ):
         eqsolve.solve("pspin", t_max=20)
 
 

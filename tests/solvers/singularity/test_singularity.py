@@ -251,8 +251,8 @@ def test_a_region_is_searched_as_the_message_advises() -> None:
     [
         (3, r"region takes two numbers \(LOW, HEIGHT\)"),
         ((-3, 0), "HEIGHT must be positive, got 0"),
-        ((-3, "high"), "HEIGHT of region must be a number"),
-        ((float("-inf"), 1), "LOW of region must be a finite number"),
+        ((-3, "high"), "HEIGHT of region= takes a finite number"),
+        ((float("-inf"), 1), "LOW of region= takes a finite number"),
     ],
 )
 def test_a_region_that_is_none_is_refused(region, words) -> None:

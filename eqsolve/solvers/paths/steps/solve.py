@@ -17,6 +17,7 @@ import contextlib
 import functools
 import logging
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,13 +32,13 @@ from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
 from eqsolve.files.checkpoint import Codec
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import Array, over_neighbours
 from eqsolve.numerics.backend import memory
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.numerics.relations import Kernels
 from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
+from eqsolve.solvers.cluster import Piece
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.judge import FLOOR, Curves
@@ -113,11 +114,11 @@ class StepsSolver(Solver):
             if isinstance(law, LawPlan):
                 drawn[name] = law.at(values.numbers, values.laws)
             else:
-                share, time = law.at(values.numbers)()
-                drawn[name] = Chain(float(share), math.exp(-options.step / float(time)))
+                share, span = law.at(values.numbers)()
+                drawn[name] = Chain(float(share), math.exp(-options.step / float(span)))
         grid = OperatorGrid.discrete(options.step, begin, options.t_max)
         with np.errstate(all="ignore"):
-            return _Solve(program, laws, drawn, grid, options, control or Control()).run(values.settings)
+            return _Solve((program, laws, drawn, grid), options, control or Control()).run(values.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,23 +134,54 @@ class Estimate:
     rounds: tuple[tuple[int, dict[str, Array], dict[str, Array]], ...]
 
 
+Sampled = tuple[Curves, list[list[Array | None]], list[PathSet]]
+"""What a sample tells: its curves, its modes in the order of their responses, some of its paths."""
+
+
+def draw_sample(
+    plan: StochasticPlan, laws: Mapping[str, Any], drawn: Mapping[str, Any], grid: OperatorGrid,
+    turns: Sequence[list[Array | None]], share: float, paths: int, seed: tuple[int, ...], keep: bool,
+) -> Sampled:  # fmt: skip
+    """March one sample; responses are followed along a share of its paths, some are kept if asked for."""
+    samples = []
+    for place, item in enumerate(plan.ensembles):
+        groups = [len(law.noises) for law in plan.covariances if law.noises[0] in item.noises]
+        fresh = {name: law for name, law in drawn.items() if name in item.noises}
+        seeds = (*seed, place)
+        samples.append(draw(item.constants, laws, groups, fresh, grid.size, paths, share, seeds, turns[place]))
+    marched = march(plan, grid, samples)
+    kernels, found = marched.kernels, [turns_of(item, marched) for item in marched.ensembles]
+    single = kernels.functions | {name: kernels.observed(item) for name, item in plan.observables}
+    values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
+    made = Curves(single, dict(kernels.complete()), values, {})
+    if not all(np.isfinite(value).all() for value in made.all.values()):
+        raise SolverError(f"the means of model `{plan.name}` stop being finite; the step may be too long")
+    return made, found, [_paths(item) for item in marched.ensembles if keep]
+
+
+def _paths(item: Ensemble) -> PathSet:
+    """Return paths of an ensemble, evenly chosen; their weights are those of the sample."""
+    kept = np.arange(0, item.paths, max(1, item.paths // _KEPT))
+    weights = item.weights[kept] / item.weights[kept].sum()
+    constants = {name: values[kept] for name, values in item.sample.constants.items()}
+    return PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()})
+
+
 class _Solve:
     """One solve on its way."""
 
-    def __init__(
-        self, plan: StochasticPlan, laws: Mapping[str, Any], drawn: Mapping[str, Any], grid: OperatorGrid, options: Options,
-        control: Control,
-    ) -> None:  # fmt: skip
-        self.plan, self.laws, self.drawn, self.grid = plan, laws, drawn, grid
-        self.options, self.control = options, control
-        self.last: Marched | None = None
-        self.turns: list[list[Array | None]] = [[] for _ in plan.ensembles]
+    def __init__(self, given: tuple[StochasticPlan, Any, Any, OperatorGrid], options: Options, control: Control) -> None:
+        self.given, self.options, self.control = given, options, control
+        self.plan, _, _, self.grid = given
+        self.turns: list[list[Array | None]] = [[] for _ in self.plan.ensembles]
+        self.last: Sampled | None = None
 
     def run(self, params: Mapping[str, Any]) -> Result:
         """Add paths until the tolerance is met; an interruption returns what the last round found."""
         control, size = self.control, self.grid.size
         paths, best = control.paths, None
         for number in range(control.rounds):
+            begun = time.perf_counter()
             try:
                 made = self._estimate(paths, number, best)
             except (KeyboardInterrupt, MemoryError) as reason:
@@ -160,8 +192,9 @@ class _Solve:
                 return self._package(best, params).stopped(what, said)
             best = made
             if self.last is not None and not number:
-                self.turns = [turns_of(item, self.last) for item in self.last.ensembles]
-            by_chance, by_bias = (self._excess(made, errors) for errors in (self._chance(made), made.bias))
+                self.turns = self.last[1]
+            both = [self._excesses(made.curves, errors) for errors in (self._chance(made), made.bias)]
+            by_chance, by_bias = (max(item.values(), default=0.0) for item in both)
             logger.info("%d times, %d samples of %d paths: the error is %.2g tolerances by chance, %.2g by their number",
                         size, control.samples, paths, by_chance, by_bias)  # fmt: skip
             if number and by_chance + by_bias <= 1.0:
@@ -173,7 +206,8 @@ class _Solve:
             if more <= paths:
                 logger.info("more paths would be too much work; the errors are stated as they are")
                 break
-            paths = more
+            seconds, paths = (time.perf_counter() - begun) * more / paths, more
+            self.options.foresee(seconds, f"{control.samples} samples of {paths} paths")
         assert best is not None
         return self._package(best, params)
 
@@ -181,26 +215,26 @@ class _Solve:
         control, options = self.control, self.options
         seeds = [(options.seed, number, index) for index in range(control.samples)]
         threads, log = usable_threads(options.threads, paths), options.checkpoint
-
-        def one(seed: tuple[int, ...]) -> Curves:
-            marched = self._march(paths, seed)
-            if seed[-1] == control.samples - 1:
-                self.last = marched
-            return self._read(marched.kernels)
+        missing = [seed for place, seed in enumerate(seeds) if log is None or not log.holds(place)]
+        share = max(control.responses[0], min(1.0, control.responses[1] / paths))
+        asked = [(*self.given, self.turns, share, paths, seed, seed == seeds[-1]) for seed in missing]
+        pieces = [options.cluster.piece(draw_sample, *item) for item in asked]
 
         def report(place: int) -> None:
             options.report(options.t_max * (place + 1) / (control.samples + 1), f"sample {place + 1} of round {number + 1}")
 
-        made = in_order(one, seeds, threads, report)
+        made = in_order(Piece.result, pieces, threads, report)
         with contextlib.closing(made):
-            codec, following = Codec((Curves,)), functools.partial(next, made)
-            found = [following() if log is None else log.step("sample", following, codec) for _ in seeds]
+            codec, following = Codec((Curves, PathSet)), functools.partial(next, made)
+            drawn = [following() if log is None else log.step("sample", following, codec) for _ in seeds]
+        self.last, found = drawn[-1], [item[0] for item in drawn]
         first = found[0]
         plain, spread = {}, {}
         for name in first.all:
             table = np.array([item.all[name] for item in found])
             plain[name] = table.mean(axis=0)
-            spread[name] = over_neighbours((table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2) ** 0.5
+            variance = (table.std(axis=0, ddof=1) / math.sqrt(len(found))) ** 2  # of few samples, itself uncertain
+            spread[name] = over_neighbours(variance, 2, np.mean) ** 0.5
         rounds = (*(before.rounds if before else ()), (paths, plain, spread))
         means, slopes = line_shares([count for count, *_ in rounds])
         values, errors, bias = {}, {}, {}
@@ -211,17 +245,6 @@ class _Solve:
             bias[name] = control.remainder * np.abs(slope) / paths
         return Estimate(first.filled(values), errors, bias, rounds)
 
-    def _march(self, paths: int, seed: tuple[int, ...]) -> Marched:
-        samples = []
-        share = max(self.control.responses[0], min(1.0, self.control.responses[1] / paths))
-        for place, item in enumerate(self.plan.ensembles):
-            groups = [len(law.noises) for law in self.plan.covariances if law.noises[0] in item.noises]
-            drawn = {name: law for name, law in self.drawn.items() if name in item.noises}
-            samples.append(
-                draw(item.constants, self.laws, groups, drawn, self.grid.size, paths, share, (*seed, place), self.turns[place])
-            )
-        return march(self.plan, self.grid, samples)
-
     # --- the result
     def _chance(self, estimate: Estimate) -> dict[str, Array]:
         every = estimate.curves.all
@@ -230,50 +253,18 @@ class _Solve:
             for name, error in estimate.spread.items()
         }
 
-    def _excess(self, estimate: Estimate, errors: Mapping[str, Array]) -> float:
-        """Return the largest error of what is watched, in units of the tolerance."""
-        return max(self._excesses(estimate.curves, errors).values(), default=0.0)
-
     def _excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
         """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
         watched = [name for name, _ in self.plan.observables]
         watched += list(curves.tables) if self.options.kernels or not watched else []
         return {name: excess(curves.all[name], errors[name], self.options, FLOOR) for name in watched}
 
-    def _read(self, kernels: Kernels) -> Curves:
-        """Return what a march found."""
-        single = kernels.functions | {name: kernels.observed(item) for name, item in self.plan.observables}
-        values = {name: kernels.grid.values(matrix) for name, matrix in kernels.operators.items()}
-        made = Curves(single, dict(kernels.complete()), values, {})
-        if not all(np.isfinite(value).all() for value in made.all.values()):
-            raise SolverError(f"the means of model `{self.plan.name}` stop being finite; the step may be too long")
-        return made
-
     def _package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
         errors = {name: error + estimate.bias[name] for name, error in self._chance(estimate).items()}
-        kept = self._paths() if self.options.paths else []
+        kept = self.last[2] if self.options.paths and self.last is not None else []
         stats = {"paths": estimate.rounds[-1][0], "samples": self.control.samples}
         over, grid = self._excesses(estimate.curves, errors), PanelGrid(self.grid.nodes, 1)
         return make_result(self.plan.name, grid, estimate.curves, errors, over, kept, self.options, params, stats)
-
-    def _paths(self) -> list[PathSet]:
-        """Return paths of the last sample, evenly chosen; their weights are those of the sample."""
-        made = []
-        for item in self.last.ensembles if self.last is not None else ():
-            kept = np.arange(0, item.paths, max(1, item.paths // _KEPT))
-            weights = item.weights[kept] / item.weights[kept].sum()
-            constants = {name: values[kept] for name, values in item.sample.constants.items()}
-            made.append(PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()}))
-        return made
-
-
-def over_neighbours(values: Array) -> Array:
-    """Return means over neighbouring nodes: the spread of a few samples is itself uncertain."""
-    for axis in range(values.ndim):
-        last = values.shape[axis] - 1
-        near = [np.take(values, np.clip(np.arange(last + 1) + k, 0, last), axis=axis) for k in (-2, -1, 0, 1, 2)]
-        values = np.mean(near, axis=0)
-    return np.asarray(values)
 
 
 def line_shares(paths: Sequence[int]) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ For least squares the noise of batches reaches the weights with covariance D(s) 
 and E_test with x in place of x²: a Volterra equation over the law μ of H's eigenvalues.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sympy import exp, log, sign
 import eqsolve
 from eqsolve import E, Flow, field, gradient, param, random, state
 from eqsolve.laws import Normal
+from eqsolve.solvers.paths.steps import solve as module
 from eqsolve.solvers.paths.steps.solve import Control, StepsSolver, line_shares
 from eqsolve.spectra import MarchenkoPastur
 
@@ -196,3 +198,26 @@ def test_rounds_are_put_on_a_line() -> None:
     assert means @ values == pytest.approx(3.0, rel=1e-14)
     assert slopes @ values == pytest.approx(50.0, rel=1e-12)
     assert np.sqrt(means**2 @ (1 / np.array(sizes))) < 1.01 / np.sqrt(sizes[-1])
+
+
+def test_an_interrupted_solve_goes_on_to_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted in the second round: the samples that are kept are not drawn again, nor others in their place."""
+    options = {"batch": 0.5, "step": 0.2, "t_max": 4, "rtol": 0.05, "threads": 1}
+    known, drawn = module.draw_sample, []
+
+    def draw_sample(*given: Any) -> Any:
+        drawn.append(given)
+        if len(drawn) == 12 and not resumed:
+            raise KeyboardInterrupt
+        return known(*given)
+
+    monkeypatch.setattr(module, "draw_sample", draw_sample)
+    resumed = False
+    first = eqsolve.solve("dln_sgd", checkpoint=tmp_path / "run", **options)
+    assert first.status == "interrupted"
+    begun, resumed = len(drawn), True
+    again = eqsolve.solve("dln_sgd", checkpoint=tmp_path / "run", resume=True, **options)
+    assert len(drawn) - begun < 8  # of sixteen
+    whole = eqsolve.solve("dln_sgd", **options)
+    for name, values in whole.dataset.data_vars.items():
+        assert np.array_equal(again.dataset[name].values, values.values, equal_nan=True), name
