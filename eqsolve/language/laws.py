@@ -49,7 +49,7 @@ class Law(Basic):
 
     A subclass names its numbers with their defaults, ``class Normal(Law, mean=0, variance=1)``, or has
     a ``__new__`` of its own. ``twin``, a name in `eqsolve.numerics.laws`, makes the numeric law of the
-    numbers and of the laws of the parts; it is the law's own name unless given. It knows the rest.
+    numbers and of the laws of the parts; it is the law's own name and `Law` unless given. It knows the rest.
     """
 
     dimension: int = 1
@@ -59,7 +59,7 @@ class Law(Basic):
 
     def __init_subclass__(cls, **numbers: Any) -> None:
         super().__init_subclass__()
-        cls.twin = cls.__dict__.get("twin", cls.__name__)
+        cls.twin = cls.__dict__.get("twin", f"{cls.__name__}Law")
         if numbers:
             taken = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in numbers.items()]
             cls.__signature__ = Signature(taken)
@@ -135,9 +135,9 @@ class Law(Basic):
 
         return getattr(laws, self.twin)
 
-    def numeric(self, digits: int | None = None) -> numeric.Law:
+    def numeric(self, digits: int | None = None) -> numeric.NumericLaw:
         """Return the law in floats, or in mpmath's numbers of some digits; only once the parameters are bound."""
-        made: dict[int | None, numeric.Law] = self.__dict__.setdefault("_numeric", {})
+        made: dict[int | None, numeric.NumericLaw] = self.__dict__.setdefault("_numeric", {})
         if digits not in made:
             make, parts = self.make(), [part.numeric(digits) for part in self.parts]
             if digits is None:
@@ -176,6 +176,7 @@ class Empirical(Law):
     """The empirical law of a sample: a file (CSV, text or NPY) or a list; several columns give a joint law."""
 
     usage = "Empirical('file.csv') or Empirical([values])"
+    twin = "SampleLaw"
     values: Array
     label: str
 
@@ -318,9 +319,6 @@ class Bernoulli(Law, p=REQUIRED):
         (p,) = self.args
         return (x / p - (1 - x) / (1 - p),)
 
-    def _problem(self) -> str | None:
-        return _probability(self.args[0])
-
 
 class Rademacher(Law, p=1):
     """±1 with probability p/2 each, else 0."""
@@ -334,9 +332,6 @@ class Rademacher(Law, p=1):
     def scores(self, x: Expr) -> tuple[Expr, ...]:
         (p,) = self.args
         return (x**2 / p - (1 - x**2) / (1 - p),)
-
-    def _problem(self) -> str | None:
-        return _probability(self.args[0])
 
 
 class Discrete(Law):
@@ -425,6 +420,7 @@ class GaussBernoulli(Law, p=REQUIRED, variance=1):
     """Centred Gaussian of the given variance with probability p, else 0."""
 
     usage = "GaussBernoulli(p, variance) with 0 <= p <= 1, variance >= 0"
+    twin = "gauss_bernoulli"
 
     def moments(self) -> tuple[Expr, Expr]:
         return S.Zero, self.args[0] * self.args[1]
@@ -460,10 +456,6 @@ class Mixture(Law):
     @property
     def parts(self) -> tuple[Law, ...]:
         return tuple(law for _, law in self.args)
-
-
-def _probability(value: Expr) -> str | None:
-    return None if 0 <= float(value) <= 1 else f"the probability must lie in [0, 1], got {value}"
 
 
 def law_names() -> dict[str, type[Law]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from eqsolve.errors import ParameterError
 from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.laws import Component, Law, hermite, joint_groups
+from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
 # tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866): one
@@ -266,7 +266,7 @@ class LawBranch:
         return float(self.probability), means, np.sqrt(variances)
 
 
-def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> list[LawBranch]:
+def branches(constants: Sequence[str], laws: Mapping[str, NumericLaw], order: int) -> list[LawBranch]:
     """Return the parts of the product law; constants of one joint sample stay together."""
     factors: list[tuple[tuple[str, ...], list[Any]]] = []
     for members in joint_groups({item: laws[item] for item in constants}):
@@ -292,7 +292,7 @@ def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> l
     return made
 
 
-def demand_second_moment(name: str, law: Law) -> None:
+def demand_second_moment(name: str, law: NumericLaw) -> None:
     """Raise when a law has no second moment: the theory does not hold for it."""
     if not law.has_second_moment:
         raise ParameterError(

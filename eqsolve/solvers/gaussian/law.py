@@ -19,7 +19,7 @@ from eqsolve.compile.gaussian import LawPlan
 from eqsolve.compile.stochastic import Drive, EnsemblePlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
-from eqsolve.numerics.laws import Normal
+from eqsolve.numerics.laws import NormalLaw
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.paths.modes import Group
 
@@ -39,7 +39,7 @@ class Condition:
 
 def conditions(plan: LawPlan, names: Sequence[str], laws: Mapping[str, Any], order: int) -> list[Condition]:
     """Return every combination of values of the constants that are not Gaussian coordinates; densities by Gauss rules."""
-    free = [name for name in plan.affine if isinstance(laws[name], Normal) and laws[name].variance > 0]
+    free = [name for name in plan.affine if isinstance(laws[name], NormalLaw) and laws[name].variance > 0]
     given = {name: laws[name] for name in names if name not in free}
     nodes = make_paths(given, [{name: order for name, law in given.items() if law.has_density}])
     made = []

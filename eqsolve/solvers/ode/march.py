@@ -21,7 +21,7 @@ from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
-from eqsolve.numerics.laws import Law
+from eqsolve.numerics.laws import NumericLaw
 from eqsolve.solvers.marching import Pace, longest_step
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
@@ -36,7 +36,7 @@ class OdeSystem:
     """A program with its numbers: the laws of its constants, and which of these meet."""
 
     program: OdeProgram
-    laws: Mapping[str, Law]
+    laws: Mapping[str, NumericLaw]
     parts: Parts
 
     @property
@@ -136,7 +136,7 @@ def _filled(value: Any, shape: tuple[int, ...]) -> Array:
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
-def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, Law]) -> OdeSystem:
+def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, NumericLaw]) -> OdeSystem:
     """Return a program with numbers of its parameters and laws of its random constants."""
     drawn = {name: law.at(numbers, laws) for name, law in program.laws}
     used = {name: drawn[name] if name in drawn else laws[name] for name in program.constants}

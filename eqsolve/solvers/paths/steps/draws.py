@@ -21,7 +21,7 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.draws import draw_constants
-from eqsolve.numerics.laws import Component, Law, Normal, Uniform
+from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, UniformLaw
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _PAST = 6  # last values of a telegraph signal by which its paths are told apart
@@ -54,7 +54,7 @@ class Sample:
     fresh: Mapping[str, list[tuple[float, float]]]
 
 
-def strata(names: Sequence[str], laws: Mapping[str, Law]) -> tuple[list[str], list[tuple[tuple[float, ...], float]]]:
+def strata(names: Sequence[str], laws: Mapping[str, NumericLaw]) -> tuple[list[str], list[tuple[tuple[float, ...], float]]]:
     """Return the constants that are not drawn, and the combinations of their values with their probabilities."""
     chosen: list[str] = []
     made: list[tuple[tuple[float, ...], float]] = [((), 1.0)]
@@ -71,9 +71,9 @@ def strata(names: Sequence[str], laws: Mapping[str, Law]) -> tuple[list[str], li
 
 def draw(
     constants: Sequence[str],
-    laws: Mapping[str, Law],
+    laws: Mapping[str, NumericLaw],
     groups: Sequence[int],
-    drawn: Mapping[str, Law | Chain],
+    drawn: Mapping[str, NumericLaw | Chain],
     nodes: int,
     paths: int,
     share: float,
@@ -89,7 +89,7 @@ def draw(
     fixed, cells = strata(constants, laws)
     half = max(8, paths // (2 * len(cells)))
     others = {name: laws[name] for name in constants if name not in fixed}
-    smooth = [name for name, law in others.items() if isinstance(law, Normal | Uniform)]
+    smooth = [name for name, law in others.items() if isinstance(law, NormalLaw | UniformLaw)]
     shapes = [(count, nodes) for count in groups]
     block = max(8, math.ceil(half * share))
     first, rows = _coordinates(len(smooth), shapes, half, block, turns or [None] * len(shapes), rng)
@@ -161,16 +161,16 @@ def neighbours(rows: Array) -> Array:
     return cells
 
 
-def _transformed(law: Law, normals: Array) -> Array:
-    if isinstance(law, Normal):
+def _transformed(law: NumericLaw, normals: Array) -> Array:
+    if isinstance(law, NormalLaw):
         return float(law.mean) + math.sqrt(float(law.variance)) * normals
     from scipy.special import ndtr
 
-    assert isinstance(law, Uniform)
+    assert isinstance(law, UniformLaw)
     return np.asarray(float(law.low) + (float(law.high) - float(law.low)) * ndtr(normals))
 
 
-def _signals(law: Law | Chain, nodes: int, cells: Array, rng: np.random.Generator) -> Array:
+def _signals(law: NumericLaw | Chain, nodes: int, cells: Array, rng: np.random.Generator) -> Array:
     """Return the values of a noise at all nodes, independent from node to node; ``cells`` are those of neighbours."""
     size = len(cells)
     if isinstance(law, Chain):
