@@ -39,7 +39,7 @@ class Chain:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class StepsSample:
     """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
 
     ``some`` are the places of the paths of which responses are followed, as even as all of them; ``fresh`` are values and
@@ -79,7 +79,7 @@ def draw(
     share: float,
     seed: Any,
     turns: Sequence[Array | None] = (),
-) -> Sample:
+) -> StepsSample:
     """Return a sample of about so many paths; ``groups`` are how many noises are driven together, group by group.
 
     ``share`` is that of the paths of which responses are followed; ``turns`` are orthogonal matrices whose columns are the
@@ -109,7 +109,7 @@ def draw(
     }
     some = np.add.outer(np.arange(2 * many) * half, np.arange(block)).ravel()
     fresh = {name: law.atoms_of() for name, law in drawn.items() if not isinstance(law, Chain) and not law.has_density}
-    return Sample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals, fresh)
+    return StepsSample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals, fresh)
 
 
 def _coordinates(

@@ -24,7 +24,7 @@ from eqsolve.numerics.elimination import invert
 from eqsolve.numerics.growing import Factor
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.solvers.paths.steps.draws import Sample
+from eqsolve.solvers.paths.steps.draws import StepsSample
 
 _STEPS = 50  # of Newton's method for unknowns that stand in their own definition at the same time
 _SETTLED = 1e-12
@@ -35,7 +35,7 @@ _NEAR = 512  # paths whose tangents are carried on together
 class Ensemble:
     """The state of a march: what averages and memory need of the past, and the present node."""
 
-    def __init__(self, plan: EnsemblePlan, laws: Sequence[Covariance], grid: OperatorGrid, sample: Sample) -> None:
+    def __init__(self, plan: EnsemblePlan, laws: Sequence[Covariance], grid: OperatorGrid, sample: StepsSample) -> None:
         self.plan, self.grid, self.sample, self.weights = plan, grid, sample, sample.weights
         self.paths, size = len(sample.weights), grid.size
         self.length = float(grid.nodes[1] - grid.nodes[0]) if size > 1 else 0.0

@@ -11,21 +11,21 @@ from eqsolve.compile.stochastic import StochasticPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
-from eqsolve.solvers.paths.steps.draws import Sample
+from eqsolve.solvers.paths.steps.draws import StepsSample
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
 
 _REST = 1e-13  # relative change of the means: nothing feeds anything any more
 
 
 @dataclass(frozen=True, eq=False)
-class Marched:
+class StepsMarch:
     """Kernels for the means of one sample, and its ensembles."""
 
     kernels: Kernels
     ensembles: tuple[Ensemble, ...]
 
 
-def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[Sample]) -> Marched:
+def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[StepsSample]) -> StepsMarch:
     """Advance a sample over all nodes."""
     size = grid.size
     every = [mean for item in plan.ensembles for mean in item.means]
@@ -60,7 +60,7 @@ def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[Sample]) -
             kernels = _kernels(plan, head, means, node)
         for item in ensembles:
             item.keep(node, kernels)
-    return Marched(evaluate(plan.definitions, grid, means), tuple(ensembles))
+    return StepsMarch(evaluate(plan.definitions, grid, means), tuple(ensembles))
 
 
 def _kernels(plan: StochasticPlan, head: OperatorGrid, means: Mapping[str, Array], node: int) -> Kernels:

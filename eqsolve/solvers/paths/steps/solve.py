@@ -44,7 +44,7 @@ from eqsolve.solvers.paths.judge import FLOOR, Curves
 from eqsolve.solvers.paths.package import make_result
 from eqsolve.solvers.paths.steps.draws import Chain, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
-from eqsolve.solvers.paths.steps.march import Marched, march
+from eqsolve.solvers.paths.steps.march import StepsMarch, march
 from eqsolve.solvers.threads import in_order, usable_threads
 from eqsolve.solvers.tolerance import excess
 
@@ -54,7 +54,7 @@ _KEPT = 4096  # paths kept in the result
 
 
 @dataclass(frozen=True)
-class Control:
+class StepsControl:
     """What a solve is steered by."""
 
     # independent ones, each self-consistent by itself; their spread is the statistical error
@@ -100,7 +100,7 @@ class StepsSolver(Solver):
             return f"noise that is drawn in every step, {', '.join(plan.facts.fresh)}: samples of paths, exact at this step"
         return "samples of paths in discrete time"
 
-    def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
+    def solve(self, plan: Plan, values: Values, options: Options, control: StepsControl | None = None) -> Result:
         """Solve to the tolerance asked for, or as well as the work allows."""
         assert options.step is not None
         source = plan.program(DISCRETE)
@@ -117,7 +117,7 @@ class StepsSolver(Solver):
                 drawn[name] = Chain(float(share), math.exp(-options.step / float(time)))
         grid = OperatorGrid.discrete(options.step, begin, options.t_max)
         with np.errstate(all="ignore"):
-            return _Solve(program, laws, drawn, grid, options, control or Control()).run(values.settings)
+            return _StepsSolve(program, laws, drawn, grid, options, control or StepsControl()).run(values.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,16 +133,16 @@ class Estimate:
     rounds: tuple[tuple[int, dict[str, Array], dict[str, Array]], ...]
 
 
-class _Solve:
+class _StepsSolve:
     """One solve on its way."""
 
     def __init__(
         self, plan: StochasticPlan, laws: Mapping[str, Any], drawn: Mapping[str, Any], grid: OperatorGrid, options: Options,
-        control: Control,
+        control: StepsControl,
     ) -> None:  # fmt: skip
         self.plan, self.laws, self.drawn, self.grid = plan, laws, drawn, grid
         self.options, self.control = options, control
-        self.last: Marched | None = None
+        self.last: StepsMarch | None = None
         self.turns: list[list[Array | None]] = [[] for _ in plan.ensembles]
 
     def run(self, params: Mapping[str, Any]) -> Result:
@@ -211,7 +211,7 @@ class _Solve:
             bias[name] = control.remainder * np.abs(slope) / paths
         return Estimate(first.filled(values), errors, bias, rounds)
 
-    def _march(self, paths: int, seed: tuple[int, ...]) -> Marched:
+    def _march(self, paths: int, seed: tuple[int, ...]) -> StepsMarch:
         samples = []
         share = max(self.control.responses[0], min(1.0, self.control.responses[1] / paths))
         for place, item in enumerate(self.plan.ensembles):
@@ -286,7 +286,7 @@ def line_shares(paths: Sequence[int]) -> tuple[Array, Array]:
     return weights - centre * slopes, slopes
 
 
-def turns_of(item: Ensemble, marched: Marched) -> list[Array | None]:
+def turns_of(item: Ensemble, marched: StepsMarch) -> list[Array | None]:
     """Return, for every group of one noise, its modes in the order in which mean responses to them fall."""
     made: list[Array | None] = []
     for law, factor, _ in item.groups:
