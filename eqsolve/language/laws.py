@@ -18,8 +18,6 @@ from eqsolve.language.source import here
 from eqsolve.language.symbols import Process, as_expression, part
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from eqsolve.numerics import laws as numeric
     from eqsolve.numerics.arrays import Array
 
@@ -49,7 +47,7 @@ class Law(Basic):
 
     A subclass names its numbers with their defaults, ``class Normal(Law, mean=0, variance=1)``, or has
     a ``__new__`` of its own. ``twin``, a name in `eqsolve.numerics.laws`, makes the numeric law of the
-    numbers and of the laws of the parts; it is the law's own name and `Law` unless given. It knows the rest.
+    numbers and of the laws of the parts; the law's own name and `Law` unless given.
     """
 
     dimension: int = 1
@@ -148,27 +146,6 @@ class Law(Basic):
                 with mpmath.workdps(digits):
                     made[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
         return made[digits]
-
-    def atoms_of(self) -> list[tuple[float, float]]:
-        """Return the (value, probability) pairs of the point masses."""
-        return self.numeric().atoms_of()
-
-    def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        """Return nodes and weights of a Gauss rule for the part with a density (weights sum to its mass)."""
-        return self.numeric().continuous_rule(order)
-
-    def rule(self, order: int) -> tuple[Array, Array]:
-        """Return nodes and weights of a quadrature for the whole law: atoms exactly, the density by ``order`` nodes."""
-        return self.numeric().rule(order)
-
-    @property
-    def has_density(self) -> bool:
-        """Whether a part of the law is continuous, so that a rule has a quadrature error."""
-        return self.numeric().has_density
-
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw ``size`` independent values."""
-        return self.numeric().sample(rng, size)
 
 
 # --- Laws of several constants at once: samples, and independent components.

@@ -20,11 +20,10 @@ import numpy as np
 from eqsolve.numerics.arrays import Array, tensor_rule
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.draws import draw_constants
-from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, SplitNormalLaw
+from eqsolve.numerics.laws import STRATA, Component, NormalLaw, NumericLaw, SplitNormalLaw
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
-_ATOMS = 16  # combinations of atoms that every sample of paths has
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
 _FOLLOWED = 1e-6  # of the largest mode: smaller ones lead nothing, what rounding makes of a change is divided by their size
 _TURN = 0.6  # of two modes of equal strength, in a set of other modes, in radians
@@ -284,7 +283,7 @@ def is_gaussian(law: NumericLaw) -> TypeGuard[NormalLaw]:
 def _draw(modes: int, laws: dict[str, NumericLaw], level: Level) -> Points:
     """Return as many points as the level has at most, modes and constants drawn together; few atoms are all there."""
     few = {item: law for item, law in laws.items() if not law.has_density}
-    combined = make_paths(few, [{}]) if math.prod(_atoms(law) for law in few.values()) <= _ATOMS else None
+    combined = make_paths(few, [{}]) if math.prod(_atoms(law) for law in few.values()) <= STRATA else None
     values, mass = (combined.values, combined.weights.ravel()) if combined else ({}, np.ones(1))
     normals, _ = _sample(modes, replace(level, most=max(2, level.most // len(mass))), both=False)
     count = normals.shape[1] * len(mass)

@@ -17,6 +17,7 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array, tensor_rule
 
+STRATA = 16  # combinations of values of random constants that are followed one by one, at most
 Gaussian = tuple[Any, Any, Any, bool]
 """Probability, mean and variance of a Gaussian part, and whether it is exact; a point has variance zero."""
 

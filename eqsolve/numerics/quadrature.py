@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import ParameterError
-from eqsolve.numerics.arrays import Array, tensor_rule
+from eqsolve.numerics.arrays import EPSILON, Array, tensor_rule
 from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
@@ -33,7 +33,6 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 
 _REACHES = (12.5, 18.0, 26.0, 37.0)  # e^{−x²/4} is 1e-17 at the first, and the largest double at the last, squared
-_NEGLIGIBLE = 1e-15  # of the largest value of f e^{−x²/4}: the line ends where it is less
 _PLANE = 7.5  # reach in the plane, where densities are e^{−x²/2}
 _LAYER = 7.0  # widths of the layer that a kink of g leaves in E[g | x]
 
@@ -92,7 +91,7 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
         points = step * np.arange(-half, half + 1)
         values = np.broadcast_to(function(points), (rows, len(points)))
         faded = np.abs(values) * np.exp(-(points**2) / 4)
-        if reach < _REACHES[-1] and (faded[:, [0, -1]] > _NEGLIGIBLE * faded.max(axis=1)[:, None]).any():
+        if reach < _REACHES[-1] and (faded[:, [0, -1]] > 4 * EPSILON * faded.max(axis=1)[:, None]).any():
             reach = next(item for item in _REACHES if item > reach)
             continue
         weights = step / math.sqrt(2 * math.pi) * np.exp(-(points**2) / 2)

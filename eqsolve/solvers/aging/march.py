@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
 from eqsolve.files.checkpoint import recorded
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.rows import AgingRows, Layout, Solved
 from eqsolve.solvers.aging.points import AgingPoints, Past, Span
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 # in the direction in which a column moves away from the diagonal. Memory terms cancel there at
 # leading order, so that they and the derivatives are solved for as one linear system.
 
-
-_SMALLEST = 1e-12  # of an unknown's largest value: below, changes are not looked at relatively
 
 Blocks = dict[Slot, Array]
 
@@ -79,7 +77,7 @@ class Panel:
             step = move[self.places[name]].reshape(self.layout.rows, -1)
             values[1:] += step
             sizes, largest = np.abs(values).max(axis=0), float(np.abs(values).max())
-            local = np.maximum(np.maximum(sizes[1:].reshape(-1, n).max(axis=1), _SMALLEST * largest), 1e-300)
+            local = np.maximum(np.maximum(sizes[1:].reshape(-1, n).max(axis=1), 10 * ROUNDING * largest), 1e-300)
             worst = max(worst, float((np.abs(step[:, 1:]).max(axis=0).reshape(-1, n).max(axis=1) / local).max()))
         for name, values in self.unknowns.functions.items():
             step = move[self.places[name]]

@@ -9,7 +9,7 @@ import numpy as np
 from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Reading, Terms
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.panel_functions import PanelFunctions, Samples, folded_points
 from eqsolve.solvers.marching import NotFiniteError, newton
@@ -205,7 +205,6 @@ def _filled(value: Any, count: int) -> Array:
 # --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
 _HOLDS = 1e-9  # of the unknowns in a constraint: what it may be off by at the start
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
-_BRIDGE = 1e-12  # of the time: the width of the panel that holds a jump
 
 
 class MemoryMarch:
@@ -346,7 +345,7 @@ class MemoryMarch:
         places = np.flatnonzero(jumps) + 1
         tables = np.insert(tables, places, before + (after - before) * self.functions.basis.nodes, axis=0)
         bridges = np.insert(np.zeros(self.panels, dtype=bool), places, True)
-        edges = np.insert(edges, places + 1, edges[places] * (1 + _BRIDGE))
+        edges = np.insert(edges, places + 1, edges[places] * (1 + 10 * ROUNDING))
         names = [*(equation.key for equation in self.program.equations), *self.program.observables]
         curves = {name: np.append(tables[0, row, :1], tables[:, row, 1:]) for row, name in enumerate(names)}
         return PanelGrid(begin + edges, self.m), curves, bridges

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.gaussian import GaussianLawPlan
+from eqsolve.compile.gaussian import JointPlan
 from eqsolve.compile.stochastic import Drive, EnsemblePlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
@@ -37,7 +37,7 @@ class Condition:
     variances: Array
 
 
-def conditions(plan: GaussianLawPlan, names: Sequence[str], laws: Mapping[str, Any], order: int) -> list[Condition]:
+def conditions(plan: JointPlan, names: Sequence[str], laws: Mapping[str, Any], order: int) -> list[Condition]:
     """Return every combination of values of the constants that are not Gaussian coordinates; densities by Gauss rules."""
     free = [name for name in plan.affine if isinstance(laws[name], NormalLaw) and laws[name].variance > 0]
     given = {name: laws[name] for name in names if name not in free}
@@ -56,7 +56,7 @@ class GaussianLaw:
     """The law of one ensemble given one condition; rows are filled in block after block."""
 
     plan: EnsemblePlan
-    law: GaussianLawPlan
+    law: JointPlan
     condition: Condition
     # strengths of the white noises that kick unknowns, and those of them whose responses are asked
     # for
@@ -76,7 +76,7 @@ class GaussianLaw:
 
     @classmethod
     def empty(
-        cls, plan: EnsemblePlan, law: GaussianLawPlan, condition: Condition, size: int, whites: Mapping[str, Pointwise]
+        cls, plan: EnsemblePlan, law: JointPlan, condition: Condition, size: int, whites: Mapping[str, Pointwise]
     ) -> GaussianLaw:
         mine = {kick.noise: whites[kick.noise] for kick in plan.kicks}
         answered = tuple(name for name in mine if any(mean.noise == name for mean in plan.means))

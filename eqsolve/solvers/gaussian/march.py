@@ -22,7 +22,7 @@ from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.continuing import continue_means
-from eqsolve.solvers.gaussian.averages import GaussianAverages
+from eqsolve.solvers.gaussian.averages import LawMeans
 from eqsolve.solvers.gaussian.law import GaussianLaw, conditions
 from eqsolve.solvers.paths.control import Control
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh
@@ -67,14 +67,14 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianMarch:
+class LawMarch:
     """A solution on a grid: its means, kernels and laws; ``left`` is what the iteration would still change."""
 
     grid: OperatorGrid
     means: Means
     kernels: Kernels
     averages: tuple[Sizes, ...]
-    laws: tuple[tuple[GaussianAverages, ...], ...]
+    laws: tuple[tuple[LawMeans, ...], ...]
     covariances: tuple[Covariance, ...]
     left: float
 
@@ -86,7 +86,7 @@ class _Work:
     engine: Engine
     plan: GaussianPlan
     grid: OperatorGrid
-    laws: tuple[tuple[GaussianAverages, ...], ...]
+    laws: tuple[tuple[LawMeans, ...], ...]
     natural: dict[str, float] = field(default_factory=dict)  # by mean, how large it would be if nothing cancelled
 
     def groups(self, kernels: Kernels, place: int) -> tuple[Group, ...]:
@@ -123,7 +123,7 @@ def _add(
     return total[0] + scaled[0], beside
 
 
-def _natural(item: GaussianAverages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
+def _natural(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
     """Return how large a mean would be if nothing cancelled."""
     if mean.kind == "one":
         return float(item.magnitude[pairs[0][0]].max(initial=0.0))
@@ -137,7 +137,7 @@ def _natural(item: GaussianAverages, mean: MeanPlan, pairs: tuple[tuple[int, int
 
 
 def _mean(
-    item: GaussianAverages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice
+    item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice
 ) -> tuple[Array, Array | None]:
     """Return a mean on rows, up to the last of them, and of a table the columns above."""
     if mean.kind == "one":
@@ -156,9 +156,7 @@ def _mean(
     return total, columns
 
 
-def _response(
-    item: GaussianAverages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice
-) -> Array:
+def _response(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice) -> Array:
     """Return E[a(t) ∂output(t)/∂noise(t') b(t')] as an operator, without its part at equal times."""
     plan, law, stop = item.law.plan, item.law, rows.stop
     noise = law.drives.index(mean.noise)
@@ -184,7 +182,7 @@ def _response(
 # --- marching
 def march(
     engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float
-) -> GaussianMarch:
+) -> LawMarch:
     """Return the solution on a grid; ``guess`` holds means on the same grid to begin with.
 
     ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means, and what their iteration
@@ -192,9 +190,7 @@ def march(
     """
     laws = tuple(
         tuple(
-            GaussianAverages(
-                GaussianLaw.empty(paths, law, condition, grid.size, dict(plan.paths.whites)), rule, accuracy, grid.size
-            )
+            LawMeans(GaussianLaw.empty(paths, law, condition, grid.size, dict(plan.paths.whites)), rule, accuracy, grid.size)
             for condition in conditions(law, paths.constants, engine.laws, order)
         )
         for paths, law in zip(plan.paths.ensembles, plan.laws, strict=True)
@@ -230,7 +226,7 @@ def march(
             if mean.kind == "one":
                 parts = [item.law.condition.weight * item.magnitude[pairs[0][0]] for item in laws[place]]
                 sizes[place].sizes[mean.name] = np.sum(parts, axis=0)
-    return GaussianMarch(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, left)
+    return LawMarch(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, left)
 
 
 def _spliced(known: Array, guess: Array, rows: slice) -> Array:

@@ -41,7 +41,7 @@ from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import conditions
-from eqsolve.solvers.gaussian.march import GaussianMarch, UnsettledError, halved, march, other_panels
+from eqsolve.solvers.gaussian.march import LawMarch, UnsettledError, halved, march, other_panels
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
@@ -58,7 +58,7 @@ from eqsolve.solvers.tolerance import stop_early
 
 
 def package(
-    engine: Engine, solved: GaussianMarch, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float],
+    engine: Engine, solved: LawMarch, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float],
     options: Options, params: Mapping[str, Any], kept: int,
 ) -> Result:  # fmt: skip
     """Return the result on a grid of panels, whose nodes are among those of the solution.
@@ -76,7 +76,7 @@ def package(
     return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
 
 
-def _draw(engine: Engine, solved: GaussianMarch, size: int, count: int, seed: int) -> list[PathSet]:
+def _draw(engine: Engine, solved: LawMarch, size: int, count: int, seed: int) -> list[PathSet]:
     """Return paths of every ensemble on ``size`` of the nodes, evenly among them; they are followed when looked at."""
     kernels, level, made = solved.kernels, replace(make_level(1e-2, seed), most=count), []
     every = (solved.grid.size - 1) // (size - 1)
@@ -152,7 +152,7 @@ class GaussianSolution:
     """A solution on panels: what it reports, with errors, and the march that it is of, which may have more nodes."""
 
     panels: PanelGrid
-    marched: GaussianMarch
+    marched: LawMarch
     curves: Curves
     errors: Errors
 
@@ -185,7 +185,7 @@ class _GaussianSolve:
             return self._package(self.best).stopped(what, said)
         return self._package(found)
 
-    def begun(self) -> GaussianMarch:
+    def begun(self) -> LawMarch:
         """Return a rough solution over the whole time."""
         return self._from_start(self._first())[1]
 
@@ -200,7 +200,7 @@ class _GaussianSolve:
         length = min(spacing * self.order, (end - begin) / 2)
         return even_panels(begin, end, length, self.asked, self.order)
 
-    def _from_start(self, panels: PanelGrid) -> tuple[PanelGrid, GaussianMarch]:
+    def _from_start(self, panels: PanelGrid) -> tuple[PanelGrid, LawMarch]:
         """Solve without a guess; panels on which the means do not settle are halved."""
         for left in reversed(range(7)):  # what then fails has no solution
             try:
@@ -212,7 +212,7 @@ class _GaussianSolve:
                 panels = halved(panels, (reason.block - 1) // (self.order if self.rough else 1))
         raise AssertionError
 
-    def _march(self, panels: PanelGrid, like: GaussianMarch | None, *, other: bool, parts: int = 1) -> GaussianMarch:
+    def _march(self, panels: PanelGrid, like: LawMarch | None, *, other: bool, parts: int = 1) -> LawMarch:
         """Solve on panels, beginning with a solution on others; ``other`` rules where these are compared with.
 
         Where paths are rough, by steps: ``parts`` of every interval between nodes.
@@ -228,7 +228,7 @@ class _GaussianSolve:
         """Gauss nodes of a constant with a density where those taken are not enough."""
         return round(1.5 * self.nodes)
 
-    def _find(self, panels: PanelGrid, solved: GaussianMarch) -> GaussianSolution:
+    def _find(self, panels: PanelGrid, solved: LawMarch) -> GaussianSolution:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
         judge = self.judge
         if not self.rough:
@@ -295,7 +295,7 @@ class _GaussianSolve:
         panels = largest_beside(over[1:].reshape(-1, found.panels.order).max(axis=1))
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
-    def _errors(self, solved: GaussianMarch, differences: Errors) -> Errors:
+    def _errors(self, solved: LawMarch, differences: Errors) -> Errors:
         """Return all errors: what other panels and rules show, and what the iteration left."""
         curves = self.judge.curves(solved)
         remain, made = 2.0 * max(solved.left, 1e-14), {}

@@ -147,9 +147,8 @@ def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping
 _RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
 logger = logging.getLogger("eqsolve")
 
-_CALLS = 15_000  # of the explicit method, before it is asked whether stiffness makes them so many
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
-_PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls after which the pace is looked at, and that are too many for the rest
+_PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls until pace and stiffness are examined; too many
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 
@@ -203,7 +202,7 @@ class Integrator:
         atol = 1e-3 * tolerance * _sizes(slope, self.begin, start, end, paths.count)
         solver = integrator(self.method)(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = [self.begin], []
-        next_look = _CALLS
+        next_look = _PATIENCE
         pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":

@@ -22,7 +22,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
-from eqsolve.solvers.gaussian.averages import GaussianAverages
+from eqsolve.solvers.gaussian.averages import LawMeans
 from eqsolve.solvers.gaussian.law import GaussianLaw
 from eqsolve.solvers.options import Options
 
@@ -279,11 +279,11 @@ class LagLaw(GaussianLaw):
     def beside(self, kernels: Kernels, rows: slice | Array) -> list[Any]:
         return super().beside(kernels, slice(0, 1))
 
-    def averages(self, kernels: LagKernels, wanted: frozenset[int], rule: LineRule, accuracy: float) -> GaussianAverages:
+    def averages(self, kernels: LagKernels, wanted: frozenset[int], rule: LineRule, accuracy: float) -> LawMeans:
         """Return the means at one time, of functions with these places."""
         combine = self.combine(kernels)
         self.means, self.equal, self.lagged = combine @ self.centre, combine @ self.zero @ combine.T, None
-        one = GaussianAverages(self, rule, accuracy, 1)
+        one = LawMeans(self, rule, accuracy, 1)
         one.terms = max(one.terms, self.terms)
         one.read(kernels, (), slice(0, 1), wanted)
         self.terms = one.terms
@@ -294,10 +294,10 @@ class LagLaw(GaussianLaw):
         combine = self.combine(kernels)
         return np.asarray(combine @ joint @ combine.T)
 
-    def over_lags(self, one: GaussianAverages, lagged: Array) -> GaussianAverages:
+    def over_lags(self, one: LawMeans, lagged: Array) -> LawMeans:
         """Return the means of pairs over lags, from those at one time and the covariances of the arguments."""
         self.lagged = lagged
-        wide = GaussianAverages(self, one.rule, one.accuracy, len(lagged), one.terms)
+        wide = LawMeans(self, one.rule, one.accuracy, len(lagged), one.terms)
         for name in ("centres", "spreads", "mean", "magnitude", "power", "rest"):
             setattr(wide, name, np.repeat(getattr(one, name), len(lagged), axis=1))
         for name in ("series", "breaks", "equal"):

@@ -192,7 +192,7 @@ def test_estimates_of_other_kinds(model: System, t_max: float, exact: Exact, rto
 
 
 def test_stiffness_is_noticed_and_oscillation_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ode_march, "_CALLS", 2_000)
+    monkeypatch.setattr(ode_march, "_PATIENCE", 2_000)
     options = Options.make(t_max=200, rtol=1e-3, atol=None)
     for model, method in ((stiff, "Radau"), (oscillator, "DOP853")):
         system = bind_system(compile_ode(model, ()), {}, {})

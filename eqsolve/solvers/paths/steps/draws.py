@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.coordinates import parts_of
 from eqsolve.numerics.draws import draw_constants
-from eqsolve.numerics.laws import Component, NormalLaw, NumericLaw, UniformLaw
+from eqsolve.numerics.laws import STRATA, Component, NumericLaw
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _PAST = 6  # last values of a telegraph signal by which its paths are told apart
-_STRATA = 16  # combinations of values of constants that have paths of their own, at most
 _ALIKE = 3  # first coordinates by which paths are told to be neighbours
 _FEW = 16  # neighbours among which draws have their shares
 
@@ -63,7 +63,7 @@ def strata(names: Sequence[str], laws: Mapping[str, NumericLaw]) -> tuple[list[s
         if isinstance(law, Component) or law.has_density:
             continue
         atoms = [(value, mass) for value, mass in law.atoms_of() if mass > 0]
-        if len(made) * len(atoms) <= _STRATA:
+        if len(made) * len(atoms) <= STRATA:
             chosen.append(name)
             made = [((*values, value), mass * share) for values, mass in made for value, share in atoms]
     return chosen, made
@@ -89,12 +89,12 @@ def draw(
     fixed, cells = strata(constants, laws)
     half = max(8, paths // (2 * len(cells)))
     others = {name: laws[name] for name in constants if name not in fixed}
-    smooth = [name for name, law in others.items() if isinstance(law, NormalLaw | UniformLaw)]
+    smooth = {name: parts[0] for name, law in others.items() if len(parts := parts_of(law)) == 1}
     shapes = [(count, nodes) for count in groups]
     block = max(8, math.ceil(half * share))
     first, rows = _coordinates(len(smooth), shapes, half, block, turns or [None] * len(shapes), rng)
     signed = [np.concatenate([item, -item], axis=-1) for item in rows]
-    values = {name: _transformed(others[name], signed[0][place]) for place, name in enumerate(smooth)}
+    values = {name: part.at(signed[0][place])[0] for place, (name, part) in enumerate(smooth.items())}
     rest = {name: law for name, law in others.items() if name not in smooth}
     values |= {name: np.tile(item, 2) for name, item in draw_constants(rest, half, rng, "exact").items()}
     many = len(cells)
@@ -159,15 +159,6 @@ def neighbours(rows: Array) -> Array:
         total *= split
         cells[np.lexsort((row, cells))] = np.arange(size) * total // size
     return cells
-
-
-def _transformed(law: NumericLaw, normals: Array) -> Array:
-    if isinstance(law, NormalLaw):
-        return float(law.mean) + math.sqrt(float(law.variance)) * normals
-    from scipy.special import ndtr
-
-    assert isinstance(law, UniformLaw)
-    return np.asarray(float(law.low) + (float(law.high) - float(law.low)) * ndtr(normals))
 
 
 def _signals(law: NumericLaw | Chain, nodes: int, cells: Array, rng: np.random.Generator) -> Array:

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsolve.compile.stochastic import StochasticPlan
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
 from eqsolve.solvers.paths.steps.draws import StepsSample
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
-
-_REST = 1e-13  # relative change of the means: nothing feeds anything any more
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +74,6 @@ def _rest(means: Mapping[str, Array], before: Mapping[str, Array], node: int) ->
     """Whether the means at a node are what they were."""
     for name, old in before.items():
         now = _slice(means[name], node)
-        if np.abs(now - old).max() > _REST * max(float(np.abs(now).max()), 1e-30):
+        if np.abs(now - old).max() > ROUNDING * max(float(np.abs(now).max()), 1e-30):
             return False
     return True

@@ -46,7 +46,7 @@ from eqsolve.solvers.paths.steps.draws import Chain, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
 from eqsolve.solvers.paths.steps.march import StepsMarch, march
 from eqsolve.solvers.threads import in_order, usable_threads
-from eqsolve.solvers.tolerance import excess
+from eqsolve.solvers.tolerance import DEVIATIONS, excess
 
 logger = logging.getLogger("eqsolve")
 
@@ -68,9 +68,6 @@ class StepsControl:
     # finitely many paths brings in the scatter of the round before: times 2.4 after a factor of
     # two, 1.5 after four
     growth: tuple[float, float] = (4.0, 32.0)
-    # times the standard error of the mean over samples is stated; with eight samples the true error
-    # is more than three times that in one case of a thousand
-    margin: float = 2.0
     # of the correction for finitely many paths: stated as what may be left of it
     remainder: float = 0.3
     floor: float = 1e-6  # of a value: stated in any case, for responses in single precision
@@ -161,7 +158,9 @@ class _StepsSolve:
             best = made
             if self.last is not None and not number:
                 self.turns = [turns_of(item, self.last) for item in self.last.ensembles]
-            by_chance, by_bias = (self._excess(made, errors) for errors in (self._chance(made), made.bias))
+            by_chance, by_bias = (
+                max(self._excesses(made.curves, errors).values(), default=0.0) for errors in (self._chance(made), made.bias)
+            )
             logger.info("%d times, %d samples of %d paths: the error is %.2g tolerances by chance, %.2g by their number",
                         size, control.samples, paths, by_chance, by_bias)  # fmt: skip
             if number and by_chance + by_bias <= 1.0:
@@ -225,14 +224,7 @@ class _StepsSolve:
     # --- the result
     def _chance(self, estimate: Estimate) -> dict[str, Array]:
         every = estimate.curves.all
-        return {
-            name: self.control.margin * error + self.control.floor * np.abs(every[name])
-            for name, error in estimate.spread.items()
-        }
-
-    def _excess(self, estimate: Estimate, errors: Mapping[str, Array]) -> float:
-        """Return the largest error of what is watched, in units of the tolerance."""
-        return max(self._excesses(estimate.curves, errors).values(), default=0.0)
+        return {name: DEVIATIONS * error + self.control.floor * np.abs(every[name]) for name, error in estimate.spread.items()}
 
     def _excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
         """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
