@@ -175,6 +175,7 @@ def test_soft_spins_at_equilibrium():
     assert np.abs(res["C"].values[0] - res["C"].values - fallen).max() < allowed
 
 
+@pytest.mark.slow
 def test_paths_that_come_to_rest_agree_with_the_derived_limit():
     """Below the transition, with little immigration, abundances are those of the fixed point without it."""
     res = eqsolve.stationary("lotka_volterra_immigration", sigma=0.4, iota=1e-6, rtol=0.1)

@@ -132,7 +132,7 @@ def test_estimates_of_models_with_closed_forms(case: str, rtol: float) -> None:
     judge(eqsolve.load(str(MODELS / f"{name}.py")), settings, t_max, rtol, exact)
 
 
-@pytest.mark.parametrize("lam", [0.1, 0.6, 1.5])
+@pytest.mark.parametrize("lam", [0.6, *(pytest.param(lam, marks=pytest.mark.slow) for lam in (0.1, 1.5))])
 @pytest.mark.parametrize("rtol", RTOLS)
 def test_estimates_with_decay_of_the_initialization(lam: float, rtol: float) -> None:
     from scipy.integrate import solve_ivp
@@ -179,7 +179,7 @@ heavy = System("heavy", eqs=[Eq(x(t).diff(t), -x(t) * a**2)], init={x: 1}, obser
 @pytest.mark.parametrize(
     ("model", "t_max", "exact"),
     [
-        (stiff, 10.0, lambda s: {"y": np.cos(s) - np.exp(-1000 * s)}),
+        (stiff, 3.0, lambda s: {"y": np.cos(s) - np.exp(-1000 * s)}),
         (mean_field, 8.0, lambda s: {"first": np.exp(-s / 2), "second": np.exp(-s) + np.exp(-2 * s)}),
         (oscillator, 50.0, lambda s: {"y": np.cos(s), "v": -np.sin(s)}),
         (heavy, 3.0, lambda s: {"left": 1 / np.sqrt(1 + 2 * s)}),
@@ -217,7 +217,7 @@ def test_a_kink_in_a_continuous_law_is_reported() -> None:
 @pytest.mark.parametrize(
     "rtol", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow), pytest.param(1e-4, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("coupling", [1.0, 4.0])
+@pytest.mark.parametrize("coupling", [pytest.param(1.0, marks=pytest.mark.slow), 4.0])
 def test_two_gaussian_constants_that_meet(coupling: float, rtol: float) -> None:
     """Rotors with inertia against an equidistant grid of both constants, which converges exponentially, and RK4."""
     speed, angle = random("speed", Normal(0, 1)), random("angle", Normal(0, 1))
