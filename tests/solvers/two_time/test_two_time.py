@@ -41,7 +41,13 @@ def errors(case: Case, rtol: float) -> list[tuple[str, float, float]]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+COSTLY = ("lazy-0.9-0", "lazy-0.5-0", "lazy-2-0.1")  # beside cases that are much like them
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in COSTLY else []) for case in CASES],
+)
 def test_estimates_are_honest(case: Case) -> None:
     for name, true, estimate in errors(case, 1e-6):
         assert true <= 3 * estimate, name
