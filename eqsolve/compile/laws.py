@@ -19,8 +19,6 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.numerics import laws as numeric
 
-_ORDER = 200  # Gauss nodes of a law with a density, for moments inside other laws
-
 
 @dataclass(frozen=True)
 class Moment:
@@ -35,7 +33,7 @@ class Moment:
         declared = dict(zip(self.constants, self.declared, strict=False))
         used = [laws[name] if name in laws else declared[name].at(values) for name in self.constants]
         function = self.integrand.at(values)
-        return numeric.expectation(lambda *nodes: function(*nodes)[0], used, _ORDER)
+        return numeric.expectation(lambda *nodes: function(*nodes)[0], used)
 
 
 def compile_moment(integrand: Expr, parameters: Sequence[Parameter], laws: Mapping[Random, Law] | None = None) -> Moment:

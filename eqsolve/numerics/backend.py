@@ -42,7 +42,7 @@ _WORTH = 1e10
 """Floating-point operations above which ``auto`` opens the card: to load its libraries takes 0.5 to 1 s, in which one core
 does 2e9 to 1e10 of them, so below this the card could not be the faster one."""
 
-_WORTH_AGAIN = 1e9
+_WORTH_AGAIN = _WORTH / 10
 """The same where the card is open: moving the arrays and launching what is done with them takes up to a tenth of a second."""
 
 _AHEAD = 8  # samples drawn at once, beside the one that a card works on

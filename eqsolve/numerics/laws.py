@@ -335,7 +335,7 @@ def joint_groups(laws: Mapping[str, NumericLaw]) -> list[tuple[str, ...]]:
     return [tuple(members) for members in groups.values()]
 
 
-def expectation(function: Callable[..., Any], laws: Sequence[NumericLaw], order: int) -> float:
+def expectation(function: Callable[..., Any], laws: Sequence[NumericLaw], order: int = 200) -> float:
     """Return the mean of a function of independent constants, by the product of their rules."""
     points, weights = tensor_rule([law.rule(order) for law in laws])
     return float(np.sum(weights * function(*points)))

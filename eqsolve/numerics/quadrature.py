@@ -33,8 +33,7 @@ from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 
 _REACHES = (12.5, 18.0, 26.0, 37.0)  # e^{−x²/4} is 1e-17 at the first, and the largest double at the last, squared
-_PLANE = 7.5  # reach in the plane, where densities are e^{−x²/2}
-_LAYER = 7.0  # widths of the layer that a kink of g leaves in E[g | x]
+_PLANE = 7.5  # reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ def _plane(
     count, rho = len(places), correlation[:, None]
     width = np.sqrt(np.maximum(1 - rho**2, 1e-28))
     steep = np.where(np.abs(rho) > 1e-3, rho, 1e-3)
-    centre, layer = yours / steep, _LAYER * width / np.abs(steep)
+    centre, layer = yours / steep, _PLANE * width / np.abs(steep)
     base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 8), (count, 8))
     edges = np.concatenate([base, mine, centre, centre - layer, centre + layer], axis=1)
     points, weights = panel_nodes(np.clip(edges, -_PLANE, _PLANE), rule.outer)
@@ -474,7 +473,7 @@ def stacked(entries: Sequence[Any], size: int) -> Array:
 
 
 # --- Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks, refined where needed.
-_REACH = 38.0  # the normal density is 1e-314 there
+_REACH = math.sqrt(-2 * math.log(np.finfo(float).tiny))  # where the normal density underflows: 37.6
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
 _SNAP = 0.05

@@ -203,7 +203,6 @@ def _filled(value: Any, count: int) -> Array:
 
 
 # --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
-_HOLDS = 1e-9  # of the unknowns in a constraint: what it may be off by at the start
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
 
 
@@ -288,7 +287,7 @@ class MemoryMarch:
             read = [column for row, column in terms.partials if row == number and column < len(terms.readings)]
             if all(kinds[terms.readings[column].unknown] == "differential" for column in read):
                 scale = max([1e-300, *(abs(guess[terms.readings[column].unknown]) for column in read)])
-                if abs(bodies[number]) > _HOLDS * scale:
+                if abs(bodies[number]) > 1e4 * ROUNDING * scale:
                     raise ParameterError(
                         f"the {item.label} does not hold at the start with these parameters: it is off by "
                         f"{bodies[number]:.6g}; change init= or them"

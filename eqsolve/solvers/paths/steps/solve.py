@@ -51,6 +51,7 @@ from eqsolve.solvers.tolerance import DEVIATIONS, excess
 logger = logging.getLogger("eqsolve")
 
 _KEPT = 4096  # paths kept in the result
+_SINGLE = 8 * float(np.finfo(np.float32).eps)  # of a value: the rounding of responses, stated in any case
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,6 @@ class StepsControl:
     growth: tuple[float, float] = (4.0, 32.0)
     # of the correction for finitely many paths: stated as what may be left of it
     remainder: float = 0.3
-    floor: float = 1e-6  # of a value: stated in any case, for responses in single precision
     # nodes³ × paths of all samples, at most: a solve that needs more returns what it has
     work: float = 4e12
     rounds: int = 5  # of refinement, at most
@@ -224,7 +224,7 @@ class _StepsSolve:
     # --- the result
     def _chance(self, estimate: Estimate) -> dict[str, Array]:
         every = estimate.curves.all
-        return {name: DEVIATIONS * error + self.control.floor * np.abs(every[name]) for name, error in estimate.spread.items()}
+        return {name: DEVIATIONS * error + _SINGLE * np.abs(every[name]) for name, error in estimate.spread.items()}
 
     def _excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
         """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
