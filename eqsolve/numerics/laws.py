@@ -249,7 +249,7 @@ class MixtureLaw(NumericLaw):
     laws: tuple[NumericLaw, ...]
 
     def problem(self) -> str | None:
-        problems = (_shares(self.probabilities), *(law.problem() for law in self.laws if isinstance(law, NumericLaw)))
+        problems = (_shares(self.probabilities), *(law.problem() for law in self.laws if hasattr(law, "problem")))
         return next(filter(None, problems), None) if self.laws else "no part given"
 
     def atoms_of(self) -> list[tuple[float, float]]:
