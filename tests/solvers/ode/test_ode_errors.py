@@ -20,7 +20,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
 MODELS = Path(__file__).resolve().parents[3] / "models"
-RTOLS = (1e-3, 1e-7, *(pytest.param(rtol, marks=pytest.mark.slow) for rtol in (1e-2, 1e-5, 1e-9)))
+RTOLS = (1e-3, 1e-7, pytest.param(1e-9, marks=pytest.mark.slow))
 SPARSE = {0.0: 0.9, 1.0: 0.1}
 SIGNED = {-1.0: 0.1, 0.0: 0.8, 1.0: 0.1}
 THREE = {-1.0: 0.25, 0.2: 0.5, 1.0: 0.25}
@@ -214,15 +214,13 @@ def test_a_kink_in_a_continuous_law_is_reported() -> None:
     assert "quadrature" in res.message
 
 
-@pytest.mark.parametrize(
-    "rtol", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow), pytest.param(1e-4, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("coupling", [pytest.param(1.0, marks=pytest.mark.slow), 4.0])
-def test_two_gaussian_constants_that_meet(coupling: float, rtol: float) -> None:
+@pytest.mark.parametrize("rtol", [1e-2, pytest.param(1e-4, marks=pytest.mark.slow)])
+def test_two_gaussian_constants_that_meet(rtol: float) -> None:
     """Rotors with inertia against an equidistant grid of both constants, which converges exponentially, and RK4."""
     speed, angle = random("speed", Normal(0, 1)), random("angle", Normal(0, 1))
     theta, rate = process("theta rate")
     p, q = function("p q")
+    coupling = 4.0
     pull = coupling * (q(t) * cos(theta(t)) - p(t) * sin(theta(t)))
     rotors = System(
         "rotors",
