@@ -37,7 +37,7 @@ def limits(model: str, d: int, seeds: int, data: Any = "gaussian", names=("E_tes
 
 
 def _proportions(law: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    values, shares = np.array(law.atoms_of()).T
+    values, shares = np.array(law.numeric().atoms_of()).T
     counts = np.rint(shares * d).astype(int)
     counts[np.argmax(counts)] += d - counts.sum()
     return values, counts

@@ -7,6 +7,7 @@ this takes to run.
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from graphlib import TopologicalSorter
 from typing import Any, TypeVar
 
 N = TypeVar("N", bound=Hashable)
@@ -70,18 +71,16 @@ def blocks_in_order(graph: Graph[N], key: Callable[[N], Any]) -> list[list[N]]:
     """Return the strong parts in an order in which each comes after what leads to it, those with the least key first."""
     parts = strong_parts(graph)
     owner = {node: place for place, part in enumerate(parts) for node in part}
-    edges = {(owner[a], owner[b]) for a, later in graph.items() for b in later if owner[a] != owner[b]}
-    waiting = [sum(1 for _, second in edges if second == place) for place in range(len(parts))]
-    least = [min(map(key, part)) for part in parts]
-    ready = [(least[place], place) for place, count in enumerate(waiting) if not count]
-    heapq.heapify(ready)
+    sorter = TopologicalSorter[int]({place: () for place in range(len(parts))})
+    for first, second in ((owner[a], owner[b]) for a, later in graph.items() for b in later if owner[a] != owner[b]):
+        sorter.add(second, first)
+    sorter.prepare()
+    ready: list[tuple[Any, int]] = []
     made = []
-    while ready:
+    while sorter:
+        for place in sorter.get_ready():
+            heapq.heappush(ready, (min(map(key, parts[place])), place))
         _, place = heapq.heappop(ready)
         made.append(sorted(parts[place], key=key))
-        for first, second in edges:
-            if first == place:
-                waiting[second] -= 1
-                if not waiting[second]:
-                    heapq.heappush(ready, (least[second], second))
+        sorter.done(place)
     return made

@@ -44,8 +44,11 @@ def runs(monkeypatch):
     return started
 
 
+COSTLY = ("softmax_regression", "committee", "huber_regression", "dln_flow_random_start", "dln_sgd")  # flows, as dln_flow is
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(item.name, marks=[pytest.mark.slow] * (item.name == "softmax_regression")) for item in list_models()]
+    "name", [pytest.param(item.name, marks=[pytest.mark.slow] * (item.name in COSTLY)) for item in list_models()]
 )
 def test_every_model_is_explained_and_the_solver_named_is_the_one_that_runs(name, runs):
     model = load(name)

@@ -27,7 +27,7 @@ from eqsolve.language.symbols import Parameter, Unknown
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.increasing import increasing_roots
-from eqsolve.numerics.laws import Law
+from eqsolve.numerics.laws import NumericLaw
 from eqsolve.passes.forms.kinks import Root, Switch, take_apart
 from eqsolve.passes.forms.reduction import Reduced, conditions_of, hold, reduce_fixed_point
 
@@ -408,7 +408,7 @@ class FixedPointProgram:
         numbers = [mpf(str(exact[item].evalf(digits))) for item in self.model.parameters]
         return numbers, [mpf(str(ends[pair].evalf(digits))) if pair in ends else mpf(pair[1]) for pair in held]
 
-    def precise_laws(self, values: Values, names: Sequence[str], digits: int) -> Mapping[str, Law]:
+    def precise_laws(self, values: Values, names: Sequence[str], digits: int) -> Mapping[str, NumericLaw]:
         """Return the laws of random constants in numbers of mpmath."""
         laws = {item.name: law for item, law in values.exact().laws.items()}
         return {name: laws[name].numeric(digits) for name in names}

@@ -50,7 +50,7 @@ class FactorPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class LawPlan:
+class JointPlan:
     """What is needed beside an ensemble's path equations to average with its Gaussian law."""
 
     # constants in which everything is affine, and those that are conditioned on whatever their law
@@ -69,7 +69,7 @@ class GaussianPlan:
     """The path equations and closed relations of a system, and the law of each ensemble."""
 
     paths: StochasticPlan
-    laws: tuple[LawPlan, ...]
+    laws: tuple[JointPlan, ...]
 
 
 def compile_gaussian(derivation: Derivation, parameters: Sequence[Parameter]) -> GaussianPlan:
@@ -172,7 +172,7 @@ class _GaussianLaw:
         terms = tuple((self.back[item], expand(slope / scale)) for item, slope in slopes.items())
         return scale * self.arguments.setdefault(terms, Dummy(f"u{len(self.arguments)}", real=True)) + offset
 
-    def plan(self, parameters: Sequence[Parameter]) -> LawPlan:
+    def plan(self, parameters: Sequence[Parameter]) -> JointPlan:
         """Return the law as array functions."""
         pieces = [slope for argument in self.arguments for _, slope in argument]
         pieces += [function for function, *_ in self.factors.values()]
@@ -192,7 +192,7 @@ class _GaussianLaw:
             factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(bends), zeros))
         named = (self.affine, self.conditions, functions)
         affine, conditions, heads = (tuple(item.name for item in items) for items in named)
-        return LawPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs)
+        return JointPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs)
 
 
 def _affine_constants(ensemble: PathEnsemble, moving: Sequence[Basic]) -> list[Random]:

@@ -19,8 +19,6 @@ from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.numerics import laws as numeric
 
-_ORDER = 200  # Gauss nodes of a law with a density, for moments inside other laws
-
 
 @dataclass(frozen=True)
 class Moment:
@@ -30,12 +28,12 @@ class Moment:
     constants: tuple[str, ...]
     declared: tuple[LawPlan, ...] = ()  # where they are declared
 
-    def at(self, values: Mapping[str, float], laws: Mapping[str, numeric.Law]) -> float:
+    def at(self, values: Mapping[str, float], laws: Mapping[str, numeric.NumericLaw]) -> float:
         """Return the mean for numbers of the parameters and for the laws of constants that are not as declared."""
         declared = dict(zip(self.constants, self.declared, strict=False))
         used = [laws[name] if name in laws else declared[name].at(values) for name in self.constants]
         function = self.integrand.at(values)
-        return numeric.expectation(lambda *nodes: function(*nodes)[0], used, _ORDER)
+        return numeric.expectation(lambda *nodes: function(*nodes)[0], used)
 
 
 def compile_moment(integrand: Expr, parameters: Sequence[Parameter], laws: Mapping[Random, Law] | None = None) -> Moment:
@@ -57,14 +55,14 @@ class LawPlan:
     """A law whose numbers depend on parameters."""
 
     # what makes the numeric law, of its numbers and of the laws of its parts
-    make: Callable[..., numeric.Law]
+    make: Callable[..., numeric.NumericLaw]
     # the numbers, as a function of the parameters and of the ``moments``
     numbers: Lowered
     moments: tuple[Moment, ...]
     parts: tuple[LawPlan, ...]  # the laws this one is made of
     usage: str  # how the law is written, for messages
 
-    def at(self, values: Mapping[str, float], laws: Mapping[str, numeric.Law] = {}) -> numeric.Law:
+    def at(self, values: Mapping[str, float], laws: Mapping[str, numeric.NumericLaw] = {}) -> numeric.NumericLaw:
         """Return the law at values of the parameters; a ParameterError if it takes none of these numbers.
 
         ``laws`` are those that other constants have now, by name, where they are not the declared ones.

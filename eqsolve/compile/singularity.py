@@ -18,7 +18,7 @@ from eqsolve.errors import UsageError
 from eqsolve.language.fixed_point import Singularity
 from eqsolve.language.nodes import E
 from eqsolve.language.symbols import Parameter, Random
-from eqsolve.numerics.laws import Law
+from eqsolve.numerics.laws import NumericLaw
 
 if TYPE_CHECKING:
     from eqsolve.compile.values import Values
@@ -192,11 +192,11 @@ class StatedLaw:
     """The law of a random variable in floats, as it is written, and in many digits where asked for."""
 
     name: str
-    law: Law
+    law: NumericLaw
     text: str
     values: Values
 
-    def numeric(self, digits: int | None = None) -> Law:
+    def numeric(self, digits: int | None = None) -> NumericLaw:
         if digits is None:
             return self.law
         return next(law for item, law in self.values.exact().laws.items() if item.name == self.name).numeric(digits)

@@ -28,7 +28,7 @@ from eqsolve.language.nodes import E
 from eqsolve.language.printing import kept_by_model
 from eqsolve.language.symbols import Parameter, Random
 from eqsolve.language.system import System
-from eqsolve.numerics.laws import Law
+from eqsolve.numerics.laws import NumericLaw
 from eqsolve.passes.forms.structure import Chosen, choosing_parameters, select_case
 from eqsolve.passes.routing import SingularityBinding, bind_routed, is_found
 
@@ -75,7 +75,7 @@ class Values:
     """
 
     numbers: Mapping[str, float]
-    laws: Mapping[str, Law]
+    laws: Mapping[str, NumericLaw]
     settings: Mapping[str, float | str]
     exact: Callable[[], Binding]
     given: frozenset[str] = frozenset()

@@ -29,7 +29,7 @@ from eqsolve.results.stationary import Stationary, cosines
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
 from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
-from eqsolve.solvers.stationary.solve import Found, find_stationary
+from eqsolve.solvers.stationary.solve import FoundByLaw, find_stationary
 
 logger = logging.getLogger("eqsolve")
 
@@ -102,7 +102,7 @@ def _why_not(task: Task) -> str:
 def _find(task: Task, options: Options) -> Stationary:
     plan, numbers, laws = task.plan, task.values.numbers, task.values.laws
     about: dict[str, Any] = {"model": plan.name, "kind": "stationary", "params": dict(task.values.settings)}
-    found: Found | FoundBySampling
+    found: FoundByLaw | FoundBySampling
     try:
         with np.errstate(all="ignore"):
             if sampled := plan.why_not_gaussian():
@@ -116,7 +116,7 @@ def _find(task: Task, options: Options) -> Stationary:
                 found = find_stationary(program, known, options)
     except NoStationaryStateError as reason:
         return Stationary(LabelledArrays({}), status="not found", message=str(reason), **about)
-    grid = (found.settled.closure.lags.grid.panels if isinstance(found, Found) else None) or PanelGrid(found.lags, 1)
+    grid = (found.settled.closure.lags.grid.panels if isinstance(found, FoundByLaw) else None) or PanelGrid(found.lags, 1)
     data: dict[str, LabelledArray] = {}
     for name, values in found.curves.items():
         data[name] = LabelledArray(("t",), values)
@@ -133,7 +133,7 @@ def _find(task: Task, options: Options) -> Stationary:
     for key, (value, error) in single.items():
         data[key] = LabelledArray((), np.array(value))
         data[f"{key}_error"] = LabelledArray((), np.array(error))
-    worst, over = worst_error(found, options, found.floor if isinstance(found, Found) else 0.0)
+    worst, over = worst_error(found, options, found.floor if isinstance(found, FoundByLaw) else 0.0)
     status, message = ("still" if found.still else "fluctuating"), ""
     if over > 1:
         message = f"the error of `{worst}` is {over:.3g} times the tolerance rtol={options.rtol:g} ({status})"

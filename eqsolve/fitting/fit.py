@@ -31,14 +31,13 @@ from eqsolve.fitting.evaluating import Evaluation, Question, find_parameters
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.microscopic.simulation import Simulation
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.results.archive import write_dataset
 from eqsolve.results.result import Result
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_SMALL = 1e-12  # of a parameter's size: the least value of one that must be positive
 _ROUNDS = 50
 _ENOUGH = 1e-5  # of χ² + 1: a step that changes it by less is the last; it moves a parameter by 1/300 of its error
 _DRAWN, _FIRST = 100, 1e-3  # points of a line that is drawn; where it begins on a logarithmic axis, of its end
@@ -286,7 +285,7 @@ def _range(name: str, item: Any, asked: Any) -> tuple[float, float]:
     """Return the range of a parameter: what the model declares, and inside it what is asked for."""
     low = -math.inf if item.bounds[0] is None else float(item.bounds[0])
     if item.is_positive:
-        low = max(low, _SMALL)
+        low = max(low, 10 * ROUNDING)
     elif item.is_nonnegative:
         low = max(low, 0.0)
     high = math.inf if item.bounds[1] is None else float(item.bounds[1])
@@ -435,7 +434,7 @@ class _Problem:
         moves = np.arange(len(begin)) != (-1 if held is None else held)
         if not moves.any():
             return begin, np.zeros(len(begin), dtype=bool)
-        logs = (low >= _SMALL) & (begin > 0)  # positive ones move by factors
+        logs = (low >= 10 * ROUNDING) & (begin > 0)  # positive ones move by factors
         floor = self.rtol if self.scaled else 1.0  # a residual that stays, so that the end is told by an absolute change
 
         def back(u: Array) -> Array:

@@ -18,8 +18,6 @@ from eqsolve.language.source import here
 from eqsolve.language.symbols import Process, as_expression, part
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from eqsolve.numerics import laws as numeric
     from eqsolve.numerics.arrays import Array
 
@@ -49,7 +47,7 @@ class Law(Basic):
 
     A subclass names its numbers with their defaults, ``class Normal(Law, mean=0, variance=1)``, or has
     a ``__new__`` of its own. ``twin``, a name in `eqsolve.numerics.laws`, makes the numeric law of the
-    numbers and of the laws of the parts; it is the law's own name unless given. It knows the rest.
+    numbers and of the laws of the parts; the law's own name and `Law` unless given.
     """
 
     dimension: int = 1
@@ -59,7 +57,7 @@ class Law(Basic):
 
     def __init_subclass__(cls, **numbers: Any) -> None:
         super().__init_subclass__()
-        cls.twin = cls.__dict__.get("twin", cls.__name__)
+        cls.twin = cls.__dict__.get("twin", f"{cls.__name__}Law")
         if numbers:
             taken = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in numbers.items()]
             cls.__signature__ = Signature(taken)
@@ -135,9 +133,9 @@ class Law(Basic):
 
         return getattr(laws, self.twin)
 
-    def numeric(self, digits: int | None = None) -> numeric.Law:
+    def numeric(self, digits: int | None = None) -> numeric.NumericLaw:
         """Return the law in floats, or in mpmath's numbers of some digits; only once the parameters are bound."""
-        made: dict[int | None, numeric.Law] = self.__dict__.setdefault("_numeric", {})
+        made: dict[int | None, numeric.NumericLaw] = self.__dict__.setdefault("_numeric", {})
         if digits not in made:
             make, parts = self.make(), [part.numeric(digits) for part in self.parts]
             if digits is None:
@@ -149,33 +147,13 @@ class Law(Basic):
                     made[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
         return made[digits]
 
-    def atoms_of(self) -> list[tuple[float, float]]:
-        """Return the (value, probability) pairs of the point masses."""
-        return self.numeric().atoms_of()
-
-    def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        """Return nodes and weights of a Gauss rule for the part with a density (weights sum to its mass)."""
-        return self.numeric().continuous_rule(order)
-
-    def rule(self, order: int) -> tuple[Array, Array]:
-        """Return nodes and weights of a quadrature for the whole law: atoms exactly, the density by ``order`` nodes."""
-        return self.numeric().rule(order)
-
-    @property
-    def has_density(self) -> bool:
-        """Whether a part of the law is continuous, so that a rule has a quadrature error."""
-        return self.numeric().has_density
-
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw ``size`` independent values."""
-        return self.numeric().sample(rng, size)
-
 
 # --- Laws of several constants at once: samples, and independent components.
 class Empirical(Law):
     """The empirical law of a sample: a file (CSV, text or NPY) or a list; several columns give a joint law."""
 
     usage = "Empirical('file.csv') or Empirical([values])"
+    twin = "SampleLaw"
     values: Array
     label: str
 
@@ -318,9 +296,6 @@ class Bernoulli(Law, p=REQUIRED):
         (p,) = self.args
         return (x / p - (1 - x) / (1 - p),)
 
-    def _problem(self) -> str | None:
-        return _probability(self.args[0])
-
 
 class Rademacher(Law, p=1):
     """±1 with probability p/2 each, else 0."""
@@ -334,9 +309,6 @@ class Rademacher(Law, p=1):
     def scores(self, x: Expr) -> tuple[Expr, ...]:
         (p,) = self.args
         return (x**2 / p - (1 - x**2) / (1 - p),)
-
-    def _problem(self) -> str | None:
-        return _probability(self.args[0])
 
 
 class Discrete(Law):
@@ -425,6 +397,7 @@ class GaussBernoulli(Law, p=REQUIRED, variance=1):
     """Centred Gaussian of the given variance with probability p, else 0."""
 
     usage = "GaussBernoulli(p, variance) with 0 <= p <= 1, variance >= 0"
+    twin = "gauss_bernoulli"
 
     def moments(self) -> tuple[Expr, Expr]:
         return S.Zero, self.args[0] * self.args[1]
@@ -460,10 +433,6 @@ class Mixture(Law):
     @property
     def parts(self) -> tuple[Law, ...]:
         return tuple(law for _, law in self.args)
-
-
-def _probability(value: Expr) -> str | None:
-    return None if 0 <= float(value) <= 1 else f"the probability must lie in [0, 1], got {value}"
 
 
 def law_names() -> dict[str, type[Law]]:

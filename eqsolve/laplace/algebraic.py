@@ -164,7 +164,7 @@ class Sheets:
             if here == end:
                 return complex(values[place])
             gap = float(np.abs(self.q - here).min()) if len(self.q) else 1.0
-            step = share * CONTROLS.sheet_step * gap
+            step = share * CONTROLS.length * gap
             there = end if abs(end - here) <= step else here + step * (end - here) / abs(end - here)
             found, steeps = self.values(there)
             after = _nearest(values[place] + slopes[place] * (there - here), found)
@@ -206,7 +206,7 @@ class Sheets:
     def bounded(self, start: float | None = None) -> list[complex]:
         """Return the real sheets that may be meant: those nearest to ``start`` as p → +∞; else those that vanish there, or,
         if there are none, those that stay bounded. The one with R ~ c/p comes first."""
-        far = self.right + CONTROLS.infinity * (1.0 + float(np.abs(self.q).max(initial=0.0)))
+        far = self.right + 0.01 / CONTROLS.enough * (1.0 + float(np.abs(self.q).max(initial=0.0)))
         left, near = list(self.values(far)[0]), self.values(self.right)[0]
         made = []
         for power, factor in self._asymptotes():
@@ -271,7 +271,7 @@ class Sheets:
     def _examine(self, k: int, R: complex, height: float) -> Critical | None:
         """Say what a sheet is at a critical point; None if it is regular there."""
         q, others = complex(self.q[k]), np.sort(np.abs(np.delete(self.q, k) - self.q[k]))
-        if len(others) > 1 and others[0] < CONTROLS.pair * others[1]:
+        if len(others) > 1 and others[0] < 100 * CONTROLS.enough * others[1]:
             mate = complex(self.q[np.argsort(np.abs(self.q - q))[1]])
             radius = min(CONTROLS.radius * others[1], math.sqrt(others[0] * others[1]))
             if self._series(R, (q + mate) / 2, radius, height, True) is None:
@@ -302,10 +302,10 @@ class Sheets:
             if j >= 0 and j % turns == 0:
                 continue
             share = complex(np.mean(values * np.exp(-1j * j * angles / turns)))
-            if abs(share) > CONTROLS.visible * size:
+            if abs(share) > 0.1 * CONTROLS.enough * size:
                 value = complex(np.mean(values)) if j > 0 else complex(np.inf)
                 return turns, j / turns, share / radius ** (j / turns), value
-            if abs(share) > CONTROLS.unseen * size:
+            if abs(share) > 0.1 * CONTROLS.close * size:
                 raise Lost("a term that may be rounding")
         if turns > 1:
             raise Lost("a branch point without a term that shows it")
@@ -341,7 +341,7 @@ def _nearest(guess: complex, found: Array) -> int | None:
     if not np.isfinite(away[place]):
         return None
     nearest, away[place] = away[place], np.inf
-    return place if nearest <= CONTROLS.clear * away.min() else None
+    return place if nearest <= 10 * CONTROLS.rough * away.min() else None
 
 
 def _vanishes(a: list[int], point: Any) -> bool:

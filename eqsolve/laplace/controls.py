@@ -20,7 +20,7 @@ class Controls:
     # Newton's method
     rounds: int = 30
     few: int = 12  # rounds where failure is cheap: a shorter step follows
-    enough: float = math.sqrt(ROUNDING)  # the last step: what is left is its square
+    enough: float = math.sqrt(ROUNDING)  # the last step: the error is its square
     # three degrees of near
     rough: float = 1e-2  # a change that is called small
     near: float = 1e-3  # values that are only passed; two ways to one value
@@ -29,29 +29,20 @@ class Controls:
     far: tuple[float, ...] = (1e12, 1e9, 1e6, 1e4, 1e2, 20.0, 8.0, 4.0)  # where it begins; nearer where R underflows
     steps: int = 800
     stride: float = 8.0  # factor of p in one step while R is a power of it
-    length: float = 0.3  # of a step
+    length: float = 0.3  # of a step, and the error of a predicted value: at 1/2 the other sheet is as near
     # the mesh over the half plane
-    refinements: int = 14
     points: int = 6_000  # of a mesh with few points of the law: some 10 ms
-    examined: int = 40  # cells in one round
     turn: float = 0.9  # radians h_R may turn along one side of a cell; four sides stay below 2π
-    leap: float = 0.35  # error of a predicted value; at 1/2 the other sheet is as near
     # circles around squares of the plane
     circle: int = 64  # points; the coefficients of index 32 and beyond are aliased
     squares: int = 60_000
-    batch: int = 96
-    visible: float = 1e-9  # a coefficient that is seen, relative to the largest value on the circle
+    batch: int = 64  # squares, or cells of the mesh, in one round
     noise: float = 30.0  # how much more rounding than seen is allowed for
     hankel: int = 5  # size of Hankel matrices: up to four poles in one circle
     # sheets of algebraic transforms
     digits: int = 40  # of critical points: the distance between two of them takes fewer
     critical: int = 150  # points at most: a few seconds
-    sheet_step: float = 0.25  # of the continuation: Taylor series converge up to 1
-    clear: float = 0.1  # a root is the predicted one when it is so much nearer than the second
     radius: float = 0.4  # of a circle around a critical point: 0.4^64 is far below rounding
-    infinity: float = 1e6  # where powers of p at infinity are read off, in units of the critical points
-    unseen: float = 1e-12  # a coefficient that is rounding
-    pair: float = 1e-6  # critical points that may be one double point which rounding, √1e-16 and more, has split
     # panels of densities
     order: int = 16  # of Gauss rules
     panels: int = 400

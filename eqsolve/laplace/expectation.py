@@ -17,7 +17,7 @@ import numpy as np
 from eqsolve.errors import UsageError
 from eqsolve.laplace.controls import CONTROLS, ROUNDING, TINY
 from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, MarchenkoPastur, Mixture, Normal, StudentT, Uniform
+from eqsolve.numerics.laws import LaplaceLaw, MarchenkoPasturLaw, MixtureLaw, NormalLaw, NumericLaw, StudentTLaw, UniformLaw
 from eqsolve.numerics.quadrature import legendre, panel_nodes, precise_legendre
 
 # Densities of laws in coordinates in which they are smooth, panels on which Gauss rules resolve
@@ -46,19 +46,16 @@ class DensityPart:
     support: tuple[Any, Any] = (-np.inf, np.inf)
 
 
-def density_parts(law: Law, digits: int | None = None) -> list[DensityPart]:
+def density_parts(law: NumericLaw, digits: int | None = None) -> list[DensityPart]:
     """Return the parts of a law that have a density, each smooth in its own coordinate."""
     reach = 40 if digits is None else int(2.2 * digits**0.5 * 2) + 10
     match law:
-        case Normal():
-            return [_gaussian(1, law.mean, law.variance, reach)] if law.variance != 0 else []
-        case GaussBernoulli():
-            p, variance = law.probability, law.variance
-            return [_gaussian(p, 0, variance, reach)] if variance != 0 and p != 0 else []
-        case Uniform():
+        case NormalLaw():
+            return [_gaussian(law.mean, law.variance, reach)] if law.variance != 0 else []
+        case UniformLaw():
             width = law.high - law.low
             return [DensityPart(1, lambda y, lib: y, lambda y, lib: 1 / width + 0 * y, law.low, law.high, (law.low, law.high))]
-        case Laplace():
+        case LaplaceLaw():
             scale = law.scale
             wide = scale * (40 if digits is None else 3 * digits)
             below = DensityPart(
@@ -68,14 +65,15 @@ def density_parts(law: Law, digits: int | None = None) -> list[DensityPart]:
                 0.5, lambda y, lib: y, lambda y, lib: lib.exp(-y / scale) / scale, 0 * wide, wide, (0.0, np.inf)
             )
             return [below, above]
-        case StudentT():
+        case StudentTLaw():
             return [_student(law.freedom, (40 if digits is None else 3 * digits) / law.freedom + 2)]
-        case MarchenkoPastur():
+        case MarchenkoPasturLaw():
             return [_marchenko_pastur(law.delta)]
-        case Mixture():
+        case MixtureLaw():
             return [
                 replace(part, mass=weight * part.mass)
                 for weight, component in zip(law.probabilities, law.laws, strict=True)
+                if weight != 0
                 for part in density_parts(component, digits)
             ]
     if law.has_density:
@@ -83,10 +81,10 @@ def density_parts(law: Law, digits: int | None = None) -> list[DensityPart]:
     return []
 
 
-def _gaussian(mass: Any, mean: Any, variance: Any, reach: int) -> DensityPart:
+def _gaussian(mean: Any, variance: Any, reach: int) -> DensityPart:
     width = variance**0.5
     return DensityPart(
-        mass, lambda y, lib: mean + width * y, lambda y, lib: lib.exp(-(y**2) / 2) / lib.sqrt(2 * lib.pi), -reach, reach
+        1, lambda y, lib: mean + width * y, lambda y, lib: lib.exp(-(y**2) / 2) / lib.sqrt(2 * lib.pi), -reach, reach
     )
 
 
@@ -164,7 +162,7 @@ def precise_rule_of(part: DensityPart, edges: Array, digits: int) -> tuple[Array
         return np.array(xs, dtype=object), np.array(ws, dtype=object)
 
 
-def law_ladders(law: Law) -> list[Array]:
+def law_ladders(law: NumericLaw) -> list[Array]:
     """Return sequences of values that go out to the infinite ends of a law's support, and to 0 and finite ends from inside."""
     made = []
     for part in density_parts(law):
@@ -176,7 +174,7 @@ def law_ladders(law: Law) -> list[Array]:
     return [ladder for ladder in made if len(ladder) > 20]
 
 
-def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array]], list[Array]]) -> dict[str, Array]:
+def law_extremes(laws: Mapping[str, NumericLaw], function: Callable[[Mapping[str, Array]], list[Array]]) -> dict[str, Array]:
     """Return where functions of independent variables are smallest and largest over the support of their laws.
 
     One of them may have a density; it is looked at on a grid, and again around the best places, ever closer.
@@ -202,7 +200,7 @@ def law_extremes(laws: Mapping[str, Law], function: Callable[[Mapping[str, Array
     return {key: np.array(column) for key, column in found.items()}
 
 
-def _lines(law: Law) -> Iterator[tuple[Any, Array]]:
+def _lines(law: NumericLaw) -> Iterator[tuple[Any, Array]]:
     for part in density_parts(law):
         yield lambda y, part=part: part.point(y, np), np.linspace(float(part.low), float(part.high), 305)
     for ladder in law_ladders(law):
@@ -285,7 +283,7 @@ def _exact(values: Any) -> Array:
 class HasLaw(Protocol):
     """A law in floats, or in mpmath's numbers: a declared law, or a numeric one."""
 
-    def numeric(self, digits: int | None = None) -> Law: ...
+    def numeric(self, digits: int | None = None) -> NumericLaw: ...
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class Explicit:
         modes = values @ _MODES.T
         noise = np.abs(turned @ (_MODES * _BACK[:, None]).T - modes).max(axis=1)
         size = np.abs(values).max(axis=1)
-        clean = np.abs(modes).max(axis=1) <= CONTROLS.visible * size + CONTROLS.noise * noise + CONTROLS.close * np.abs(
+        clean = np.abs(modes).max(axis=1) <= 0.1 * CONTROLS.enough * size + CONTROLS.noise * noise + CONTROLS.close * np.abs(
             known
         ).max(axis=1)
         return Circles(values, modes, ~(clean & np.isfinite(size)), noise / (size + TINY))

@@ -104,11 +104,11 @@ def survey(
         rows = np.append(0.0, np.geomspace(margin, region.height, 10))
     found: list[Complex] = []
     bad = np.zeros((0, 0), dtype=bool)
-    for _ in range(CONTROLS.refinements):
+    for _ in range(CONTROLS.rounds):
         mesh = _follow(prepared, anchor, columns, rows)
         bad = _suspicious(mesh, real) & _open(mesh, found, margin)
         before = len(found)
-        for j, k in np.argwhere(bad)[: CONTROLS.examined]:  # from the right
+        for j, k in np.argwhere(bad)[: CONTROLS.batch]:  # from the right
             _examine(prepared, anchor, mesh, int(j), int(k), found, left)
         if len(found) > before:  # the search now ends at the rightmost of them
             best = max(item.p.real for item in found)
@@ -171,7 +171,7 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
         value, _, d = newton(prepared, guess, new_p, rounds=CONTROLS.few, enough=CONTROLS.near)
         if j:
             reach = _reach(parts[-1], d)
-            steady[j] = (np.abs(value - guess) <= CONTROLS.leap * reach) & np.isfinite(value)
+            steady[j] = (np.abs(value - guess) <= CONTROLS.length * reach) & np.isfinite(value)
         R[j], p, current = value, new_p, value
         parts.append(d)
     return Mesh(columns, rows, R, parts, steady)
@@ -200,7 +200,9 @@ def _suspicious(mesh: Mesh, real: float | None) -> Array:
         turns.append(turn)
         integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)
         fast = np.minimum(v0, v1) * np.abs(step) > 2.0  # h_R may turn unseen between two points
-        rough.append(fast | (np.abs(turn) > CONTROLS.turn) | (miss > CONTROLS.leap * np.minimum(a0, a1)) | ~np.isfinite(miss))
+        rough.append(
+            fast | (np.abs(turn) > CONTROLS.turn) | (miss > CONTROLS.length * np.minimum(a0, a1)) | ~np.isfinite(miss)
+        )
     loop = turns[0][:, :-1] + turns[1][1:] - turns[0][:, 1:] - turns[1][:-1]
     around = integrals[0][:, :-1] + integrals[1][1:] - integrals[0][:, 1:] - integrals[1][:-1]
     size = np.abs(across[:, :-1]) * np.abs(R[:-1, :-1]) + np.abs(upward[:-1]) * np.abs(R[:-1, :-1])

@@ -446,7 +446,7 @@ def track_to(prepared: Prepared, start: tuple[Any, Any], end: Any) -> Any:
         guess = R + d.slope * move
         new, good, _ = newton(prepared, guess, p + move, rounds=CONTROLS.few)
         reach = abs(2 * d.h_R / d.h_RR) if d.h_RR != 0 else np.inf
-        near = abs(new - guess) <= 0.5 * CONTROLS.leap * reach
+        near = abs(new - guess) <= 0.5 * CONTROLS.length * reach
         if good and near and abs(new - R) <= 0.5 * reach + 0.1 * CONTROLS.enough * abs(R):
             done += abs(move / whole) if whole else 1.0
             R, p = new, p + move

@@ -33,8 +33,7 @@ from eqsolve.numerics.backend import CPU, Backend
 # Sloan, S. Joe, Lattice Methods for Multiple Integration, 1994.
 
 
-_MOST = 8  # vectors placed on either side
-_SHARE = 8  # and at most one for so many entries
+_MOST = 8  # vectors placed on either side, and one at most for as many entries
 _NEGLIGIBLE = 1e-3  # a direction with less than this fraction outside those known is known
 
 
@@ -99,7 +98,7 @@ class _Matrix:
         self.sides, self.backend = (on_samples, on_coordinates), backend
         n, d = on_samples.size, on_coordinates.size
         self.scale = d**-0.5
-        self.most = min(_MOST, n // _SHARE, d // _SHARE)
+        self.most = min(_MOST, n // _MOST, d // _MOST)
         self.ahead, self.images = np.empty((d, 0)), np.empty((n, 0))
         self.back, self.transposed = np.empty((n, 0)), np.empty((d, 0))
 
@@ -257,7 +256,7 @@ class Features:
             signs *= d**-0.5
             return signs
         mean, variance = self.law.numeric().moments()
-        entries = self.law.sample(rng, n * d).reshape(n, d)
+        entries = self.law.numeric().sample(rng, n * d).reshape(n, d)
         entries -= mean
         entries *= (variance * d) ** -0.5
         return entries

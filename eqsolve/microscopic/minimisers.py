@@ -162,7 +162,7 @@ def draw(binding: Binding, d: int, seed: int, *, exact: bool = False) -> tuple[A
         noise = size * on_samples.normal(np.empty((n, 0)))
         matrix = balance_regression(target, noise, on_samples, on_coordinates, rng)
     else:
-        target = law.sample(rng, d)
+        target = law.numeric().sample(rng, d)
         matrix = rng.standard_normal((n, d)) / np.sqrt(d)
         noise = size * rng.standard_normal(n)
     return matrix, matrix @ target + noise, target

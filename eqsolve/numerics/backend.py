@@ -48,7 +48,7 @@ DEVICES = ("cpu", "gpu", "auto")
 # floating-point operations above which `auto` opens the card: loading its libraries takes 0.5 to 1 s,
 # in which one core does 2e9 to 1e10 of them; and where it is open, moving arrays a tenth of a second
 _WORTH = 1e10
-_WORTH_AGAIN = 1e9
+_WORTH_AGAIN = _WORTH / 10
 
 _AHEAD = 8  # samples drawn at once, beside the one that a card works on
 _FULL = 0.8  # of a card's free memory that one solve may take

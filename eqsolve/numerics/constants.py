@@ -12,7 +12,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.laws import Component, Law, joint_groups
+from eqsolve.numerics.laws import Component, NumericLaw, joint_groups
 
 _MOST_PATHS = 400_000
 
@@ -65,7 +65,7 @@ class Parts:
         return next((self.places[name] for name in members if name in self.places), 0)
 
 
-def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, Law]) -> Parts:
+def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, NumericLaw]) -> Parts:
     """Return the parts of constants with these laws: those that meet, or are drawn from one table, are in one part."""
     groups: list[set[str]] = []
     for meeting in (*joint_groups(laws), *meetings):
@@ -79,7 +79,7 @@ def find_parts(meetings: Sequence[Sequence[str]], laws: Mapping[str, Law]) -> Pa
 
 
 def make_paths(
-    laws: Mapping[str, Law],
+    laws: Mapping[str, NumericLaw],
     rules: Sequence[Mapping[str, int]],
     parts: Sequence[Sequence[str]] | None = None,
     least: Sequence[float] | None = None,
@@ -121,7 +121,7 @@ def make_paths(
     )
 
 
-def _product_rule(laws: Mapping[str, Law], orders: Mapping[str, int], least: float) -> tuple[dict[str, Array], Array]:
+def _product_rule(laws: Mapping[str, NumericLaw], orders: Mapping[str, int], least: float) -> tuple[dict[str, Array], Array]:
     tables, weights, groups = [], [], joint_groups(laws)
     for members in groups:
         columns = [law.column for law in (laws[member] for member in members) if isinstance(law, Component)]

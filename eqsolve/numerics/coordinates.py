@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.laws import Atoms, GaussBernoulli, Laplace, Law, Mixture, Normal, Uniform
+from eqsolve.numerics.laws import Atoms, LaplaceLaw, MixtureLaw, NormalLaw, NumericLaw, UniformLaw
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Part:
     at: Callable[[Array], tuple[Array, Array]]
 
 
-def parts_of(law: Law) -> tuple[Part, ...]:
+def parts_of(law: NumericLaw) -> tuple[Part, ...]:
     """Return the parts of a law; none if it has no density, or one that grows too fast in the coordinate, or too many."""
     made = _parts(law) if law.has_density else None
     return tuple(made) if made is not None and len(made) <= 8 else ()  # parts of a law
@@ -37,17 +37,17 @@ def place_on(parts: tuple[Part, ...], numbers: Array, x: Array) -> tuple[Array, 
     return values, slopes
 
 
-def _parts(law: Law) -> list[Part] | None:
+def _parts(law: NumericLaw) -> list[Part] | None:
     match law:
-        case Normal() | GaussBernoulli():
+        case NormalLaw():
             return [Part(float(p), _affine(float(mean), math.sqrt(variance))) for p, mean, variance, _ in law.gaussians(1)]
         case Atoms():
             return [Part(float(p), _affine(float(value), 0.0)) for value, p in law.atoms_of() if p > 0]
-        case Uniform():
+        case UniformLaw():
             return [Part(1.0, _uniform(float(law.low), float(law.high)))]
-        case Laplace():
+        case LaplaceLaw():
             return [Part(1.0, _laplace(float(law.scale)))]
-        case Mixture():
+        case MixtureLaw():
             made: list[Part] = []
             for share, inner in zip(law.probabilities, law.laws, strict=True):
                 found = _parts(inner)

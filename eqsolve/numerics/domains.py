@@ -6,7 +6,7 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array
 
-_TINY = 1e-300
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.laws import Component, Law, joint_groups
+from eqsolve.numerics.laws import Component, NumericLaw, joint_groups
 
 HOW = ("sampled", "exact", "balanced")
 _BLOCK = 64  # draws per quantile of a placed sample
@@ -17,7 +17,7 @@ Order = Callable[[], Any]
 
 
 def draw_constants(
-    laws: Mapping[str, Law], size: int, rng: np.random.Generator, how: str = "sampled", order: Order | None = None
+    laws: Mapping[str, NumericLaw], size: int, rng: np.random.Generator, how: str = "sampled", order: Order | None = None
 ) -> dict[str, Array]:
     """Return ``size`` values of each constant, independent of each other unless they share a joint law."""
     made: dict[str, Array] = {}
@@ -30,7 +30,7 @@ def draw_constants(
     return {item: made[item] for item in laws}
 
 
-def draw_law(law: Law, size: int, rng: np.random.Generator, how: str, order: Order | None = None) -> Array:
+def draw_law(law: NumericLaw, size: int, rng: np.random.Generator, how: str, order: Order | None = None) -> Array:
     """Return ``size`` values of a law.
 
     ``"sampled"`` draws them independently. ``"exact"`` gives every atom its share (to the nearest whole number) and
@@ -54,7 +54,7 @@ def draw_law(law: Law, size: int, rng: np.random.Generator, how: str, order: Ord
     return np.sort(values)[order()] if how == "balanced" and order is not None else rng.permutation(values)
 
 
-def _with_moments(law: Law, values: Array) -> Array:
+def _with_moments(law: NumericLaw, values: Array) -> Array:
     """Return values moved and stretched to the mean and variance that a law has apart from its atoms, where they exist."""
     nodes, weights = law.continuous_rule(200)
     mean = float(weights @ nodes) / float(weights.sum())
@@ -80,7 +80,7 @@ def _rounded(shares: Array, size: int, rng: np.random.Generator) -> Array:
     return np.diff(edges, prepend=0, append=size).astype(int)
 
 
-def _quantiles(law: Law, count: int, rng: np.random.Generator, atoms: set[float]) -> Array:
+def _quantiles(law: NumericLaw, count: int, rng: np.random.Generator, atoms: set[float]) -> Array:
     kept = np.empty(0)
     while len(kept) < count * _BLOCK:
         fresh = law.sample(rng, count * _BLOCK)

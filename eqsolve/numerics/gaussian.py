@@ -20,11 +20,10 @@ import numpy as np
 from eqsolve.numerics.arrays import Array, tensor_rule
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.draws import draw_constants
-from eqsolve.numerics.laws import Component, Law, Normal, SplitNormal
+from eqsolve.numerics.laws import STRATA, Component, NormalLaw, NumericLaw, SplitNormalLaw
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _LEAST = 1.5  # points along the first mode, at least, per unit of its strength
-_ATOMS = 16  # combinations of atoms that every sample of paths has
 _EVEN = 17  # from so many points on, a mode gets evenly spaced ones
 _FOLLOWED = 1e-6  # of the largest mode: smaller ones lead nothing, what rounding makes of a change is divided by their size
 _TURN = 0.6  # of two modes of equal strength, in a set of other modes, in radians
@@ -243,7 +242,7 @@ def lay_out(strengths: Sequence[float], level: Level) -> Layout:
     return Layout("sparse", tuple(chosen)) if grow((), 1.0) else Layout("sample")
 
 
-def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) -> Points:
+def make_points(modes: int, layout: Layout, laws: dict[str, NumericLaw], level: Level) -> Points:
     """Return points for modes by decreasing strength and for the random constants, all independent.
 
     Where modes are sampled, Gaussian constants are too, first.
@@ -264,7 +263,7 @@ def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) 
         case _:
             normals, weights = _sparse(modes, layout, level)
     # a Gaussian constant with a rule of its own is one in which something jumps, as a rule at its mean
-    laws = {item: SplitNormal(law.mean, law.variance) if is_gaussian(law) else law for item, law in laws.items()}
+    laws = {item: SplitNormalLaw(law.mean, law.variance) if is_gaussian(law) else law for item, law in laws.items()}
     order = 2 if layout.kind == "cubic" else level.constants + (1 + level.twist % 2 if level.twist else 0)
     constants = make_paths(laws, [dict.fromkeys(laws, order)])
     count = len(constants.weights)
@@ -277,15 +276,15 @@ def make_points(modes: int, layout: Layout, laws: dict[str, Law], level: Level) 
     )
 
 
-def is_gaussian(law: Law) -> TypeGuard[Normal]:
+def is_gaussian(law: NumericLaw) -> TypeGuard[NormalLaw]:
     """Whether a constant is drawn like a mode where modes are sampled."""
-    return isinstance(law, Normal) and law.variance > 0
+    return isinstance(law, NormalLaw) and law.variance > 0
 
 
-def _draw(modes: int, laws: dict[str, Law], level: Level) -> Points:
+def _draw(modes: int, laws: dict[str, NumericLaw], level: Level) -> Points:
     """Return as many points as the level has at most, modes and constants drawn together; few atoms are all there."""
     few = {item: law for item, law in laws.items() if not law.has_density}
-    combined = make_paths(few, [{}]) if math.prod(_atoms(law) for law in few.values()) <= _ATOMS else None
+    combined = make_paths(few, [{}]) if math.prod(_atoms(law) for law in few.values()) <= STRATA else None
     values, mass = (combined.values, combined.weights.ravel()) if combined else ({}, np.ones(1))
     normals, _ = _sample(modes, replace(level, most=max(2, level.most // len(mass))), both=False)
     count = normals.shape[1] * len(mass)
@@ -295,7 +294,7 @@ def _draw(modes: int, laws: dict[str, Law], level: Level) -> Points:
     return Points(np.tile(normals, len(mass)), constants, np.repeat(mass, normals.shape[1]) / normals.shape[1])
 
 
-def _atoms(law: Law) -> int:
+def _atoms(law: NumericLaw) -> int:
     return len(law.table) if isinstance(law, Component) else len(law.atoms_of())
 
 

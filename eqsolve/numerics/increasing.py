@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import EPSILON, Array
 
-_QUADRATIC = 1e-9  # the error after a Newton step of this relative size is below rounding
-_STUCK = 1e-5  # steps of this size that no longer shrink are rounding in f
+_QUADRATIC = 0.1 * EPSILON**0.5  # a relative Newton step after which the error is below rounding
+_STUCK = EPSILON ** (1 / 3)  # steps of this size that no longer shrink are rounding in f
 
 
 def increasing_roots(

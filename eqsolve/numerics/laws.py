@@ -17,14 +17,15 @@ import numpy as np
 
 from eqsolve.numerics.arrays import Array, tensor_rule
 
+STRATA = 16  # combinations of values of random constants that are followed one by one, at most
 Gaussian = tuple[Any, Any, Any, bool]
 """Probability, mean and variance of a Gaussian part, and whether it is exact; a point has variance zero."""
 
 
-class Law:
+class NumericLaw:
     """Base of all laws: a subclass offers its atoms and a rule for its continuous part, everything else follows."""
 
-    def numeric(self, digits: int | None = None) -> Law:
+    def numeric(self, digits: int | None = None) -> NumericLaw:
         """Return the law in floats, or in mpmath's numbers: those that the floats spell in decimals or as fractions."""
         if digits is None:
             return self
@@ -33,7 +34,8 @@ class Law:
 
     def __str__(self) -> str:
         parts = [getattr(self, item.name) for item in fields(self)]  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(f'{part:g}' if isinstance(part, float) else str(part) for part in parts)})"
+        name = type(self).__name__.removesuffix("Law")
+        return f"{name}({', '.join(f'{part:g}' if isinstance(part, float) else str(part) for part in parts)})"
 
     def problem(self) -> str | None:
         """Return what is wrong with the numbers."""
@@ -82,7 +84,7 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Atoms(Law):
+class Atoms(NumericLaw):
     """Finitely many values with their probabilities."""
 
     values: tuple[float, ...]
@@ -119,7 +121,7 @@ def discrete(*numbers: float) -> Atoms:
 
 
 @dataclass(frozen=True)
-class Normal(Law):
+class NormalLaw(NumericLaw):
     """Gaussian with given mean and variance."""
 
     mean: float
@@ -145,35 +147,7 @@ class Normal(Law):
 
 
 @dataclass(frozen=True)
-class GaussBernoulli(Law):
-    """Centred Gaussian of the given variance with a probability, else 0."""
-
-    probability: float
-    variance: float
-
-    def problem(self) -> str | None:
-        return _probability(self.probability) or _variance(self.variance)
-
-    def atoms_of(self) -> list[tuple[float, float]]:
-        mass = 1.0 if self.variance == 0 else 1 - self.probability
-        return [(0.0, mass)] if mass > 0 else []
-
-    def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        if self.probability == 0 or self.variance == 0:
-            return super().continuous_rule(order)
-        nodes, weights = hermite(order)
-        return math.sqrt(self.variance) * nodes, float(self.probability) * weights
-
-    def gaussians(self, order: int) -> list[Gaussian]:
-        both = [(1 - self.probability, 0.0, 0.0, True), (self.probability, 0.0, self.variance, True)]
-        return [part for part in both if part[0] != 0]
-
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
-        return math.sqrt(self.variance) * rng.standard_normal(size) * (rng.random(size) < float(self.probability))
-
-
-@dataclass(frozen=True)
-class Uniform(Law):
+class UniformLaw(NumericLaw):
     """Uniform on [low, high]."""
 
     low: float
@@ -193,7 +167,7 @@ class Uniform(Law):
 
 
 @dataclass(frozen=True)
-class Laplace(Law):
+class LaplaceLaw(NumericLaw):
     """Density exp(-|x|/scale)/(2 scale)."""
 
     scale: float
@@ -213,7 +187,7 @@ class Laplace(Law):
 
 
 @dataclass(frozen=True)
-class StudentT(Law):
+class StudentTLaw(NumericLaw):
     """Student's t with given degrees of freedom, of unit scale."""
 
     freedom: float
@@ -241,7 +215,7 @@ class StudentT(Law):
 
 
 @dataclass(frozen=True)
-class MarchenkoPastur(Law):
+class MarchenkoPasturLaw(NumericLaw):
     """Eigenvalues of (1/δ) XᵀX for an n × d matrix X of independent entries of variance 1/d, n/d → δ."""
 
     delta: float
@@ -251,9 +225,9 @@ class MarchenkoPastur(Law):
 
     @functools.cached_property
     def _spectrum(self) -> Any:
-        from eqsolve.spectra import MarchenkoPastur as Spectrum
+        from eqsolve.spectra import MarchenkoPastur
 
-        return Spectrum(float(self.delta))
+        return MarchenkoPastur(float(self.delta))
 
     def atoms_of(self) -> list[tuple[float, float]]:
         return [(0.0, 1 - self.delta)] if self.delta < 1 else []
@@ -268,26 +242,27 @@ class MarchenkoPastur(Law):
 
 
 @dataclass(frozen=True)
-class Mixture(Law):
+class MixtureLaw(NumericLaw):
     """One of several laws, each with its probability."""
 
     probabilities: tuple[float, ...]
-    laws: tuple[Law, ...]
+    laws: tuple[NumericLaw, ...]
 
     def problem(self) -> str | None:
-        return _shares(self.probabilities) if self.laws else "no part given"
+        problems = (_shares(self.probabilities), *(law.problem() for law in self.laws if hasattr(law, "problem")))
+        return next(filter(None, problems), None) if self.laws else "no part given"
 
     def atoms_of(self) -> list[tuple[float, float]]:
         masses: dict[float, float] = {}
         for share, law in zip(self.probabilities, self.laws, strict=True):
             for value, probability in law.atoms_of():
                 masses[value] = masses.get(value, 0.0) + share * probability
-        return list(masses.items())
+        return [(value, mass) for value, mass in masses.items() if mass != 0]
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
-        rules = [law.continuous_rule(order) for law in self.laws]
-        weights = [float(share) * rule[1] for share, rule in zip(self.probabilities, rules, strict=True)]
-        return np.concatenate([nodes for nodes, _ in rules]), np.concatenate(weights)
+        present = [(float(share), law) for share, law in zip(self.probabilities, self.laws, strict=True) if share != 0]
+        rules = [(share, *law.continuous_rule(order)) for share, law in present]
+        return np.concatenate([nodes for _, nodes, _ in rules]), np.concatenate([share * mass for share, _, mass in rules])
 
     @property
     def has_second_moment(self) -> bool:
@@ -307,19 +282,24 @@ class Mixture(Law):
         return np.asarray(draws[choice, np.arange(size)])
 
 
-def mixture(*items: Any) -> Mixture:
+def mixture(*items: Any) -> MixtureLaw:
     """Return the mixture of some probabilities, given first, and as many laws."""
     half = len(items) // 2
-    return Mixture(items[:half], items[half:])
+    return MixtureLaw(items[:half], items[half:])
+
+
+def gauss_bernoulli(p: float, variance: float) -> MixtureLaw:
+    """Return the law of a centred Gaussian of the given variance with probability p, else 0."""
+    return MixtureLaw((1 - p, p), (point(0.0), NormalLaw(0.0, variance)))
 
 
 @dataclass(frozen=True, eq=False)
-class Empirical(Law):
+class SampleLaw(NumericLaw):
     """The empirical law of a sample of one variable."""
 
     values: Array
 
-    def numeric(self, digits: int | None = None) -> Law:
+    def numeric(self, digits: int | None = None) -> NumericLaw:
         return self if digits is None else Atoms(*zip(*self.atoms_of(), strict=True)).numeric(digits)
 
     def atoms_of(self) -> list[tuple[float, float]]:
@@ -328,7 +308,7 @@ class Empirical(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class Component(Law):
+class Component(NumericLaw):
     """One column of a joint sample; constants of one ``group`` are rows of the same ``table``, drawn together."""
 
     table: Array
@@ -340,14 +320,14 @@ class Component(Law):
         """The sample of this constant alone."""
         return np.asarray(self.table[:, self.index])
 
-    def numeric(self, digits: int | None = None) -> Law:
+    def numeric(self, digits: int | None = None) -> NumericLaw:
         return self  # a sample is of floats
 
     def atoms_of(self) -> list[tuple[float, float]]:
-        return Empirical(self.column).atoms_of()
+        return SampleLaw(self.column).atoms_of()
 
 
-def joint_groups(laws: Mapping[str, Law]) -> list[tuple[str, ...]]:
+def joint_groups(laws: Mapping[str, NumericLaw]) -> list[tuple[str, ...]]:
     """Return the names of constants that are drawn together: those of one joint sample, every other one by itself."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, law in laws.items():
@@ -355,7 +335,7 @@ def joint_groups(laws: Mapping[str, Law]) -> list[tuple[str, ...]]:
     return [tuple(members) for members in groups.values()]
 
 
-def expectation(function: Callable[..., Any], laws: Sequence[Law], order: int) -> float:
+def expectation(function: Callable[..., Any], laws: Sequence[NumericLaw], order: int = 200) -> float:
     """Return the mean of a function of independent constants, by the product of their rules."""
     points, weights = tensor_rule([law.rule(order) for law in laws])
     return float(np.sum(weights * function(*points)))
@@ -364,7 +344,7 @@ def expectation(function: Callable[..., Any], laws: Sequence[Law], order: int) -
 def _precise(value: Any, digits: int) -> Any:
     if isinstance(value, tuple):
         return tuple(_precise(item, digits) for item in value)
-    if isinstance(value, Law):
+    if isinstance(value, NumericLaw):
         return value.numeric(digits)
     import mpmath
 
@@ -400,7 +380,7 @@ def _half_normal(order: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class SplitNormal(Normal):
+class SplitNormalLaw(NormalLaw):
     """A Gaussian with a Gauss rule on either side of its mean, for functions that jump there."""
 
     def continuous_rule(self, order: int) -> tuple[Array, Array]:
@@ -413,16 +393,13 @@ def _word(value: float) -> str:
     return f"{float(value):.12g}"
 
 
-def _probability(value: float) -> str | None:
-    return None if 0 <= value <= 1 else f"the probability must lie in [0, 1], got {_word(value)}"
-
-
 def _variance(value: float) -> str | None:
     return None if value >= 0 else f"the variance must be >= 0, got {_word(value)}"
 
 
 def _shares(probabilities: Sequence[float]) -> str | None:
-    if not all(0 <= share <= 1 for share in probabilities):
-        return "a probability lies outside [0, 1]"
+    outside = [share for share in probabilities if not 0 <= share <= 1]
+    if outside:
+        return f"the probability must lie in [0, 1], got {_word(outside[-1])}"
     total = float(sum(probabilities))
     return None if abs(total - 1) < 1e-12 else f"the probabilities sum to {total:.12g}, not to 1"

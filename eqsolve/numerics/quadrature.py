@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.errors import ParameterError
-from eqsolve.numerics.arrays import Array, tensor_rule
-from eqsolve.numerics.laws import Component, Law, hermite, joint_groups
+from eqsolve.numerics.arrays import EPSILON, Array, tensor_rule
+from eqsolve.numerics.laws import Component, NumericLaw, hermite, joint_groups
 
 # Means of functions of one and of two jointly Gaussian variables, for many pairs at once, to a
 # tolerance. With f(m + s x) = Σ aₖ Heₖ(x)/√k! and g alike, E f g = Σ aₖ bₖ ρᵏ (Mehler 1866): one
@@ -33,9 +33,7 @@ from eqsolve.numerics.laws import Component, Law, hermite, joint_groups
 
 
 _REACHES = (12.5, 18.0, 26.0, 37.0)  # e^{−x²/4} is 1e-17 at the first, and the largest double at the last, squared
-_NEGLIGIBLE = 1e-15  # of the largest value of f e^{−x²/4}: the line ends where it is less
-_PLANE = 7.5  # reach in the plane, where densities are e^{−x²/2}
-_LAYER = 7.0  # widths of the layer that a kink of g leaves in E[g | x]
+_PLANE = 7.5  # reach in the plane, and of the layer that a kink of g leaves in E[g | x], in deviations
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
         points = step * np.arange(-half, half + 1)
         values = np.broadcast_to(function(points), (rows, len(points)))
         faded = np.abs(values) * np.exp(-(points**2) / 4)
-        if reach < _REACHES[-1] and (faded[:, [0, -1]] > _NEGLIGIBLE * faded.max(axis=1)[:, None]).any():
+        if reach < _REACHES[-1] and (faded[:, [0, -1]] > 4 * EPSILON * faded.max(axis=1)[:, None]).any():
             reach = next(item for item in _REACHES if item > reach)
             continue
         weights = step / math.sqrt(2 * math.pi) * np.exp(-(points**2) / 2)
@@ -193,7 +191,7 @@ def _plane(
     count, rho = len(places), correlation[:, None]
     width = np.sqrt(np.maximum(1 - rho**2, 1e-28))
     steep = np.where(np.abs(rho) > 1e-3, rho, 1e-3)
-    centre, layer = yours / steep, _LAYER * width / np.abs(steep)
+    centre, layer = yours / steep, _PLANE * width / np.abs(steep)
     base = np.broadcast_to(np.linspace(-_PLANE, _PLANE, 8), (count, 8))
     edges = np.concatenate([base, mine, centre, centre - layer, centre + layer], axis=1)
     points, weights = panel_nodes(np.clip(edges, -_PLANE, _PLANE), rule.outer)
@@ -266,7 +264,7 @@ class LawBranch:
         return float(self.probability), means, np.sqrt(variances)
 
 
-def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> list[LawBranch]:
+def branches(constants: Sequence[str], laws: Mapping[str, NumericLaw], order: int) -> list[LawBranch]:
     """Return the parts of the product law; constants of one joint sample stay together."""
     factors: list[tuple[tuple[str, ...], list[Any]]] = []
     for members in joint_groups({item: laws[item] for item in constants}):
@@ -292,7 +290,7 @@ def branches(constants: Sequence[str], laws: Mapping[str, Law], order: int) -> l
     return made
 
 
-def demand_second_moment(name: str, law: Law) -> None:
+def demand_second_moment(name: str, law: NumericLaw) -> None:
     """Raise when a law has no second moment: the theory does not hold for it."""
     if not law.has_second_moment:
         raise ParameterError(
@@ -475,7 +473,7 @@ def stacked(entries: Sequence[Any], size: int) -> Array:
 
 
 # --- Expectations over points and Gaussians: panels of Gauss–Legendre nodes, split at kinks, refined where needed.
-_REACH = 38.0  # the normal density is 1e-314 there
+_REACH = math.sqrt(-2 * math.log(np.finfo(float).tiny))  # where the normal density underflows: 37.6
 _EDGES = np.array([-_REACH, -20, -12.5, -8.5, -5.5, -2.7, 0, 2.7, 5.5, 8.5, 12.5, 20, _REACH])
 _COARSE = np.array([-7.0, -2.5, 0.0, 2.5, 7.0])
 _SNAP = 0.05

@@ -232,7 +232,7 @@ class _Evaluation:
             laws = [_law(text) for text in self.result.params.values() if isinstance(text, str)]
         except ParameterError:  # a law that has no text form
             return False
-        return not any(law.has_density for law in laws)
+        return not any(law.numeric().has_density for law in laws)
 
     def _mean_of_constants(self, body: Expr) -> ObservedPart:
         if body.has(Value, Unknown, Time):

@@ -37,7 +37,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SolverChoice:
     """The solver chosen, and the reason in words."""
 
     solver: Solver
@@ -143,7 +143,7 @@ def choose_solver(
     solver: str | Solver | None = None,
     reason: str = "as asked for",
     without: tuple[str, ...] = (),
-) -> Choice:
+) -> SolverChoice:
     """Return the solver that runs a plan, or the one asked for; raise where it cannot.
 
     ``reason`` is why it is asked for. Of the solvers named in ``without``, which have handed over,
@@ -166,7 +166,7 @@ def choose_solver(
             f"model `{plan.name}`: a discrete step is solved for stochastic systems and closed systems of compositions, "
             f"so far, and this one is solved by `{chosen.name}`; leave the step out"
         )
-    return Choice(chosen, reason)
+    return SolverChoice(chosen, reason)
 
 
 def _best(plan: Plan, wanted: Wanted, without: tuple[str, ...]) -> Solver | None:

@@ -13,7 +13,7 @@ from eqsolve.solvers.options import Options
 
 # --- What a tolerance means: one rule for all solvers.
 NOT_SMOOTH = "rounding or a solution that is not smooth limits it: raise rtol, or give an atol"
-ROUNDING = 1e-13  # of the values, that two solutions may share
+DEVIATIONS = 2.0  # standard errors that are stated as the error of a mean over few samples
 KERNEL_FLOOR = 0.1  # kernels are asked for relative to their largest value, down to this fraction of it
 
 

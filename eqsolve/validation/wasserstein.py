@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.laws import STRATA
 from eqsolve.results.distribution import Distribution
 from eqsolve.results.result import Result
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.law import FixedPointLaw
 
 
-_ATOMS = 16
 _LEVELS = 4000
 
 
@@ -29,7 +29,7 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
     given = np.array([laws[0][name] for name in names[1:]]).reshape(len(names) - 1, -1)
     joint = (
         len(given) > 0
-        and np.unique(given, axis=1).shape[1] <= _ATOMS
+        and np.unique(given, axis=1).shape[1] <= STRATA
         and all(
             _few_values(row, large.coordinates(name, float(large.t[0]))) for name, row in zip(names[1:], given, strict=True)
         )
@@ -68,7 +68,7 @@ def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) 
     ``runs`` hold the variable and the constants of all draws of a size, one draw after the other. As for times, the joint
     law is compared where the constants have few values, else that of the variable alone.
     """
-    parts = law.given_constants(_LEVELS, _ATOMS)
+    parts = law.given_constants(_LEVELS, STRATA)
     table: list[list[float]] = []
     random: list[list[float]] = []
     sizes = []

@@ -27,7 +27,6 @@ def test_bash_completes(folder, capsys):
     (folder / "script").write_text(capsys.readouterr().out)
     for words, found in [
         ("so", "solve"), ("solve qua", "quadratic"), ("solve decay --at", "--at --at2 --atol"), ("solve decay --set k", "k="),
-        ("fit decay --free k", "k"),
     ]:  # fmt: skip
         count = len(words.split())
         code = (

@@ -156,9 +156,10 @@ def test_it_is_kept_and_read_back(tmp_path):
         res.spectrum("q")
 
 
-def test_soft_spins_at_equilibrium():
+@pytest.mark.parametrize("coupling", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
+def test_soft_spins_at_equilibrium(coupling):
     """With symmetric couplings the law of a spin is known, and the fluctuation–dissipation theorem T R = −C' holds."""
-    temperature, coupling = 1.0, 0.5
+    temperature = 1.0
     x = np.linspace(-8, 8, 4001)
 
     def spread(q):
@@ -166,8 +167,9 @@ def test_soft_spins_at_equilibrium():
         return (x**2 * weights).sum() / weights.sum()
 
     truth = brentq(lambda q: spread(q) - q, 0.1, 1.0)
-    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1, rtol=0.1)
+    res = eqsolve.stationary("soft_spin", T=temperature, J=coupling, kappa=1, rtol=0.3)
     assert res.status == "fluctuating"
+    assert float(res.error["q"]) < 0.01 * truth
     assert abs(float(res["q"]) - truth) < 3 * float(res.error["q"])
     lags, response = res["tau"].values, res["R"].values
     fallen = np.concatenate([[0.0], np.cumsum(np.diff(lags) * (response[1:] + response[:-1]) / 2)])  # T ∫ R
@@ -175,6 +177,7 @@ def test_soft_spins_at_equilibrium():
     assert np.abs(res["C"].values[0] - res["C"].values - fallen).max() < allowed
 
 
+@pytest.mark.slow
 def test_paths_that_come_to_rest_agree_with_the_derived_limit():
     """Below the transition, with little immigration, abundances are those of the fixed point without it."""
     res = eqsolve.stationary("lotka_volterra_immigration", sigma=0.4, iota=1e-6, rtol=0.1)

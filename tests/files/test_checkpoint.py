@@ -19,8 +19,8 @@ from eqsolve.errors import MemoryLimitError
 from eqsolve.files.checkpoint import Checkpoint, Codec
 
 RUNS = {  # small ones: a stochastic system, and one of two times
-    "stochastic": ("dln", {"t_max": 2, "rtol": 1e-2}),
-    "two_time": ("pspin", {"t_max": 10}),
+    "stochastic": ("dln", {"t_max": 1, "rtol": 1e-2}),
+    "two_time": ("pspin", {"t_max": 4}),
 }
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

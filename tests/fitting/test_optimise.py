@@ -54,6 +54,7 @@ VALLEY = System(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_constraints():
     """a² + b² with a + b at least 0.3: smallest at 0.15, 0.15, by Lagrange."""
     least = {"slope": (0.3, None)}

@@ -8,18 +8,18 @@ import pytest
 
 from eqsolve.laplace.expectation import LawSource, density_parts
 from eqsolve.numerics import laws
-from eqsolve.numerics.laws import Law
+from eqsolve.numerics.laws import NumericLaw
 
-KNOWN: dict[str, tuple[Law, str]] = {  # the mean of x²
-    "normal": (laws.Normal(0.5, 2.0), "9/4"),
-    "gauss_bernoulli": (laws.GaussBernoulli(0.3, 2.0), "3/5"),
-    "uniform": (laws.Uniform(-1.0, 3.0), "7/3"),
-    "laplace": (laws.Laplace(0.5), "1/2"),
-    "student": (laws.StudentT(8.0), "4/3"),
-    "marchenko_pastur": (laws.MarchenkoPastur(2.0), "3/2"),
-    "hard_edge": (laws.MarchenkoPastur(1.0), "2"),
-    "with_atom": (laws.MarchenkoPastur(0.5), "3"),
-    "mixture": (laws.mixture(0.5, 0.5, laws.Normal(0.0, 1.0), laws.point(1.0)), "1"),
+KNOWN: dict[str, tuple[NumericLaw, str]] = {  # the mean of x²
+    "normal": (laws.NormalLaw(0.5, 2.0), "9/4"),
+    "gauss_bernoulli": (laws.gauss_bernoulli(0.3, 2.0), "3/5"),
+    "uniform": (laws.UniformLaw(-1.0, 3.0), "7/3"),
+    "laplace": (laws.LaplaceLaw(0.5), "1/2"),
+    "student": (laws.StudentTLaw(8.0), "4/3"),
+    "marchenko_pastur": (laws.MarchenkoPasturLaw(2.0), "3/2"),
+    "hard_edge": (laws.MarchenkoPasturLaw(1.0), "2"),
+    "with_atom": (laws.MarchenkoPasturLaw(0.5), "3"),
+    "mixture": (laws.mixture(0.5, 0.5, laws.NormalLaw(0.0, 1.0), laws.point(1.0)), "1"),
     "atoms": (laws.bernoulli(0.3), "3/10"),
 }
 
@@ -43,6 +43,6 @@ def test_rules_resolve_the_law(name: str) -> None:
 
 
 def test_a_law_of_points_has_no_part() -> None:
-    assert density_parts(laws.Normal(1.0, 0.0)) == []
-    assert density_parts(laws.GaussBernoulli(0.0, 1.0)) == []
+    assert density_parts(laws.NormalLaw(1.0, 0.0)) == []
+    assert density_parts(laws.gauss_bernoulli(0.0, 1.0)) == []
     assert density_parts(laws.rademacher(0.5)) == []

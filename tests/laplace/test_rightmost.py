@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sympy import Rational, exp, sqrt
 
-from eqsolve import E, Eq, SolverError, UsageError, random, unknown
+from eqsolve import E, Eq, SolverError, UsageError, random, spectra, unknown
 from eqsolve.laplace import rightmost_singularity
 from eqsolve.laws import Bernoulli, Discrete, MarchenkoPastur, Mixture, Normal, Uniform
 
@@ -211,3 +211,11 @@ def test_two_close_branch_points_are_not_taken_for_a_pole() -> None:
     assert found.kind == "branch point"
     assert heights == pytest.approx(expected, rel=1e-12)
     assert complex(found.p).real == pytest.approx(-z * w, rel=1e-12)
+
+
+def test_the_decay_of_the_inverse_is_that_of_the_singularity() -> None:
+    delta = 2.0
+    point = find(Eq(R, (1 + R) / (delta * (p * (1 + R) + 1))))
+    t = 3000.0
+    exact = spectra.MarchenkoPastur(delta).laplace(t, scaled=True) / delta  # e^{λ₋ t} times the integral
+    assert point.amplitude * t**-1.5 == pytest.approx(exact, rel=1e-2)  # corrections of order 1/(λ₋ t) = 4e-3

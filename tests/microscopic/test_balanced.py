@@ -75,7 +75,7 @@ def test_descent_is_balanced_too() -> None:
 def test_shares_and_sizes_that_are_not_whole_are_right_on_average(rng: np.random.Generator) -> None:
     size = 145  # a tenth of it is 14.5
     orders = Placement(size, rng)
-    draws = [draw_law(Bernoulli(0.1), size, rng, "balanced", orders.order).sum() for _ in range(200)]
+    draws = [draw_law(Bernoulli(0.1).numeric(), size, rng, "balanced", orders.order).sum() for _ in range(200)]
     assert set(draws) == {14.0, 15.0}
     assert np.mean(draws) == pytest.approx(14.5, abs=4 * 0.5 / 200**0.5)
     lowered = lower_flow(bind(eqsolve.load("linear_flow"), {"delta": 0.5}))
@@ -85,9 +85,9 @@ def test_shares_and_sizes_that_are_not_whole_are_right_on_average(rng: np.random
 
 def test_placed_constants_have_the_moments_of_their_law(rng: np.random.Generator) -> None:
     for law, variance in ((Normal(1, 2), 2.0), (GaussBernoulli(0.5, 3), 1.5)):
-        values = draw_law(law, 400, rng, "balanced", Placement(400, rng).order)
+        values = draw_law(law.numeric(), 400, rng, "balanced", Placement(400, rng).order)
         assert values.var() == pytest.approx(variance, rel=1e-3)
-    heavy = draw_law(StudentT(2.1), 100, rng, "balanced", Placement(100, rng).order)
+    heavy = draw_law(StudentT(2.1).numeric(), 100, rng, "balanced", Placement(100, rng).order)
     assert np.isfinite(heavy).all()
 
 

@@ -2,8 +2,6 @@
 
 import functools
 import pickle
-import subprocess
-import sys
 from unittest import mock
 
 import numpy as np
@@ -82,12 +80,6 @@ def test_a_card_that_is_missing_or_of_no_use_is_said() -> None:
         eqsolve.solve("pspin", t_max=1, device="tpu")
     with pytest.raises(UsageError, match=r"solver `two_time`.* runs on the CPU"):
         eqsolve.solve("pspin", t_max=1, device="gpu")
-
-
-def test_no_library_of_a_card_is_imported_unless_asked_for() -> None:
-    code = "import sys, eqsolve; eqsolve.load('dln_flow').simulate(d=20, t_max=1); print('cupy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.gpu

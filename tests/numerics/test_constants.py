@@ -7,13 +7,13 @@ import pytest
 
 from eqsolve.errors import UsageError
 from eqsolve.numerics.constants import find_parts, make_paths
-from eqsolve.numerics.laws import Component, Normal, Uniform, bernoulli
+from eqsolve.numerics.laws import Component, NormalLaw, UniformLaw, bernoulli
 
 TABLE = np.array([[1.0, 10.0], [2.0, 30.0], [3.0, 20.0]])
 
 
 def test_independent_constants_factor() -> None:
-    paths = make_paths({"x": Normal(1.0, 2.0), "b": bernoulli(0.25)}, [{"x": 6}])
+    paths = make_paths({"x": NormalLaw(1.0, 2.0), "b": bernoulli(0.25)}, [{"x": 6}])
     x, b = paths.values["x"], paths.values["b"]
     assert paths.count == 12
     assert paths.weights.sum() == pytest.approx(1)
@@ -40,7 +40,7 @@ def test_without_constants_there_is_one_path() -> None:
 
 
 def test_rules_stand_side_by_side() -> None:
-    paths = make_paths({"x": Uniform(0.0, 1.0)}, [{"x": 1}, {"x": 4}])
+    paths = make_paths({"x": UniformLaw(0.0, 1.0)}, [{"x": 1}, {"x": 4}])
     square = paths.values["x"][:, None] ** 2
     means = paths.per_rule(paths.mean(square))
     assert means[:, 0] == pytest.approx([0.25, 1 / 3], rel=1e-14)
@@ -49,7 +49,7 @@ def test_rules_stand_side_by_side() -> None:
 
 
 def test_parts_that_do_not_meet_are_not_combined() -> None:
-    laws = {"x": Normal(0.0, 1.0), "y": Uniform(0.0, 1.0)}
+    laws = {"x": NormalLaw(0.0, 1.0), "y": UniformLaw(0.0, 1.0)}
     paths = make_paths(laws, [{"x": 5, "y": 3}], [["x"], ["y"]])
     assert paths.count == 8
     assert paths.mean(paths.values["x"][:, None] ** 2, 0)[0, 0] == pytest.approx(1.0, rel=1e-13)
@@ -58,13 +58,13 @@ def test_parts_that_do_not_meet_are_not_combined() -> None:
 
 
 def test_too_many_paths_are_refused() -> None:
-    laws = {name: Normal(0.0, 1.0) for name in "abcd"}
+    laws = {name: NormalLaw(0.0, 1.0) for name in "abcd"}
     with pytest.raises(UsageError, match="paths are needed"):
         make_paths(laws, [dict.fromkeys(laws, 30)])
 
 
 def test_constants_that_meet_are_in_one_part() -> None:
-    laws = {name: Normal(0.0, 1.0) for name in ("a", "b", "c", "d")}
+    laws = {name: NormalLaw(0.0, 1.0) for name in ("a", "b", "c", "d")}
     parts = find_parts([("x", "c", "a"), ("y", "d"), ("z",)], laws)
     assert parts.constants == (("a", "c"), ("b",), ("d",))
     assert [parts.of(("x",)), parts.of(("b",)), parts.of(("y", "d"))] == [0, 1, 2]
@@ -75,4 +75,4 @@ def test_constants_that_meet_are_in_one_part() -> None:
 
 def test_columns_of_one_table_are_in_one_part() -> None:
     one, other = (Component(TABLE, place, ("p", "q")) for place in (0, 1))
-    assert find_parts([], {"p": one, "m": Normal(0.0, 1.0), "q": other}).constants == (("p", "q"), ("m",))
+    assert find_parts([], {"p": one, "m": NormalLaw(0.0, 1.0), "q": other}).constants == (("p", "q"), ("m",))

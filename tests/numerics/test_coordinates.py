@@ -6,19 +6,28 @@ import numpy as np
 import pytest
 
 from eqsolve.numerics.coordinates import parts_of, place_on
-from eqsolve.numerics.laws import GaussBernoulli, Laplace, Law, Mixture, Normal, StudentT, Uniform, bernoulli
+from eqsolve.numerics.laws import (
+    LaplaceLaw,
+    MixtureLaw,
+    NormalLaw,
+    NumericLaw,
+    StudentTLaw,
+    UniformLaw,
+    bernoulli,
+    gauss_bernoulli,
+)
 
 LAWS = [
-    (Normal(0.3, 2.0), 0.3, 2.09),
-    (Uniform(-1.0, 2.0), 0.5, 1.0),
-    (Laplace(0.5), 0.0, 0.5),
-    (GaussBernoulli(0.2, 1.5), 0.0, 0.3),
-    (Mixture((0.4, 0.6), (bernoulli(0.5), Uniform(0.0, 1.0))), 0.5, 0.4),
+    (NormalLaw(0.3, 2.0), 0.3, 2.09),
+    (UniformLaw(-1.0, 2.0), 0.5, 1.0),
+    (LaplaceLaw(0.5), 0.0, 0.5),
+    (gauss_bernoulli(0.2, 1.5), 0.0, 0.3),
+    (MixtureLaw((0.4, 0.6), (bernoulli(0.5), UniformLaw(0.0, 1.0))), 0.5, 0.4),
 ]
 
 
 @pytest.mark.parametrize(("law", "first", "second"), LAWS, ids=str)
-def test_moments(law: Law, first: float, second: float) -> None:
+def test_moments(law: NumericLaw, first: float, second: float) -> None:
     x = np.linspace(-9, 9, 2001)
     weights = np.exp(-(x**2) / 2)
     weights /= weights.sum()
@@ -32,4 +41,4 @@ def test_moments(law: Law, first: float, second: float) -> None:
 
 def test_laws_without_a_coordinate() -> None:
     assert parts_of(bernoulli(0.1)) == ()  # atoms are summed
-    assert parts_of(StudentT(3.0)) == ()  # grows like exp(x²/6): no rule for a Gaussian does
+    assert parts_of(StudentTLaw(3.0)) == ()  # grows like exp(x²/6): no rule for a Gaussian does

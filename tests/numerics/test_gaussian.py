@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eqsolve.numerics.gaussian import Layout, Level, align, factor_covariance, lay_out, make_points, rotate
-from eqsolve.numerics.laws import Normal, bernoulli
+from eqsolve.numerics.laws import NormalLaw, bernoulli
 from eqsolve.numerics.levels import make_level, refine
 
 LEVEL = Level(accuracy=1e-6, sharp=1.4, constants=6, most=100_000)
@@ -93,7 +93,7 @@ def test_stronger_modes_get_more_points_and_too_many_are_sampled() -> None:
 
 
 def test_constants_multiply_the_points() -> None:
-    points = make_points(2, lay_out([0.5, 0.5], LEVEL), {"b": bernoulli(0.25), "x": Normal(1.0, 4.0)}, LEVEL)
+    points = make_points(2, lay_out([0.5, 0.5], LEVEL), {"b": bernoulli(0.25), "x": NormalLaw(1.0, 4.0)}, LEVEL)
     b, x, z = points.constants["b"], points.constants["x"], points.normals[0]
     assert points.weights @ (b * x**2 * z**2) == pytest.approx(0.25 * 5, rel=1e-9)
 

@@ -52,7 +52,7 @@ def test_settings_of_the_cases_are_settings_and_axes() -> None:
 
 
 def test_validate_solves_the_theory_with_the_settings_of_its_law() -> None:
-    made = eqsolve.validate("dln_rate", d=40, seeds=2, alpha=0.3, **SETTINGS)
+    made = eqsolve.validate("dln_rate", d=20, seeds=2, alpha=0.3, **SETTINGS)
     assert made.observables["gamma"].theory[0] == pytest.approx(exact_rate(0.2), rel=1e-11)
     assert made.params["sigma2"] == 0.2
 

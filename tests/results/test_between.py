@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eqsolve
-from eqsolve import UsageError
+from eqsolve import Eq, System, UsageError, function, param, times
 
 matplotlib.use("Agg")
 
@@ -31,15 +31,18 @@ def test_a_fixed_point_between(swept: eqsolve.Result, alpha: float) -> None:
 
 
 def test_curves_between() -> None:
-    at = [1.0, 5.0]
-    found = eqsolve.sweep("dln_lazy", {"delta": [0.4, 0.6, 0.9, 1.2]}, at=at, derivatives=["delta"], sigma2=0.1)
-    here = found.between(delta=[0.5, 1.0])
-    assert here["E_test"].dims == ("delta", "t")
-    for place, delta in enumerate((0.5, 1.0)):
-        known = eqsolve.solve("dln_lazy", delta=delta, sigma2=0.1, at=at, rtol=1e-6).at(at)
-        for name in ("E_train", "E_test"):
-            gap = np.abs(here[name].values[place] - known[name].values)
-            assert (gap <= 3 * here[f"{name}_error"].values[place]).all()
+    """Damped oscillations, x'' + 2 k x' + x = 0."""
+    k, t, (x, v) = param("k"), times("t"), function("x v")
+    eqs = [Eq(x(t).diff(t), v(t)), Eq(v(t).diff(t), -x(t) - 2 * k * v(t))]
+    at, damping = np.array([1.0, 5.0]), np.array([0.2, 0.35])
+    found = eqsolve.sweep(System("damped", eqs, init={x: 1, v: 0}), {"k": [0.1, 0.3, 0.5, 0.7]}, at=at, derivatives=["k"])
+    here = found.between(k=damping)
+    assert here["x"].dims == ("k", "t")
+    turn = np.sqrt(1 - damping**2)[:, None]
+    exact = np.exp(-damping[:, None] * at) * (np.cos(turn * at) + damping[:, None] / turn * np.sin(turn * at))
+    gap = np.abs(here["x"].values - exact)
+    assert (gap <= 3 * here["x_error"].values).all()
+    assert gap.max() < 1e-2
 
 
 def test_at_a_point_it_is_the_point(swept: eqsolve.Result) -> None:

@@ -94,14 +94,14 @@ def test_the_lazy_system_in_delta():
 
 
 def test_kernels_of_the_spin_glass_in_temperature():
-    pairs = [(1.0, 0.25), (0.75, 0.5)]
+    pairs = [(0.5, 0.15), (0.4, 0.25)]
 
     def kernel(T):
-        return eqsolve.solve("pspin", T=T, t_max=1, rtol=1e-9, at2=pairs).at2(pairs)["C"].values
+        return eqsolve.solve("pspin", T=T, t_max=0.5, rtol=1e-9, at2=pairs).at2(pairs)["C"].values
 
     h = 5e-3
     truth = (8 * (kernel(0.5 + h) - kernel(0.5 - h)) - (kernel(0.5 + 2 * h) - kernel(0.5 - 2 * h))) / (12 * h)
-    result = eqsolve.solve("pspin", T=0.5, t_max=1, rtol=1e-7, at2=pairs, derivatives=["T"])
+    result = eqsolve.solve("pspin", T=0.5, t_max=0.5, rtol=1e-7, at2=pairs, derivatives=["T"])
     found = result.rows.evaluate("C_d_T", np.array(pairs))
     assert np.abs(found - truth).max() < 1e-6
     assert result.derivative("C", "T").dims == ("t", "t'")

@@ -2,8 +2,6 @@
 
 import ast
 import itertools
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -125,18 +123,6 @@ def test_entry_points_are_found(monkeypatch, tmp_path):
         assert eqsolve.solve(MODEL, t_max=1).stats["solver"] == "ode"
     finally:
         registry._installed.cache_clear()
-
-
-def test_a_small_solve_imports_no_optimisers():
-    """They would take a third of the time of a cold start."""
-    lines = [
-        "import sys, eqsolve",
-        "from eqsolve import Eq, System, function, times",
-        "t, y = times('t'), function('y')",
-        "eqsolve.solve(System('decay', eqs=[Eq(y(t).diff(t), -y(t))], init={y: 1}), t_max=1)",
-        "print(sorted({'scipy.optimize', 'scipy.integrate', 'scipy.special'} & set(sys.modules)))",
-    ]
-    assert subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_the_choice_names_no_solver():

@@ -40,14 +40,14 @@ def test_a_start_leads_to_the_same_solution(model: str, there: dict, here: dict,
 def test_other_times_tolerances_and_steps() -> None:
     """A start may be longer than what is asked for, rougher, or in discrete time."""
     asked = {"observables": ["E_test"], "rtol": 1e-2}
-    near = eqsolve.solve("dln", t_max=2, **asked)
-    for more in ({"t_max": 1}, {"t_max": 2, "rtol": 1e-3}, {"t_max": 2, "order": 4}):
+    near = eqsolve.solve("dln", t_max=1, **asked)
+    for more in ({"t_max": 0.6}, {"t_max": 1, "rtol": 3e-3}, {"t_max": 1, "order": 4}):
         warm, cold = (eqsolve.solve("dln", alpha=0.35, **{**asked, **more}, **start) for start in ({"start": near}, {}))
         assert warm.status == "ok"
         assert warm.grid.edges[-1] == cold.grid.edges[-1] == more["t_max"]
-        gap = np.abs(warm.at([0.5, 1])["E_test"] - cold.at([0.5, 1])["E_test"])
-        assert (gap <= 3 * (warm.at([0.5, 1])["E_test_error"] + cold.at([0.5, 1])["E_test_error"])).all()
-    steps = {"t_max": 2, "step": 0.1, **asked}
+        first, second = (res.at([0.3, 0.6]) for res in (warm, cold))
+        assert (np.abs(first["E_test"] - second["E_test"]) <= 3 * (first["E_test_error"] + second["E_test_error"])).all()
+    steps = {"t_max": 1, "step": 0.1, **asked}
     near = eqsolve.solve("dln", **steps)
     warm, cold = eqsolve.solve("dln", alpha=0.35, start=near, **steps), eqsolve.solve("dln", alpha=0.35, **steps)
     assert warm.stats["sweeps"] < cold.stats["sweeps"]
@@ -57,11 +57,11 @@ def test_other_times_tolerances_and_steps() -> None:
 def test_a_start_that_cannot_help_is_not_used(caplog) -> None:
     """The reason stands in the log, and the numbers are those of a solve from nothing."""
     caplog.set_level(logging.INFO, "eqsolve")
-    asked = {"t_max": 2, "rtol": 1e-2}
+    asked = {"t_max": 1, "rtol": 1e-2}
     near = eqsolve.solve("dln", observables=["E_test"], **asked)
     cases = [
         ({"observables": ["E_train"], **asked}, "solved for other observables"),
-        ({"observables": ["E_test"], **asked, "t_max": 3}, "it reaches from 0 to 2"),
+        ({"observables": ["E_test"], **asked, "t_max": 1.5}, "it reaches from 0 to 1"),
         ({"observables": ["E_test"], **asked, "step": 0.1}, "one of the two is in discrete time"),
     ]
     for more, said in cases:
@@ -120,12 +120,12 @@ def test_refusals_say_what_was_expected(tmp_path) -> None:
 
 
 def test_what_is_handed_on_is_small_and_pickles() -> None:
-    res = eqsolve.solve("dln", t_max=5, observables=["E_test"])
+    res = eqsolve.solve("dln", t_max=5, observables=["E_test"], rtol=1e-2)
     handed = pickle.dumps(res.source)
     assert len(handed) < 8 * 8 * res.stats["nodes"] ** 2 + 20_000  # a few tables of nodes × nodes
     assert len(handed) < 0.3 * len(pickle.dumps(res.dataset))
-    again = eqsolve.solve("dln", t_max=5, alpha=0.32, observables=["E_test"], start=pickle.loads(pickle.dumps(res)))
-    direct = eqsolve.solve("dln", t_max=5, alpha=0.32, observables=["E_test"], start=res)
+    again = eqsolve.solve("dln", t_max=5, alpha=0.32, observables=["E_test"], rtol=1e-2, start=pickle.loads(pickle.dumps(res)))
+    direct = eqsolve.solve("dln", t_max=5, alpha=0.32, observables=["E_test"], rtol=1e-2, start=res)
     assert np.array_equal(again["E_test"], direct["E_test"])
 
 

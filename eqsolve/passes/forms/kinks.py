@@ -147,7 +147,6 @@ _TRIES = 24  # draws of everything else, for each of which a variable crosses th
 _REACH, _LINE = 4.0, 81  # where and how densely a crossing is looked for
 _STEPS = (1e-3, 1e-6)  # to both sides of it
 _LEFT = 0.5  # of a difference at the first step: what a jump leaves at the second; a root leaves 0.03
-_SMALL = 1e-9  # a difference that is rounding
 
 
 def jumps(expr: Expr, moving: Iterable[Basic]) -> Expr | None:
@@ -191,6 +190,8 @@ def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset
     """Whether a function stays apart on both sides of where another vanishes, in one of the variables."""
     import numpy as np
 
+    from eqsolve.numerics.arrays import ROUNDING
+
     rng = np.random.default_rng(0)
     gap = lambdify(others, inside, "scipy")
     with np.errstate(all="ignore"):
@@ -209,7 +210,7 @@ def _is_crossed(value: Any, inside: Expr, others: list[Symbol], names: frozenset
                 low, high = np.where(side, middle, low), np.where(side, high, middle)
             ends = ((_at(value, beside, place, high + step), _at(value, beside, place, low - step)) for step in _STEPS)
             far, near = (np.abs(above - below) for above, below in ends)
-            if (np.isfinite(far) & np.isfinite(near) & (near > np.maximum(_LEFT * far, _SMALL))).any():
+            if (np.isfinite(far) & np.isfinite(near) & (near > np.maximum(_LEFT * far, 1e4 * ROUNDING))).any():
                 return True
     return False
 

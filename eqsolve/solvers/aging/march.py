@@ -11,10 +11,10 @@ import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
 from eqsolve.files.checkpoint import recorded
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.rows import AgingRows, Layout, Solved
-from eqsolve.solvers.aging.points import Past, Points, Span
+from eqsolve.solvers.aging.points import AgingPoints, Past, Span
 from eqsolve.solvers.marching import NoConvergenceError, Stop, newton
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.two_time.march import March
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 # in the direction in which a column moves away from the diagonal. Memory terms cancel there at
 # leading order, so that they and the derivatives are solved for as one linear system.
 
-
-_SMALLEST = 1e-12  # of an unknown's largest value: below, changes are not looked at relatively
 
 Blocks = dict[Slot, Array]
 
@@ -55,7 +53,7 @@ class Panel:
         each, moments = np.repeat(rows, width), np.repeat(times, width)
         pairs = moments, column.ravel(), lag.ravel(), each
         alone = times, np.zeros(m), times, rows
-        self.nodes, self.moments = Points(past, unknowns, *pairs), Points(past, unknowns, *alone)
+        self.nodes, self.moments = AgingPoints(past, unknowns, *pairs), AgingPoints(past, unknowns, *alone)
         make = functools.partial(Span, past, unknowns, finest=finest, ratio=ratio, count=layout.nodes)
         kinds = {entry.span for equation in plan.kernels for entry in equation.contractions}
         self.spans = {kind: make(kind, *pairs) for kind in sorted(kinds)}
@@ -79,7 +77,7 @@ class Panel:
             step = move[self.places[name]].reshape(self.layout.rows, -1)
             values[1:] += step
             sizes, largest = np.abs(values).max(axis=0), float(np.abs(values).max())
-            local = np.maximum(np.maximum(sizes[1:].reshape(-1, n).max(axis=1), _SMALLEST * largest), 1e-300)
+            local = np.maximum(np.maximum(sizes[1:].reshape(-1, n).max(axis=1), 10 * ROUNDING * largest), 1e-300)
             worst = max(worst, float((np.abs(step[:, 1:]).max(axis=0).reshape(-1, n).max(axis=1) / local).max()))
         for name, values in self.unknowns.functions.items():
             step = move[self.places[name]]
@@ -194,7 +192,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Level:
+class Resolution:
     """One resolution."""
 
     # radau nodes in t and on each column panel
@@ -207,12 +205,12 @@ class Level:
 
 
 LEVELS = (
-    Level(3, 5, 1.5, 4e-4),
-    Level(4, 6, 1.4, 3e-5),
-    Level(5, 8, 1.4, 3e-6),
-    Level(6, 9, 1.25, 4e-8),
-    Level(6, 10, 1.18, 7e-9),
-    Level(7, 12, 1.15, 3e-10),
+    Resolution(3, 5, 1.5, 4e-4),
+    Resolution(4, 6, 1.4, 3e-5),
+    Resolution(5, 8, 1.4, 3e-6),
+    Resolution(6, 9, 1.25, 4e-8),
+    Resolution(6, 10, 1.18, 7e-9),
+    Resolution(7, 12, 1.15, 3e-10),
 )
 
 
@@ -229,7 +227,7 @@ _SHORTEST = 0.02  # ln of the ratio of a row panel's ends below which the march 
 class Long:
     """A solution at one resolution, observables among the functions of its past, and the number of Newton steps."""
 
-    level: Level
+    level: Resolution
     past: Past
     steps: int
 
@@ -246,7 +244,7 @@ class Long:
 
 
 def go_on(
-    plan: CompiledPlan, begun: March, level: Level, options: Options, share: tuple[float, float]
+    plan: CompiledPlan, begun: March, level: Resolution, options: Options, share: tuple[float, float]
 ) -> tuple[Long, Stop | None]:
     """Go on from a march's end to the last time with growing panels; report progress between two shares of the work."""
     guide, steps = begun.as_guide(), np.diff(begun.history.row_edges)
@@ -296,7 +294,7 @@ def _solve(panel: Panel, plan: CompiledPlan, options: Options) -> tuple[int, dic
     return steps, observed
 
 
-def _layout(begin: float, end: float, level: Level, finest: float, earliest: float) -> Layout:
+def _layout(begin: float, end: float, level: Resolution, finest: float, earliest: float) -> Layout:
     edges = functools.partial(_edges, begin * _SHARE)
     return Layout(begin, end, level.rows, level.nodes, edges(finest), edges(earliest), _MIDDLE)
 

@@ -45,7 +45,7 @@ class Past:
         return out
 
 
-class Points:
+class AgingPoints:
     """Pairs (t, t') of times, with t ≥ t'.
 
     Parameters
@@ -211,11 +211,11 @@ class Span:
             middle = np.where(from_end, rest, distance)
             behind = distance + (lag if span == "low" else 0.0)
             to_row, to_column = np.where(from_end, behind, t - distance), np.where(from_end, distance, rest)
-        self.left = Points(past, unknowns, t, middle, to_row, rows[owner])
+        self.left = AgingPoints(past, unknowns, t, middle, to_row, rows[owner])
         if span == "low":
-            self.right = Points(past, unknowns, column, middle, to_column)
+            self.right = AgingPoints(past, unknowns, column, middle, to_column)
         else:
-            self.right = Points(past, unknowns, middle, column, to_column)
+            self.right = AgingPoints(past, unknowns, middle, column, to_column)
 
     def sums(self, values: Array) -> Array:
         return np.asarray(np.add.reduceat(self.weights * values, self.starts))

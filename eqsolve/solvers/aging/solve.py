@@ -58,8 +58,7 @@ def _compare(plan: CompiledPlan, fine: Long, coarse: Long, beginning: float, opt
 
 logger = logging.getLogger("eqsolve")
 
-_PANELS = 64  # of the beginning
-_ORDER = 8  # of the beginning
+_ORDER = 8  # nodes of a panel of the beginning, which has at most the square of it
 _BEGINNING = 1e-3, 1e-8  # its resolution, in units of the tolerance, and at most
 _FAR = 2.0  # the last time lies at least this many times as far as the beginning's end
 _FIRST = 0.5  # error of the first resolution's interpolation, in units of the tolerance
@@ -92,7 +91,7 @@ class AgingSolver(Solver):
         options.demand_after(begin)
         resolution = min(_BEGINNING[0] * options.rtol, _BEGINNING[1])
         with np.errstate(all="ignore"):
-            begun = begin_march(compiled, _ORDER, begin, options.t_max, resolution, _PANELS, options.checkpoint)
+            begun = begin_march(compiled, _ORDER, begin, options.t_max, resolution, _ORDER**2, options.checkpoint)
             if begun is None:
                 return HandOver("its beginning cannot be solved", "two_time")
             if options.t_max - begin < _FAR * (begun.end - begin):

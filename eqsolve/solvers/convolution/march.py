@@ -9,7 +9,7 @@ import numpy as np
 from eqsolve.compile.convolution import ConvolutionProgram, Integrand, Reading, Terms
 from eqsolve.errors import ParameterError
 from eqsolve.files.checkpoint import Checkpoint, recorded
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.panel_functions import PanelFunctions, Samples, folded_points
 from eqsolve.solvers.marching import NotFiniteError, newton
@@ -203,9 +203,7 @@ def _filled(value: Any, count: int) -> Array:
 
 
 # --- A march over panels, each as wide as the resolution allows: the last Legendre coefficients of every unknown tell.
-_HOLDS = 1e-9  # of the unknowns in a constraint: what it may be off by at the start
 _JUMP = 1e-6  # of a function's size: what is smaller between two panels is an error, not a jump
-_BRIDGE = 1e-12  # of the time: the width of the panel that holds a jump
 
 
 class MemoryMarch:
@@ -289,7 +287,7 @@ class MemoryMarch:
             read = [column for row, column in terms.partials if row == number and column < len(terms.readings)]
             if all(kinds[terms.readings[column].unknown] == "differential" for column in read):
                 scale = max([1e-300, *(abs(guess[terms.readings[column].unknown]) for column in read)])
-                if abs(bodies[number]) > _HOLDS * scale:
+                if abs(bodies[number]) > 1e4 * ROUNDING * scale:
                     raise ParameterError(
                         f"the {item.label} does not hold at the start with these parameters: it is off by "
                         f"{bodies[number]:.6g}; change init= or them"
@@ -346,7 +344,7 @@ class MemoryMarch:
         places = np.flatnonzero(jumps) + 1
         tables = np.insert(tables, places, before + (after - before) * self.functions.basis.nodes, axis=0)
         bridges = np.insert(np.zeros(self.panels, dtype=bool), places, True)
-        edges = np.insert(edges, places + 1, edges[places] * (1 + _BRIDGE))
+        edges = np.insert(edges, places + 1, edges[places] * (1 + 10 * ROUNDING))
         names = [*(equation.key for equation in self.program.equations), *self.program.observables]
         curves = {name: np.append(tables[0, row, :1], tables[:, row, 1:]) for row, name in enumerate(names)}
         return PanelGrid(begin + edges, self.m), curves, bridges

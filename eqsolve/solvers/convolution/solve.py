@@ -27,6 +27,7 @@ from eqsolve.compile.forms import CONVOLUTION
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import ParameterError, SolverError
+from eqsolve.numerics.arrays import ROUNDING
 from eqsolve.numerics.grids import over_panels
 from eqsolve.numerics.panel_functions import break_points
 from eqsolve.numerics.richardson import error_share
@@ -36,7 +37,7 @@ from eqsolve.solvers.contract import Solver, why_not_closed
 from eqsolve.solvers.convolution.march import MemoryMarch
 from eqsolve.solvers.marching import Compared, Stop, nodes_per_panel, with_numbers
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NOT_SMOOTH, ROUNDING, find_worst
+from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
 
 logger = logging.getLogger("eqsolve")
 
@@ -48,7 +49,7 @@ _FINER = 0.7  # and between their panels, at most: break points and tails alone 
 # 1/(q^(m + 1) − 1) of the difference, 1/25 for m = 8; where the solution is a power p of the time at its start, 1/(q^p − 1),
 # 2.3 for p = 1.
 _SHARE = 1.0
-_FINEST = 3e-13  # the smallest tail asked for: rounding leaves 1e-14 to 3e-14 near a transition, errors lie below tails
+_FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 
 
 class ConvolutionSolver(Solver):

@@ -17,7 +17,7 @@ from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.values import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.quadrature import LawBranch, Lines, PanelMesh, Rows, branches, gradients
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FEW, _ROUGHLY = 24, (1e-3, 1e-6, 1e-9)  # nodes across and tolerances of meshes while a solution is looked for
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
+RULE = 96  # nodes across lines and of densities; the error estimate uses more
 _FARTHEST = 160.0  # a search variable beyond this has run away; for a logarithm that is 1e69
 
 
@@ -35,7 +36,7 @@ class Problem:
     plan: FixedPointPlan
     parameters: tuple[float, ...]
     parts: tuple[LawBranch, ...]
-    outer: int = 96  # nodes across
+    outer: int = RULE  # nodes across
     held: tuple[tuple[str, float], ...] = ()  # unknowns on the edges of their domains; the last parameters
     dropped: tuple[int, ...] = ()  # the equations that these fulfil
 
@@ -234,7 +235,6 @@ def polish(
 
 
 # --- A fixed point at numbers: its plan, and the numbers and laws it is to be solved at.
-RULE = 96  # nodes for densities that are not Gaussian; the error estimate uses more
 
 
 def make_problem(
@@ -271,7 +271,6 @@ def _at(
 # --- How a solved fixed point answers to its parameters: implicit differentiation with the symbolic Jacobian.
 #
 # With F(u, p) = 0 the unknowns move as du/dp = −F_u⁻¹ F_p; an expectation or an observable moves with them.
-_ROUNDING = 1e-12  # of a derivative: a linear solve on sums that are known to some 1e-15
 
 
 def sensitivity(solution: FixedPointSolution, parameter: str) -> dict[str, float]:
@@ -292,7 +291,7 @@ def sensitivity_errors(solution: FixedPointSolution, parameter: str, values: Map
             moved = point.values.copy()
             moved[place] += side * solution.errors[name]
             others.append(replace(point, values=moved))
-    errors = {name: _ROUNDING * abs(value) for name, value in values.items()}
+    errors = {name: 10 * ROUNDING * abs(value) for name, value in values.items()}
     for other in others:
         found = sensitivity(replace(solution, point=other), parameter)
         errors = {name: error + abs(found[name] - values[name]) for name, error in errors.items()}

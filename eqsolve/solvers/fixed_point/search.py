@@ -7,7 +7,7 @@ from itertools import combinations, islice, product
 import numpy as np
 
 from eqsolve.compile.fixed_point import FixedPointPlan
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import PanelMesh, coarse_mesh, expectations
 from eqsolve.solvers.fixed_point.newton import Iterate, Problem, newton, polish, residuals, sides
@@ -19,7 +19,7 @@ _CUTS = 3  # of a cell of the scan, per axis
 _LEASH = 5.0  # a zero said to be in a cell of the scan is not this many longest steps away
 _AROUND = 3.0  # how far from a start, in search variables, a solution is looked for on many nodes
 _BESIDE = 1e-3  # solutions on rough meshes that are as near as this are the same
-_NEARLY = 0.05  # residuals that few nodes may leave
+_NEARLY = 0.05  # relative residuals that few nodes, or a point of a scan near a solution, may leave
 
 
 Near = tuple[Array, PanelMesh | None]
@@ -255,9 +255,6 @@ def _same(problem: Problem, one: Array, other: Array, within: float) -> bool:
 # dropped equations must hold at what comes out. Before that costs anything, a scan of the edge tells whether they can.
 Held = tuple[tuple[str, float], ...]
 
-_EQUAL = 1e-13  # a dropped equation holds to this, relative to its sides beside the edge
-_LIKELY = 0.05  # and may hold if a scan gets as near as this
-
 
 def edge_solutions(
     problem: Problem, make: Callable[..., Problem], start: Mapping[str, float] | None = None
@@ -334,7 +331,7 @@ def _hold(problem: Problem, held: Held, dropped: tuple[int, ...], free: Array) -
     where = list(dropped)
     gap = np.abs(right - left)[where, 0]
     size = np.where(np.isfinite(beside), beside, 1.0)[where]
-    return bool(np.isfinite(gap).all() and (gap <= _EQUAL * np.maximum(size, np.abs(left[where, 0]))).all())
+    return bool(np.isfinite(gap).all() and (gap <= ROUNDING * np.maximum(size, np.abs(left[where, 0]))).all())
 
 
 def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:
@@ -353,6 +350,6 @@ def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:
     for place in dropped:
         size = np.nanmax(np.abs(gap[place]), initial=0.0, where=np.isfinite(gap[place]))
         near = [np.nanmin(np.abs(gap[place][tuple(slice(k, k + 2) for k in cell)])) for cell in cells]
-        if not near or not min(near) <= _LIKELY * size:
+        if not near or not min(near) <= _NEARLY * size:
             return False
     return True

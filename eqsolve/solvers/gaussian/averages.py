@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.gaussian import FactorPlan
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.quadrature import LineRule, expand_line, mehler, plane_means, product_rule
 from eqsolve.numerics.relations import Kernels
-from eqsolve.solvers.gaussian.law import Law
+from eqsolve.solvers.gaussian.law import GaussianLaw
 from eqsolve.solvers.paths.modes import Group
 
-_LEAST = 1e-14  # of E f²: no series is asked to be better
+_LEAST = ROUNDING / 10  # of E f²: no series is asked to be better
 
 
 @dataclass(eq=False)
-class Averages:
+class LawMeans:
     """What is known of the means of one law, node by node.
 
     ``accuracy`` is relative to √(E f² E g²); ``terms`` is how long series of smooth functions are.
     """
 
-    law: Law
+    law: GaussianLaw
     rule: LineRule
     accuracy: float
     size: int

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.gaussian import LawPlan
+from eqsolve.compile.gaussian import JointPlan
 from eqsolve.compile.stochastic import Drive, EnsemblePlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import make_paths
-from eqsolve.numerics.laws import Normal
+from eqsolve.numerics.laws import NormalLaw
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.solvers.paths.modes import Group
 
@@ -37,9 +37,9 @@ class Condition:
     variances: Array
 
 
-def conditions(plan: LawPlan, names: Sequence[str], laws: Mapping[str, Any], order: int) -> list[Condition]:
+def conditions(plan: JointPlan, names: Sequence[str], laws: Mapping[str, Any], order: int) -> list[Condition]:
     """Return every combination of values of the constants that are not Gaussian coordinates; densities by Gauss rules."""
-    free = [name for name in plan.affine if isinstance(laws[name], Normal) and laws[name].variance > 0]
+    free = [name for name in plan.affine if isinstance(laws[name], NormalLaw) and laws[name].variance > 0]
     given = {name: laws[name] for name in names if name not in free}
     nodes = make_paths(given, [{name: order for name, law in given.items() if law.has_density}])
     made = []
@@ -52,11 +52,11 @@ def conditions(plan: LawPlan, names: Sequence[str], laws: Mapping[str, Any], ord
 
 
 @dataclass(eq=False)
-class Law:
+class GaussianLaw:
     """The law of one ensemble given one condition; rows are filled in block after block."""
 
     plan: EnsemblePlan
-    law: LawPlan
+    law: JointPlan
     condition: Condition
     # strengths of the white noises that kick unknowns, and those of them whose responses are asked
     # for
@@ -75,7 +75,9 @@ class Law:
     argument_constants: Array
 
     @classmethod
-    def empty(cls, plan: EnsemblePlan, law: LawPlan, condition: Condition, size: int, whites: Mapping[str, Pointwise]) -> Law:
+    def empty(
+        cls, plan: EnsemblePlan, law: JointPlan, condition: Condition, size: int, whites: Mapping[str, Pointwise]
+    ) -> GaussianLaw:
         mine = {kick.noise: whites[kick.noise] for kick in plan.kicks}
         answered = tuple(name for name in mine if any(mean.noise == name for mean in plan.means))
         drives, fixed = len(plan.noises) + len(answered) + len(mine), len(law.affine) + 1

@@ -22,8 +22,8 @@ from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.continuing import continue_means
-from eqsolve.solvers.gaussian.averages import Averages
-from eqsolve.solvers.gaussian.law import Law, conditions
+from eqsolve.solvers.gaussian.averages import LawMeans
+from eqsolve.solvers.gaussian.law import GaussianLaw, conditions
 from eqsolve.solvers.paths.iterate import pack, unpack, weigh
 from eqsolve.solvers.paths.modes import Group, groups_of
 from eqsolve.solvers.paths.sweep import Engine, Means
@@ -59,14 +59,14 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
-class Marched:
+class LawMarch:
     """A solution on a grid: its means, kernels and laws; ``left`` is what the iteration would still change."""
 
     grid: OperatorGrid
     means: Means
     kernels: Kernels
     averages: tuple[Sizes, ...]
-    laws: tuple[tuple[Averages, ...], ...]
+    laws: tuple[tuple[LawMeans, ...], ...]
     covariances: tuple[Covariance, ...]
     left: float
 
@@ -78,7 +78,7 @@ class _Work:
     engine: Engine
     plan: GaussianPlan
     grid: OperatorGrid
-    laws: tuple[tuple[Averages, ...], ...]
+    laws: tuple[tuple[LawMeans, ...], ...]
     natural: dict[str, float] = field(default_factory=dict)  # by mean, how large it would be if nothing cancelled
 
     def groups(self, kernels: Kernels, place: int) -> tuple[Group, ...]:
@@ -115,7 +115,7 @@ def _add(
     return total[0] + scaled[0], beside
 
 
-def _natural(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
+def _natural(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
     """Return how large a mean would be if nothing cancelled."""
     if mean.kind == "one":
         return float(item.magnitude[pairs[0][0]].max(initial=0.0))
@@ -129,7 +129,7 @@ def _natural(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...],
 
 
 def _mean(
-    item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice
+    item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice
 ) -> tuple[Array, Array | None]:
     """Return a mean on rows, up to the last of them, and of a table the columns above."""
     if mean.kind == "one":
@@ -148,7 +148,7 @@ def _mean(
     return total, columns
 
 
-def _response(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice) -> Array:
+def _response(item: LawMeans, mean: MeanPlan, pairs: tuple[tuple[int, int], ...], kernels: Kernels, rows: slice) -> Array:
     """Return E[a(t) ∂output(t)/∂noise(t') b(t')] as an operator, without its part at equal times."""
     plan, law, stop = item.law.plan, item.law, rows.stop
     noise = law.drives.index(mean.noise)
@@ -174,7 +174,7 @@ def _response(item: Averages, mean: MeanPlan, pairs: tuple[tuple[int, int], ...]
 # --- marching
 def march(
     engine: Engine, plan: GaussianPlan, grid: OperatorGrid, guess: Means | None, rule: LineRule, order: int, accuracy: float
-) -> Marched:
+) -> LawMarch:
     """Return the solution on a grid; ``guess`` holds means on the same grid to begin with.
 
     ``order`` is that of Gauss rules for constants with a density, ``accuracy`` that of the means, and what their iteration
@@ -182,7 +182,7 @@ def march(
     """
     laws = tuple(
         tuple(
-            Averages(Law.empty(paths, law, condition, grid.size, dict(plan.paths.whites)), rule, accuracy, grid.size)
+            LawMeans(GaussianLaw.empty(paths, law, condition, grid.size, dict(plan.paths.whites)), rule, accuracy, grid.size)
             for condition in conditions(law, paths.constants, engine.laws, order)
         )
         for paths, law in zip(plan.paths.ensembles, plan.laws, strict=True)
@@ -218,7 +218,7 @@ def march(
             if mean.kind == "one":
                 parts = [item.law.condition.weight * item.magnitude[pairs[0][0]] for item in laws[place]]
                 sizes[place].sizes[mean.name] = np.sum(parts, axis=0)
-    return Marched(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, left)
+    return LawMarch(grid, means, engine.kernels(grid, means), tuple(sizes), laws, plan.paths.covariances, left)
 
 
 def _spliced(known: Array, guess: Array, rows: slice) -> Array:

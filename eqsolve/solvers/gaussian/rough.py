@@ -7,12 +7,13 @@ doi:10.1007/3-540-30666-8, section II.3). With L grids the extrapolated values a
 panels they are polynomials: of two times, on either side of the kink by itself.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.richardson import extrapolate
 from eqsolve.numerics.rows import RowStore
@@ -20,8 +21,7 @@ from eqsolve.solvers.paths.judge import Curves, Errors
 
 _SHARE = 0.3  # of the distance of the limit to that without the coarsest grid, which is the error of the latter
 _SQUARE = 3.4  # changes that fall by less as steps halve do not go with their squares: 2**1.5 is 2.8
-_LEAST = 1.4  # ratio of changes with which a limit is still taken
-_ROUNDING = 1e-11  # of a curve: changes below say nothing
+_LEAST = math.sqrt(2)  # ratio of changes with which a limit is still taken
 
 
 def even_panels(begin: float, end: float, length: float, asked: Sequence[float], order: int) -> PanelGrid:
@@ -88,7 +88,7 @@ def falling(levels: Sequence[Array]) -> float:
     """
     first, second = (float(np.linalg.norm(low - high)) for high, low in list(pairwise(levels))[-2:])
     size = float(np.linalg.norm(levels[-1]))
-    return max(first / second, _LEAST) if second > _ROUNDING * size else np.inf
+    return max(first / second, _LEAST) if second > 100 * ROUNDING * size else np.inf
 
 
 def _every(values: Array, step: int) -> Array:

@@ -41,7 +41,7 @@ from eqsolve.results.dynamics import PathSet
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import conditions
-from eqsolve.solvers.gaussian.march import Marched, UnsettledError, halved, march
+from eqsolve.solvers.gaussian.march import LawMarch, UnsettledError, halved, march
 from eqsolve.solvers.gaussian.rough import denser_between, even_panels, extrapolated, subdivided
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.control import Control
@@ -58,7 +58,7 @@ from eqsolve.solvers.tolerance import stop_early
 
 
 def package(
-    engine: Engine, solved: Marched, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float],
+    engine: Engine, solved: LawMarch, grid: PanelGrid, curves: Curves, errors: Errors, over: Mapping[str, float],
     options: Options, params: Mapping[str, Any], kept: int,
 ) -> Result:  # fmt: skip
     """Return the result on a grid of panels, whose nodes are among those of the solution.
@@ -76,7 +76,7 @@ def package(
     return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
 
 
-def _draw(engine: Engine, solved: Marched, size: int, count: int, seed: int) -> list[PathSet]:
+def _draw(engine: Engine, solved: LawMarch, size: int, count: int, seed: int) -> list[PathSet]:
     """Return paths of every ensemble on ``size`` of the nodes, evenly among them; they are followed when looked at."""
     kernels, level, made = solved.kernels, replace(make_level(1e-2, seed), most=count), []
     every = (solved.grid.size - 1) // (size - 1)
@@ -132,10 +132,10 @@ class GaussianSolver(Solver):
         if count > (8 if program.paths.whites else 64):  # paths are cheaper then
             return HandOver("too many combinations of constants to condition on")
 
-        def until(end: float) -> _Solve:
+        def until(end: float) -> _GaussianSolve:
             asked = options if end == options.t_max else replace(options, t_max=end, at=(), checkpoint=None)
             engine = Engine(program.paths, laws, Work(checkpoint=asked.checkpoint))
-            return _Solve(engine, program, asked, begin, values.settings)
+            return _GaussianSolve(engine, program, asked, begin, values.settings)
 
         with np.errstate(all="ignore"):
             try:
@@ -148,16 +148,16 @@ class GaussianSolver(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class GaussianSolution:
     """A solution on panels: what it reports, with errors, and the march that it is of, which may have more nodes."""
 
     panels: PanelGrid
-    marched: Marched
+    marched: LawMarch
     curves: Curves
     errors: Errors
 
 
-class _Solve:
+class _GaussianSolve:
     """One solve on its way."""
 
     def __init__(
@@ -166,7 +166,7 @@ class _Solve:
         self.engine, self.program, self.options, self.control = engine, program, options, Control()
         self.begin, self.params, self.nodes = begin, params, _CONSTANTS
         self.judge = Judge(engine, options)
-        self.best: Found | None = None
+        self.best: GaussianSolution | None = None
         self.rough = bool(program.paths.whites)
         self.asked = sorted({*options.at, *(moment for pair in options.at2 for moment in pair)})
         steps = (1e-4, 1e-4) if self.rough else (3e-4, 3e-5)
@@ -185,7 +185,7 @@ class _Solve:
             return self._package(self.best).stopped(what, said)
         return self._package(found)
 
-    def begun(self) -> Marched:
+    def begun(self) -> LawMarch:
         """Return a rough solution over the whole time."""
         return self._from_start(self._first())[1]
 
@@ -200,7 +200,7 @@ class _Solve:
         length = min(spacing * self.order, (end - begin) / 2)
         return even_panels(begin, end, length, self.asked, self.order)
 
-    def _from_start(self, panels: PanelGrid) -> tuple[PanelGrid, Marched]:
+    def _from_start(self, panels: PanelGrid) -> tuple[PanelGrid, LawMarch]:
         """Solve without a guess; panels on which the means do not settle are halved."""
         for left in reversed(range(7)):  # what then fails has no solution
             try:
@@ -212,7 +212,7 @@ class _Solve:
                 panels = halved(panels, (reason.block - 1) // (self.order if self.rough else 1))
         raise AssertionError
 
-    def _march(self, panels: PanelGrid, like: Marched | None, *, other: bool, parts: int = 1) -> Marched:
+    def _march(self, panels: PanelGrid, like: LawMarch | None, *, other: bool, parts: int = 1) -> LawMarch:
         """Solve on panels, beginning with a solution on others; ``other`` rules where these are compared with.
 
         Where paths are rough, by steps: ``parts`` of every interval between nodes.
@@ -228,12 +228,12 @@ class _Solve:
         """Gauss nodes of a constant with a density where those taken are not enough."""
         return round(1.5 * self.nodes)
 
-    def _find(self, panels: PanelGrid, solved: Marched) -> Found:
+    def _find(self, panels: PanelGrid, solved: LawMarch) -> GaussianSolution:
         """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
         judge = self.judge
         if not self.rough:
             other = self._march(panels.of_another_order(self.control.highest, self.control.other), solved, other=True)
-            return Found(panels, solved, judge.curves(solved), self._errors(solved, judge.differ(solved, other)))
+            return GaussianSolution(panels, solved, judge.curves(solved), self._errors(solved, judge.differ(solved, other)))
         beside = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
         for place in (1, 2):
@@ -242,9 +242,9 @@ class _Solve:
         curves, errors = extrapolated(panels, every, beside)
         for name, error in errors.items():
             error += 2.0 * max(finest.left, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
-        return Found(panels, finest, curves, errors)
+        return GaussianSolution(panels, finest, curves, errors)
 
-    def _settle(self) -> Found:
+    def _settle(self) -> GaussianSolution:
         """Return the solution on panels that are dense enough, and its errors."""
         control, last, stalled = self.control, math.inf, 0
         panels, solved = self._from_start(self._first())
@@ -271,7 +271,7 @@ class _Solve:
         assert self.best is not None
         return self.best
 
-    def _worst(self, found: Found) -> float:
+    def _worst(self, found: GaussianSolution) -> float:
         """Return the largest error in units of the tolerance."""
         return max(self.judge.excesses(found.curves, found.errors, kinks=True).values(), default=0.0)
 
@@ -281,7 +281,7 @@ class _Solve:
         names = [name for law in self.program.laws for name in law.conditions]
         return any(self.engine.laws[name].has_density for name in names)
 
-    def _ratios(self, found: Found) -> Array:
+    def _ratios(self, found: GaussianSolution) -> Array:
         """Return how much denser each panel and its neighbours should be."""
         curves, errors, judge = found.curves, found.errors, self.judge
         over = np.zeros(found.panels.size)
@@ -295,7 +295,7 @@ class _Solve:
         panels = largest_beside(over[1:].reshape(-1, found.panels.order).max(axis=1))
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
-    def _errors(self, solved: Marched, differences: Errors) -> Errors:
+    def _errors(self, solved: LawMarch, differences: Errors) -> Errors:
         """Return all errors: what other panels and rules show, and what the iteration left."""
         curves = self.judge.curves(solved)
         remain, made = 2.0 * max(solved.left, 1e-14), {}
@@ -319,7 +319,7 @@ class _Solve:
     def _notify(self, until: float, count: int, left: float) -> None:
         self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {left:.1g}")
 
-    def _package(self, found: Found) -> Result:
+    def _package(self, found: GaussianSolution) -> Result:
         over = self.judge.excesses(found.curves, found.errors, kinks=True)
         return package(
             self.engine, found.marched, found.panels, found.curves, found.errors, over, self.options, self.params,

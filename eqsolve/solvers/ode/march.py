@@ -21,7 +21,7 @@ from eqsolve.numerics.backend import memory
 from eqsolve.numerics.constants import ConstantPaths, Parts, find_parts, make_paths
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.integrators import integrator
-from eqsolve.numerics.laws import Law
+from eqsolve.numerics.laws import NumericLaw
 from eqsolve.solvers.marching import Pace, longest_step
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
@@ -36,7 +36,7 @@ class OdeSystem:
     """A program with its numbers: the laws of its constants, and which of these meet."""
 
     program: OdeProgram
-    laws: Mapping[str, Law]
+    laws: Mapping[str, NumericLaw]
     parts: Parts
 
     @property
@@ -136,7 +136,7 @@ def _filled(value: Any, shape: tuple[int, ...]) -> Array:
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
-def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, Law]) -> OdeSystem:
+def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping[str, NumericLaw]) -> OdeSystem:
     """Return a program with numbers of its parameters and laws of its random constants."""
     drawn = {name: law.at(numbers, laws) for name, law in program.laws}
     used = {name: drawn[name] if name in drawn else laws[name] for name in program.constants}
@@ -147,9 +147,8 @@ def bind_system(program: OdeProgram, numbers: Mapping[str, float], laws: Mapping
 _RUNS = 4  # over the whole time that a solve takes at least: a scout, a choice of nodes, and two to compare
 logger = logging.getLogger("eqsolve")
 
-_CALLS = 15_000  # of the explicit method, before it is asked whether stiffness makes them so many
 _STIFF = 1.0  # step times the fastest decay rate beyond which that decay, not accuracy, holds the steps down
-_PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls after which the pace is looked at, and that are too many for the rest
+_PATIENCE, _MOST_CALLS = 10_000, 10_000_000  # calls until pace and stiffness are examined; too many
 _KEPT = 1500, 60  # bytes kept of a step, and of a state in it
 
 
@@ -203,7 +202,7 @@ class Integrator:
         atol = 1e-3 * tolerance * _sizes(slope, self.begin, start, end, paths.count)
         solver = integrator(self.method)(slope, self.begin, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
         ends, pieces = [self.begin], []
-        next_look = _CALLS
+        next_look = _PATIENCE
         pace = Pace(self.begin, end, _PATIENCE, _MOST_CALLS)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
         while solver.status == "running":

@@ -27,7 +27,7 @@ from eqsolve.compile.forms import ODE
 from eqsolve.compile.plan import Plan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, over_panels, radau
 from eqsolve.results.dynamics import PathSet, dynamics_result
 from eqsolve.results.result import Result
@@ -35,11 +35,11 @@ from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.ode import march
 from eqsolve.solvers.ode.march import NODES, Integrator, Levels, OdeRun, OdeSystem, StoppedError
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import ROUNDING, allowance, excess
+from eqsolve.solvers.tolerance import allowance, excess
 
 logger = logging.getLogger("eqsolve")
 
-_FINEST = 3e-14  # tolerance of an integration below which rounding rules
+_FINEST = 100 * EPSILON  # the smallest relative tolerance that scipy's integrators take
 _RATIO = 10.0  # between the tolerances of two rounds
 _STABLE = 0.65  # of the steps at the edge of stability: far enough from it for errors to fall with the steps
 _SHORT_OF = (1e-3, 1e-2, 0.1)  # of the time up to where no path goes on: so much earlier the solution ends
@@ -212,7 +212,7 @@ def _panels(
 def _rounding(values: Array, scale: float = 0.0) -> Array:
     """Rounding errors that two integrations may share: of the value, and of the largest terms it came from."""
     largest = np.maximum(np.max(np.abs(values), axis=-1, keepdims=True), scale)
-    return ROUNDING * np.abs(values) + np.finfo(float).eps * largest
+    return ROUNDING * np.abs(values) + EPSILON * largest
 
 
 def _on_nodes(panels: Array) -> Array:

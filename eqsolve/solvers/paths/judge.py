@@ -18,10 +18,10 @@ from eqsolve.solvers.paths.sweep import Engine, Means, Sample
 from eqsolve.solvers.tolerance import allowance, excess
 
 if TYPE_CHECKING:
-    from eqsolve.solvers.gaussian.march import Marched
+    from eqsolve.solvers.gaussian.march import LawMarch
     from eqsolve.solvers.paths.iterate import Solved
 
-    Solution = Solved | Marched
+    Solution = Solved | LawMarch
 
 Errors = dict[str, Array]
 

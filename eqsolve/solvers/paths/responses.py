@@ -253,9 +253,9 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
                     part += slope[:, some][:, :, None] * tangents[noise][unknown]
                 part[np.arange(size), :, np.arange(size)] += own[target][:, some]
             rows /= np.maximum(scale, _LEAST * scale.max())[:, None, None]
-            for total, part in zip(totals, parts, strict=True):
-                share = mass[part] / mass[part].sum()
-                varied = (rows[:, part] - (share @ rows[:, part])[:, None]) * np.sqrt(share)[:, None]
+            for total, places in zip(totals, parts, strict=True):
+                share = mass[places] / mass[places].sum()
+                varied = (rows[:, places] - (share @ rows[:, places])[:, None]) * np.sqrt(share)[:, None]
                 flat = varied.reshape(-1, rows.shape[2])
                 total += flat.T @ flat
         made.append(totals if by_value else totals[0])

@@ -22,8 +22,8 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
-from eqsolve.solvers.gaussian.averages import Averages
-from eqsolve.solvers.gaussian.law import Law
+from eqsolve.solvers.gaussian.averages import LawMeans
+from eqsolve.solvers.gaussian.law import GaussianLaw
 from eqsolve.solvers.options import Options
 
 
@@ -198,7 +198,7 @@ class Linear:
 
 
 @dataclass(eq=False)
-class LagLaw(Law):
+class LagLaw(GaussianLaw):
     """The law of an ensemble given one condition: means and covariances of unknowns, noises and constants, over lags."""
 
     centre: Array = field(default_factory=lambda: np.zeros(0))
@@ -279,11 +279,11 @@ class LagLaw(Law):
     def beside(self, kernels: Kernels, rows: slice | Array) -> list[Any]:
         return super().beside(kernels, slice(0, 1))
 
-    def averages(self, kernels: LagKernels, wanted: frozenset[int], rule: LineRule, accuracy: float) -> Averages:
+    def averages(self, kernels: LagKernels, wanted: frozenset[int], rule: LineRule, accuracy: float) -> LawMeans:
         """Return the means at one time, of functions with these places."""
         combine = self.combine(kernels)
         self.means, self.equal, self.lagged = combine @ self.centre, combine @ self.zero @ combine.T, None
-        one = Averages(self, rule, accuracy, 1)
+        one = LawMeans(self, rule, accuracy, 1)
         one.terms = max(one.terms, self.terms)
         one.read(kernels, (), slice(0, 1), wanted)
         self.terms = one.terms
@@ -294,10 +294,10 @@ class LagLaw(Law):
         combine = self.combine(kernels)
         return np.asarray(combine @ joint @ combine.T)
 
-    def over_lags(self, one: Averages, lagged: Array) -> Averages:
+    def over_lags(self, one: LawMeans, lagged: Array) -> LawMeans:
         """Return the means of pairs over lags, from those at one time and the covariances of the arguments."""
         self.lagged = lagged
-        wide = Averages(self, one.rule, one.accuracy, len(lagged), one.terms)
+        wide = LawMeans(self, one.rule, one.accuracy, len(lagged), one.terms)
         for name in ("centres", "spreads", "mean", "magnitude", "power", "rest"):
             setattr(wide, name, np.repeat(getattr(one, name), len(lagged), axis=1))
         for name in ("series", "breaks", "equal"):

@@ -33,6 +33,7 @@ from eqsolve.solvers.paths.paths import Paths, act, follow, substitute
 from eqsolve.solvers.paths.responses import enter, instantaneous
 from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
 from eqsolve.solvers.stationary.lags import NoStationaryStateError, worst_error
+from eqsolve.solvers.tolerance import DEVIATIONS
 
 logger = logging.getLogger("eqsolve")
 
@@ -41,7 +42,7 @@ _LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at t
 
 
 @dataclass(frozen=True)
-class Sampling:
+class BySampling:
     """What a search by sampling is steered by.
 
     Attributes
@@ -439,7 +440,7 @@ def disturb(paths: Paths, noises: Mapping[str, Array], growth: float = 0.0) -> A
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class MapRoot:
     """Means over lags that one set of coordinates reproduces, up to ``residual``."""
 
     map: Map
@@ -447,7 +448,7 @@ class Solved:
     residual: float
 
 
-def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain: int = 0, most: int = 40) -> Solved:
+def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain: int = 0, most: int = 40) -> MapRoot:
     """Return means that reproduce themselves, by Anderson's iteration after ``plain`` steps."""
     names = [mean.name for mean in made.acting]
     point, residual = means, math.inf
@@ -473,10 +474,10 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
     logger.debug("%d lags: %d sweeps, residual %.2g", made.window.lags, count + 1, residual)
     if residual > 100 * tolerance:
         raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {residual:.1g}")
-    return Solved(made, found, residual)
+    return MapRoot(made, found, residual)
 
 
-def growth_rate(solved: Solved, seed: int) -> float:
+def growth_rate(solved: MapRoot, seed: int) -> float:
     """Return the largest Lyapunov exponent: the rate λ at which small distances of two copies reproduce themselves.
 
     The noises of two copies differ by a Gaussian process whose covariance is the change of the noises' covariance with that
@@ -550,7 +551,7 @@ def change_of_targets(paths: Paths, changes: Array, disturbances: Mapping[str, A
 class FoundBySampling:
     """A stationary state: kernels over lags and numbers, each with its error."""
 
-    sets: tuple[Solved, ...]
+    sets: tuple[MapRoot, ...]
     curves: Means
     curve_errors: Means
     numbers: dict[str, float]
@@ -569,14 +570,11 @@ class FoundBySampling:
             made.idle = item.map.idle
             solved = solve_map(made, item.means, Secants(16), 1e-2)
             every.append(growth_rate(solved, 1000 + place))
-        return float(np.mean(every)), float(_TRUST * np.std(every, ddof=1) / math.sqrt(len(every)))
+        return float(np.mean(every)), float(DEVIATIONS * np.std(every, ddof=1) / math.sqrt(len(every)))
 
 
-_TRUST = 2.0  # standard errors that are stated as the error of a mean over four sets
-
-
-class _Search:
-    def __init__(self, program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: Sampling) -> None:
+class _SampledSearch:
+    def __init__(self, program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: BySampling) -> None:
         self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
         self.options, self.control = options, control
         self.secants = Secants(16)
@@ -625,7 +623,7 @@ class _Search:
                 "that is very near)"
             )
 
-    def _tail(self, solved: Solved) -> float:
+    def _tail(self, solved: MapRoot) -> float:
         """Return how far correlations are from their limit at half of the reach, where they are cut off."""
         worst, share = 0.0, solved.map.window.share
         for mean in solved.map.acting:
@@ -635,7 +633,7 @@ class _Search:
                 worst = max(worst, abs(float(near)) / (abs(float(values[len(values) // 2])) + 1e-300))
         return worst
 
-    def _judged(self, solved: Sequence[Solved], before: FoundBySampling | None) -> FoundBySampling:
+    def _judged(self, solved: Sequence[MapRoot], before: FoundBySampling | None) -> FoundBySampling:
         """Return the mean of all sets, extrapolated to vanishing steps, with errors.
 
         The solution of a sampled map has a bias of one over the number of paths: it is told by smaller sets ``before``.
@@ -664,7 +662,7 @@ class _Search:
         for name in every[0]:
             table = np.array([item[name] for item in every])
             made[name] = table.mean(axis=0)
-            errors[name] = _TRUST * table.std(axis=0, ddof=1) / math.sqrt(len(table)) + left * np.abs(made[name]).max()
+            errors[name] = DEVIATIONS * table.std(axis=0, ddof=1) / math.sqrt(len(table)) + left * np.abs(made[name]).max()
             if moved:
                 errors[name] = errors[name] + 0.3 * np.abs(np.mean([item[name] for item in moved], axis=0))
             if before is not None:
@@ -680,7 +678,7 @@ class _Search:
             max(item.residual for item in solved), self.options.step,
         )  # fmt: skip
 
-    def _is_still(self, solved: Sequence[Solved]) -> bool:
+    def _is_still(self, solved: Sequence[MapRoot]) -> bool:
         for item in solved:
             for mean in item.map.acting:
                 values = item.means[mean.name]
@@ -689,7 +687,7 @@ class _Search:
         return True
 
 
-def coarsen_means(solved: Solved) -> Means:
+def coarsen_means(solved: MapRoot) -> Means:
     """Return means on every other lag; operators are integrals over twice the step."""
     kinds = {mean.name: mean.kind for plan in solved.map.engine.plan.ensembles for mean in plan.means}
     return {
@@ -699,13 +697,13 @@ def coarsen_means(solved: Solved) -> Means:
 
 
 def find_by_sampling(
-    program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: Sampling | None = None
+    program: StochasticPlan, laws: Mapping[str, Any], options: Options, control: BySampling | None = None
 ) -> FoundBySampling:
     """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
     if any(item.leading < len(item.noises) for item in program.covariances):
         raise NoStationaryStateError("noises that follow others are not taken")
     try:
-        return _Search(program, laws, options, control or Sampling()).run()
+        return _SampledSearch(program, laws, options, control or BySampling()).run()
     except NoStationaryStateError:
         raise
     except np.linalg.LinAlgError as reason:

@@ -22,7 +22,7 @@ from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import LineRule
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.gaussian.averages import Averages
+from eqsolve.solvers.gaussian.averages import LawMeans
 from eqsolve.solvers.gaussian.law import conditions
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.stationary.lags import LagKernels, LagLaw, Lags, Linear, NoStationaryStateError, worst_error
@@ -143,7 +143,7 @@ class Closure:
 
     def _mean(
         self, mean: MeanPlan, terms: tuple[tuple[int, int], ...], kernels: LagKernels, law: LagLaw, linear: Linear,
-        one: Averages, wide: Averages,
+        one: LawMeans, wide: LawMeans,
     ) -> Array:  # fmt: skip
         if mean.kind == "one":
             return one.mean[terms[0][0]]
@@ -357,7 +357,7 @@ def growth_rate(settled: Settled) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundByLaw:
     """A stationary state: kernels over lags and numbers, each with its error."""
 
     settled: Settled
@@ -383,7 +383,7 @@ class Found:
         return value, abs(value - other) + 1e-12 + 30 * self.left
 
 
-class _Search:
+class _StationarySearch:
     """One search for a stationary state."""
 
     def __init__(self, program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> None:
@@ -395,7 +395,7 @@ class _Search:
         rule = LineRule().other() if other else LineRule()
         return Closure.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
-    def run(self) -> Found:
+    def run(self) -> FoundByLaw:
         """Return the state: lags are added until correlations have fallen, panels shortened until errors are small."""
         step = self.options.step
         begun = self.closure(make_lags(4 * (step or 1.0), 1.0, 4, 1.0, step))
@@ -431,7 +431,7 @@ class _Search:
             settled = self._again(settled, make_lags(reach, fastest, 10, length, step))
         return found
 
-    def _still(self, lags: Lags) -> Found | None:
+    def _still(self, lags: Lags) -> FoundByLaw | None:
         """Return the state in which nothing moves, if there is one and small disturbances die out in it."""
         closure = self.closure(lags)
         means = first_means(closure, 0.0)
@@ -467,7 +467,7 @@ class _Search:
                 moved = max(moved, float(np.abs(values[begin:] - values[-1]).max() / values[0]))
         return moved
 
-    def _judged(self, settled: Settled, lags: Lags) -> Found:
+    def _judged(self, settled: Settled, lags: Lags) -> FoundByLaw:
         """Return the state with errors: differences to the one on other lags, and what the iteration left."""
         curves, numbers = settled.outputs()
         other = self._again(settled, lags, other=True)
@@ -483,13 +483,13 @@ class _Search:
             name: abs(value - other_numbers[name]) + rest * max(abs(value), self.floor) for name, value in numbers.items()
         }
         still = self._spread(settled) <= 1e-9
-        return Found(settled, curves, errors, numbers, number_errors, still, other, self.floor)
+        return FoundByLaw(settled, curves, errors, numbers, number_errors, still, other, self.floor)
 
 
 def _floor(means: Means) -> float:
     return 1e-6 * max((float(np.abs(value).max()) for value in means.values()), default=1.0) + 1e-300
 
 
-def find_stationary(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> Found:
+def find_stationary(program: GaussianPlan, laws: Mapping[str, Any], options: Options) -> FoundByLaw:
     """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
-    return _Search(program, laws, options).run()
+    return _StationarySearch(program, laws, options).run()

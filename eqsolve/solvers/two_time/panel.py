@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsolve.compile.two_time import CompiledContraction, CompiledEquation, CompiledPlan, Slot
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.grids import PanelGrid, radau
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
@@ -241,7 +241,6 @@ class Integrals:
 # --- One panel of a march: the unknown rows at its nodes, the equations they satisfy there, and how they are solved.
 Inverses = tuple[Array | None, Array | None]
 
-_ROUNDING = 1e-12  # below this a sweep that gains nothing more is taken to be limited by rounding
 _LEAST_CONTRACTION = 0.005  # of a sweep, as far as error estimates count on it
 _FAR = 0.03  # change of the first sweep beyond which the slopes at the guess are not trusted
 _FRESH_SLOPES = (1, 14)  # sweeps before which the slopes are taken again
@@ -441,7 +440,7 @@ class RowPanel:
                 scale = np.repeat([self.sizes[name] for name in names], lengths)
             residual = (self.state[part] - before) / scale
             change = float(np.abs(residual).max())
-            stuck = _ROUNDING > change > 0.5 * last
+            stuck = 10 * ROUNDING > change > 0.5 * last  # limited by rounding
             if change <= (tolerance if sweep else 0.01 * tolerance) or stuck:
                 known = sweep > 0 and not stuck
                 self._note_errors(residual, names, min(max(change / last, _LEAST_CONTRACTION), 1.0) if known else 1.0)

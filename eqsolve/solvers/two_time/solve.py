@@ -25,7 +25,7 @@ from eqsolve.compile.plan import Plan
 from eqsolve.compile.two_time import CompiledPlan
 from eqsolve.compile.values import Values
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.grids import PanelGrid, over_panels
 from eqsolve.numerics.richardson import error_share
@@ -34,7 +34,7 @@ from eqsolve.solvers import marching
 from eqsolve.solvers.contract import HandOver, Solver, why_not_closed
 from eqsolve.solvers.marching import Compared, Stop, with_numbers
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import NOT_SMOOTH, ROUNDING, excess, find_worst
+from eqsolve.solvers.tolerance import NOT_SMOOTH, excess, find_worst
 from eqsolve.solvers.two_time.march import March, begin_march, panels_ahead
 from eqsolve.solvers.two_time.panel import SMALLEST_SIZE
 

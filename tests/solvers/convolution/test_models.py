@@ -33,7 +33,7 @@ def test_f1_against_its_laplace_transform(v1: float) -> None:
         assert abs(value - float(truth)) <= 3 * error + 1e-12
 
 
-@pytest.mark.parametrize(("v1", "v2"), [(0, 4.1), (2, 0)])
+@pytest.mark.parametrize(("v1", "v2"), [pytest.param(0, 4.1, marks=pytest.mark.slow), (2, 0)])
 def test_f12_stays_at_its_nonergodicity_parameter(v1: float, v2: float) -> None:
     plateau = float(eqsolve.solve("mct_f12_plateau", v1=v1, v2=v2)["f"])
     assert plateau / (1 - plateau) == pytest.approx(v1 * plateau + v2 * plateau**2, rel=1e-12)
@@ -144,7 +144,7 @@ def test_equilibrium_of_the_p_spin_glass_is_the_late_two_time_correlation() -> N
         pytest.param("mct_f12", {"v1": 0, "v2": 3.9}, 1e8, marks=pytest.mark.slow),
         pytest.param("mct_two", {}, 1e3, marks=pytest.mark.slow),
         pytest.param("pspin_equilibrium", {"T": 0.63}, 1e6, marks=pytest.mark.slow),
-        ("sir_memory", {"shape": 2.3}, 200),
+        pytest.param("sir_memory", {"shape": 2.3}, 200, marks=pytest.mark.slow),
         ("mackey_glass", {}, 150),
     ],
 )

@@ -348,4 +348,4 @@ def test_laws_that_are_neither_points_nor_gaussians() -> None:
     shares[0] += 1 - sum(shares)
     fine = eqsolve.solve("dln_fixed_point_l1", w_star=eqsolve.laws.Discrete(values, shares))
     assert float(result["C_w"]) == pytest.approx(float(fine["C_w"]), rel=1e-9)
-    assert Bernoulli(0.1).atoms_of() == [(0.0, 0.9), (1.0, 0.1)]
+    assert Bernoulli(0.1).numeric().atoms_of() == [(0.0, 0.9), (1.0, 0.1)]

@@ -154,6 +154,7 @@ def test_equal_populations_are_one() -> None:
     assert np.abs(here["r_e"].values).max() <= 1e-12
 
 
+@pytest.mark.slow
 def test_populations_with_means_agree_with_paths() -> None:
     exact = eqsolve.solve("rnn_ei", t_max=3, rtol=1e-5)
     sampled = eqsolve.solve("rnn_ei", t_max=3, rtol=1e-2, solver="stochastic")

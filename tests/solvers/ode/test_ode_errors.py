@@ -20,7 +20,7 @@ from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import excess
 
 MODELS = Path(__file__).resolve().parents[3] / "models"
-RTOLS = (1e-3, 1e-7, *(pytest.param(rtol, marks=pytest.mark.slow) for rtol in (1e-2, 1e-5, 1e-9)))
+RTOLS = (1e-3, 1e-7, pytest.param(1e-9, marks=pytest.mark.slow))
 SPARSE = {0.0: 0.9, 1.0: 0.1}
 SIGNED = {-1.0: 0.1, 0.0: 0.8, 1.0: 0.1}
 THREE = {-1.0: 0.25, 0.2: 0.5, 1.0: 0.25}
@@ -132,7 +132,7 @@ def test_estimates_of_models_with_closed_forms(case: str, rtol: float) -> None:
     judge(eqsolve.load(str(MODELS / f"{name}.py")), settings, t_max, rtol, exact)
 
 
-@pytest.mark.parametrize("lam", [0.1, 0.6, 1.5])
+@pytest.mark.parametrize("lam", [0.6, *(pytest.param(lam, marks=pytest.mark.slow) for lam in (0.1, 1.5))])
 @pytest.mark.parametrize("rtol", RTOLS)
 def test_estimates_with_decay_of_the_initialization(lam: float, rtol: float) -> None:
     from scipy.integrate import solve_ivp
@@ -179,7 +179,7 @@ heavy = System("heavy", eqs=[Eq(x(t).diff(t), -x(t) * a**2)], init={x: 1}, obser
 @pytest.mark.parametrize(
     ("model", "t_max", "exact"),
     [
-        (stiff, 10.0, lambda s: {"y": np.cos(s) - np.exp(-1000 * s)}),
+        (stiff, 3.0, lambda s: {"y": np.cos(s) - np.exp(-1000 * s)}),
         (mean_field, 8.0, lambda s: {"first": np.exp(-s / 2), "second": np.exp(-s) + np.exp(-2 * s)}),
         (oscillator, 50.0, lambda s: {"y": np.cos(s), "v": -np.sin(s)}),
         (heavy, 3.0, lambda s: {"left": 1 / np.sqrt(1 + 2 * s)}),
@@ -192,7 +192,7 @@ def test_estimates_of_other_kinds(model: System, t_max: float, exact: Exact, rto
 
 
 def test_stiffness_is_noticed_and_oscillation_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ode_march, "_CALLS", 2_000)
+    monkeypatch.setattr(ode_march, "_PATIENCE", 2_000)
     options = Options.make(t_max=200, rtol=1e-3, atol=None)
     for model, method in ((stiff, "Radau"), (oscillator, "DOP853")):
         system = bind_system(compile_ode(model, ()), {}, {})
@@ -214,15 +214,13 @@ def test_a_kink_in_a_continuous_law_is_reported() -> None:
     assert "quadrature" in res.message
 
 
-@pytest.mark.parametrize(
-    "rtol", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow), pytest.param(1e-4, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("coupling", [1.0, 4.0])
-def test_two_gaussian_constants_that_meet(coupling: float, rtol: float) -> None:
+@pytest.mark.parametrize("rtol", [1e-2, pytest.param(1e-4, marks=pytest.mark.slow)])
+def test_two_gaussian_constants_that_meet(rtol: float) -> None:
     """Rotors with inertia against an equidistant grid of both constants, which converges exponentially, and RK4."""
     speed, angle = random("speed", Normal(0, 1)), random("angle", Normal(0, 1))
     theta, rate = process("theta rate")
     p, q = function("p q")
+    coupling = 4.0
     pull = coupling * (q(t) * cos(theta(t)) - p(t) * sin(theta(t)))
     rotors = System(
         "rotors",

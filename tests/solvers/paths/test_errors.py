@@ -57,7 +57,7 @@ def ratios(result: eqsolve.Result, moments: Array, truth: dict[str, Array]) -> d
 
 
 @pytest.mark.parametrize("solver", ["stochastic", "gaussian"])
-@pytest.mark.parametrize("rtol", [1e-2, 1e-3])
+@pytest.mark.parametrize("rtol", [pytest.param(1e-2, marks=pytest.mark.slow), 1e-3])
 def test_errors_of_a_random_network_hold(rtol: float, solver: str) -> None:
     """At the start too, where only the rule of the random constant can be wrong."""
     moments, q, phi2 = network(0.5, 4.0)
@@ -143,7 +143,7 @@ def test_a_mean_with_a_kink_that_misses_the_tolerance_says_so() -> None:
 # --- which observables ---
 @pytest.mark.parametrize(("model", "name", "other"), [
     ("dln", "E_test", "l1"), ("dln_infinite_data", "E_test", "w_mean"),
-    ("lasso", "E_test", ""), ("dln_flow", "E_train", "E_test"),
+    ("lasso", "E_test", ""), pytest.param("dln_flow", "E_train", "E_test", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_named_observables_are_computed_and_no_others(model: str, name: str, other: str) -> None:
     options = {} if model == "lasso" else {"t_max": 1}

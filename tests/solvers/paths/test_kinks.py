@@ -102,7 +102,9 @@ CASES: dict[str, tuple[Callable[[], System], Callable[[], dict[str, Array]]]] = 
 
 
 @pytest.mark.parametrize("rtol", [1e-2, pytest.param(1e-3, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "a population" else []) for name in CASES]
+)
 def test_means_with_kinks_meet_the_tolerance(name: str, rtol: float) -> None:
     make, truth = CASES[name]
     result = eqsolve.solve(make(), t_max=2, rtol=rtol, solver="stochastic")

@@ -12,7 +12,7 @@ import eqsolve
 from eqsolve import GP, E, Eq, System, correlation, process, random, times
 from eqsolve.laws import Normal
 from eqsolve.numerics.gaussian import Layout, Level, make_points
-from eqsolve.numerics.laws import Normal as Gaussian
+from eqsolve.numerics.laws import NormalLaw as Gaussian
 from eqsolve.numerics.laws import bernoulli
 from eqsolve.solvers.paths.moving import predict
 

@@ -86,7 +86,10 @@ FINITE: list[tuple[dict[str, float], dict[str, tuple[list[float], list[float]]]]
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("settings", "measured"), FINITE, ids=["no decay", "decay and noise"])
+@pytest.mark.parametrize(
+    ("settings", "measured"),
+    [pytest.param(*FINITE[0], id="no decay"), pytest.param(*FINITE[1], id="decay and noise", marks=pytest.mark.slow)],
+)
 def test_network_of_finite_dimension(settings: dict[str, float], measured: dict[str, Any]) -> None:
     result = solve("dln", 1e-3, at=MOMENTS, params=settings)
     assert result.status == "ok"

@@ -41,7 +41,13 @@ def errors(case: Case, rtol: float) -> list[tuple[str, float, float]]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+COSTLY = ("lazy-0.9-0", "lazy-0.5-0", "lazy-2-0.1")  # beside cases that are much like them
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in COSTLY else []) for case in CASES],
+)
 def test_estimates_are_honest(case: Case) -> None:
     for name, true, estimate in errors(case, 1e-6):
         assert true <= 3 * estimate, name
@@ -63,7 +69,7 @@ def largest_error(case: Case, t_max: float, rtol: float) -> float:
     return max(np.abs(values[n].values - f(pairs[:, 0], pairs[:, 1])).max() for n, f in case.kernels.items())
 
 
-@pytest.mark.parametrize("delta", [0.5, 2])
+@pytest.mark.parametrize("delta", [pytest.param(0.5, marks=pytest.mark.slow), 2])
 def test_lazy_kernels_to_1e_8(delta: float) -> None:
     assert largest_error(lazy(delta, 0.1), 10, 1e-8) <= 1e-8
 

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.coordinates import parts_of
 from eqsolve.numerics.draws import draw_constants
-from eqsolve.numerics.laws import Component, Law, Normal, Uniform
+from eqsolve.numerics.laws import STRATA, Component, NumericLaw
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _PAST = 6  # last values of a telegraph signal by which its paths are told apart
-_STRATA = 16  # combinations of values of constants that have paths of their own, at most
 _ALIKE = 3  # first coordinates by which paths are told to be neighbours
 _FEW = 16  # neighbours among which draws have their shares
 
@@ -39,7 +39,7 @@ class Chain:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class StepsSample:
     """Weights of the paths, constants by name, coordinates (noises × nodes, paths) by group, draws (nodes, paths) by name.
 
     ``some`` are the places of the paths of which responses are followed, as even as all of them; ``fresh`` are values and
@@ -54,7 +54,7 @@ class Sample:
     fresh: Mapping[str, list[tuple[float, float]]]
 
 
-def strata(names: Sequence[str], laws: Mapping[str, Law]) -> tuple[list[str], list[tuple[tuple[float, ...], float]]]:
+def strata(names: Sequence[str], laws: Mapping[str, NumericLaw]) -> tuple[list[str], list[tuple[tuple[float, ...], float]]]:
     """Return the constants that are not drawn, and the combinations of their values with their probabilities."""
     chosen: list[str] = []
     made: list[tuple[tuple[float, ...], float]] = [((), 1.0)]
@@ -63,7 +63,7 @@ def strata(names: Sequence[str], laws: Mapping[str, Law]) -> tuple[list[str], li
         if isinstance(law, Component) or law.has_density:
             continue
         atoms = [(value, mass) for value, mass in law.atoms_of() if mass > 0]
-        if len(made) * len(atoms) <= _STRATA:
+        if len(made) * len(atoms) <= STRATA:
             chosen.append(name)
             made = [((*values, value), mass * share) for values, mass in made for value, share in atoms]
     return chosen, made
@@ -71,15 +71,15 @@ def strata(names: Sequence[str], laws: Mapping[str, Law]) -> tuple[list[str], li
 
 def draw(
     constants: Sequence[str],
-    laws: Mapping[str, Law],
+    laws: Mapping[str, NumericLaw],
     groups: Sequence[int],
-    drawn: Mapping[str, Law | Chain],
+    drawn: Mapping[str, NumericLaw | Chain],
     nodes: int,
     paths: int,
     share: float,
     seed: Any,
     turns: Sequence[Array | None] = (),
-) -> Sample:
+) -> StepsSample:
     """Return a sample of about so many paths; ``groups`` are how many noises are driven together, group by group.
 
     ``share`` is that of the paths of which responses are followed; ``turns`` are orthogonal matrices whose columns are the
@@ -89,12 +89,12 @@ def draw(
     fixed, cells = strata(constants, laws)
     half = max(8, paths // (2 * len(cells)))
     others = {name: laws[name] for name in constants if name not in fixed}
-    smooth = [name for name, law in others.items() if isinstance(law, Normal | Uniform)]
+    smooth = {name: parts[0] for name, law in others.items() if len(parts := parts_of(law)) == 1}
     shapes = [(count, nodes) for count in groups]
     block = max(8, math.ceil(half * share))
     first, rows = _coordinates(len(smooth), shapes, half, block, turns or [None] * len(shapes), rng)
     signed = [np.concatenate([item, -item], axis=-1) for item in rows]
-    values = {name: _transformed(others[name], signed[0][place]) for place, name in enumerate(smooth)}
+    values = {name: part.at(signed[0][place])[0] for place, (name, part) in enumerate(smooth.items())}
     rest = {name: law for name, law in others.items() if name not in smooth}
     values |= {name: np.tile(item, 2) for name, item in draw_constants(rest, half, rng, "exact").items()}
     many = len(cells)
@@ -109,7 +109,7 @@ def draw(
     }
     some = np.add.outer(np.arange(2 * many) * half, np.arange(block)).ravel()
     fresh = {name: law.atoms_of() for name, law in drawn.items() if not isinstance(law, Chain) and not law.has_density}
-    return Sample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals, fresh)
+    return StepsSample(weights, some, made, tuple(np.tile(item, (1, many)) for item in signed[1:]), signals, fresh)
 
 
 def _coordinates(
@@ -161,16 +161,7 @@ def neighbours(rows: Array) -> Array:
     return cells
 
 
-def _transformed(law: Law, normals: Array) -> Array:
-    if isinstance(law, Normal):
-        return float(law.mean) + math.sqrt(float(law.variance)) * normals
-    from scipy.special import ndtr
-
-    assert isinstance(law, Uniform)
-    return np.asarray(float(law.low) + (float(law.high) - float(law.low)) * ndtr(normals))
-
-
-def _signals(law: Law | Chain, nodes: int, cells: Array, rng: np.random.Generator) -> Array:
+def _signals(law: NumericLaw | Chain, nodes: int, cells: Array, rng: np.random.Generator) -> Array:
     """Return the values of a noise at all nodes, independent from node to node; ``cells`` are those of neighbours."""
     size = len(cells)
     if isinstance(law, Chain):

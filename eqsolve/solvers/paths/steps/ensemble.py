@@ -19,15 +19,14 @@ import numpy as np
 
 from eqsolve.compile.stochastic import Covariance, EnsemblePlan, MeanPlan
 from eqsolve.errors import SolverError
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.elimination import invert
 from eqsolve.numerics.growing import Factor
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.solvers.paths.steps.draws import Sample
+from eqsolve.solvers.paths.steps.draws import StepsSample
 
 _STEPS = 50  # of Newton's method for unknowns that stand in their own definition at the same time
-_SETTLED = 1e-12
 _OUTCOMES = 8  # of all that is drawn afresh at a node, at most: more are not gone through
 _NEAR = 512  # paths whose tangents are carried on together
 
@@ -35,7 +34,7 @@ _NEAR = 512  # paths whose tangents are carried on together
 class Ensemble:
     """The state of a march: what averages and memory need of the past, and the present node."""
 
-    def __init__(self, plan: EnsemblePlan, laws: Sequence[Covariance], grid: OperatorGrid, sample: Sample) -> None:
+    def __init__(self, plan: EnsemblePlan, laws: Sequence[Covariance], grid: OperatorGrid, sample: StepsSample) -> None:
         self.plan, self.grid, self.sample, self.weights = plan, grid, sample, sample.weights
         self.paths, size = len(sample.weights), grid.size
         self.length = float(grid.nodes[1] - grid.nodes[0]) if size > 1 else 0.0
@@ -122,7 +121,7 @@ class Ensemble:
             miss = unknowns - np.where(self.integrated[:, None], self.unknowns, known + acting @ signals)
             change = np.einsum("abp,bp->ap", invert(_jacobian(acting, slopes)), miss)
             unknowns = unknowns - change
-            if float(np.abs(change / (1.0 + np.abs(unknowns))).max()) < _SETTLED:
+            if float(np.abs(change / (1.0 + np.abs(unknowns))).max()) < 10 * ROUNDING:
                 break
         self.signals, self.slopes, self.known, self.acting = signals, slopes, known, acting
         self.plain, self.arguments = weights, self._arguments(node, kernels, unknowns, noises)

@@ -8,24 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsolve.compile.stochastic import StochasticPlan
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, evaluate
-from eqsolve.solvers.paths.steps.draws import Sample
+from eqsolve.solvers.paths.steps.draws import StepsSample
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
-
-_REST = 1e-13  # relative change of the means: nothing feeds anything any more
 
 
 @dataclass(frozen=True, eq=False)
-class Marched:
+class StepsMarch:
     """Kernels for the means of one sample, and its ensembles."""
 
     kernels: Kernels
     ensembles: tuple[Ensemble, ...]
 
 
-def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[Sample]) -> Marched:
+def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[StepsSample]) -> StepsMarch:
     """Advance a sample over all nodes."""
     size = grid.size
     every = [mean for item in plan.ensembles for mean in item.means]
@@ -60,7 +58,7 @@ def march(plan: StochasticPlan, grid: OperatorGrid, samples: Sequence[Sample]) -
             kernels = _kernels(plan, head, means, node)
         for item in ensembles:
             item.keep(node, kernels)
-    return Marched(evaluate(plan.definitions, grid, means), tuple(ensembles))
+    return StepsMarch(evaluate(plan.definitions, grid, means), tuple(ensembles))
 
 
 def _kernels(plan: StochasticPlan, head: OperatorGrid, means: Mapping[str, Array], node: int) -> Kernels:
@@ -76,6 +74,6 @@ def _rest(means: Mapping[str, Array], before: Mapping[str, Array], node: int) ->
     """Whether the means at a node are what they were."""
     for name, old in before.items():
         now = _slice(means[name], node)
-        if np.abs(now - old).max() > _REST * max(float(np.abs(now).max()), 1e-30):
+        if np.abs(now - old).max() > ROUNDING * max(float(np.abs(now).max()), 1e-30):
             return False
     return True

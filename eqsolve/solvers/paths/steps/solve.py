@@ -45,17 +45,18 @@ from eqsolve.solvers.paths.judge import FLOOR, Curves
 from eqsolve.solvers.paths.package import make_result
 from eqsolve.solvers.paths.steps.draws import Chain, draw
 from eqsolve.solvers.paths.steps.ensemble import Ensemble
-from eqsolve.solvers.paths.steps.march import Marched, march
+from eqsolve.solvers.paths.steps.march import StepsMarch, march
 from eqsolve.solvers.threads import in_order, usable_threads
-from eqsolve.solvers.tolerance import excess
+from eqsolve.solvers.tolerance import DEVIATIONS, excess
 
 logger = logging.getLogger("eqsolve")
 
 _KEPT = 4096  # paths kept in the result
+_SINGLE = 8 * float(np.finfo(np.float32).eps)  # of a value: the rounding of responses, stated in any case
 
 
 @dataclass(frozen=True)
-class Control:
+class StepsControl:
     """What a solve is steered by."""
 
     # independent ones, each self-consistent by itself; their spread is the statistical error
@@ -69,12 +70,8 @@ class Control:
     # finitely many paths brings in the scatter of the round before: times 2.4 after a factor of
     # two, 1.5 after four
     growth: tuple[float, float] = (4.0, 32.0)
-    # times the standard error of the mean over samples is stated; with eight samples the true error
-    # is more than three times that in one case of a thousand
-    margin: float = 2.0
     # of the correction for finitely many paths: stated as what may be left of it
     remainder: float = 0.3
-    floor: float = 1e-6  # of a value: stated in any case, for responses in single precision
     # nodes³ × paths of all samples, at most: a solve that needs more returns what it has
     work: float = 4e12
     rounds: int = 5  # of refinement, at most
@@ -101,7 +98,7 @@ class StepsSolver(Solver):
             return f"noise that is drawn in every step, {', '.join(plan.facts.fresh)}: samples of paths, exact at this step"
         return "samples of paths in discrete time"
 
-    def solve(self, plan: Plan, values: Values, options: Options, control: Control | None = None) -> Result:
+    def solve(self, plan: Plan, values: Values, options: Options, control: StepsControl | None = None) -> Result:
         """Solve to the tolerance asked for, or as well as the work allows."""
         assert options.step is not None
         source = plan.program(DISCRETE)
@@ -118,7 +115,7 @@ class StepsSolver(Solver):
                 drawn[name] = Chain(float(share), math.exp(-options.step / float(span)))
         grid = OperatorGrid.discrete(options.step, begin, options.t_max)
         with np.errstate(all="ignore"):
-            return _Solve((program, laws, drawn, grid), options, control or Control()).run(values.settings)
+            return _StepsSolve((program, laws, drawn, grid), options, control or StepsControl()).run(values.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +164,10 @@ def _paths(item: Ensemble) -> PathSet:
     return PathSet(weights, constants, {name: table[:, kept].T for name, table in item.kept.items()})
 
 
-class _Solve:
+class _StepsSolve:
     """One solve on its way."""
 
-    def __init__(self, given: tuple[StochasticPlan, Any, Any, OperatorGrid], options: Options, control: Control) -> None:
+    def __init__(self, given: tuple[StochasticPlan, Any, Any, OperatorGrid], options: Options, control: StepsControl) -> None:
         self.given, self.options, self.control = given, options, control
         self.plan, _, _, self.grid = given
         self.turns: list[list[Array | None]] = [[] for _ in self.plan.ensembles]
@@ -248,10 +245,7 @@ class _Solve:
     # --- the result
     def _chance(self, estimate: Estimate) -> dict[str, Array]:
         every = estimate.curves.all
-        return {
-            name: self.control.margin * error + self.control.floor * np.abs(every[name])
-            for name, error in estimate.spread.items()
-        }
+        return {name: DEVIATIONS * error + _SINGLE * np.abs(every[name]) for name, error in estimate.spread.items()}
 
     def _excesses(self, curves: Curves, errors: Mapping[str, Array]) -> dict[str, float]:
         """Return the errors of observables in units of the tolerance, and those of kernels if asked for."""
@@ -277,7 +271,7 @@ def line_shares(paths: Sequence[int]) -> tuple[Array, Array]:
     return weights - centre * slopes, slopes
 
 
-def turns_of(item: Ensemble, marched: Marched) -> list[Array | None]:
+def turns_of(item: Ensemble, marched: StepsMarch) -> list[Array | None]:
     """Return, for every group of one noise, its modes in the order in which mean responses to them fall."""
     made: list[Array | None] = []
     for law, factor, _ in item.groups:
