@@ -6,8 +6,10 @@ on: given them the law is Gaussian. What is averaged is then a function of few G
 combination of unknowns, noises and constants.
 """
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sympy import Add, Basic, DiracDelta, Dummy, Expr, Poly, S, expand
 
@@ -49,6 +51,19 @@ class FactorPlan:
     switches: Lowered
 
 
+@dataclass(frozen=True)
+class Moment:
+    """A term of a mean E f(t) g(t'): means and covariances of arguments, times the mean of a pair of simpler factors.
+
+    ``links`` are one argument each, of which the mean is meant, or two, of which the covariance is; an argument is given by
+    its place after its side, 0 for the time of f and 1 for that of g.
+    """
+
+    links: tuple[tuple[tuple[int, int], ...], ...]
+    first: int
+    second: int
+
+
 @dataclass(frozen=True, eq=False)
 class LawPlan:
     """What is needed beside an ensemble's path equations to average with its Gaussian law."""
@@ -62,6 +77,9 @@ class LawPlan:
     factors: tuple[FactorPlan, ...]
     # of each mean, by its terms, the places of its two factors; of a response, by unknown
     pairs: tuple[tuple[tuple[int, int], ...], ...]
+    # by factor, if it is a polynomial in some of several arguments, its terms: what multiplies these, and these
+    parts: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
+    moments: dict[tuple[int, int], tuple[Moment, ...]]  # of pairs with such a factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +127,10 @@ class _GaussianLaw:
         self.back = {placeholder: item for item, placeholder in self.plain.items()}
         # combinations of variables at one time, (variable, coefficient) pairs, and their symbols
         self.arguments: dict[tuple[tuple[Basic, Expr], ...], Dummy] = {}
-        # by what is averaged: the function, its symbols, its degree, and where it bends
-        self.factors: dict[Expr, tuple[Expr, tuple[Dummy, ...], int | None, list[Expr]]] = {}
+        # by functions of arguments that are averaged: their symbols, their degree, and where they bend
+        self.factors: dict[Expr, tuple[tuple[Dummy, ...], int | None, list[Expr]]] = {}
+        self.parts: dict[int, list[tuple[Expr, tuple[Dummy, ...]]]] = {}
+        self.moments: dict[tuple[int, int], tuple[Moment, ...]] = {}
         self.pairs = tuple(self._pairs(mean, unknowns) for mean in ensemble.means)
 
     def _pairs(self, mean: Mean, unknowns: Sequence[Basic]) -> tuple[tuple[int, int], ...]:
@@ -119,23 +139,52 @@ class _GaussianLaw:
         if mean.kind == "response":
             ((before, after),) = terms
             terms = [(before * partial(mean.output, symbol), after) for symbol in unknowns]
-        made = []
-        for term in terms:
-            for expr in term:
-                if expr not in self.factors:
-                    self.factors[expr] = self._factor(expr)
-            # a product rule in more dimensions costs more than paths
-            if (count := sum(len(self.factors[expr][1]) for expr in term)) > 4:
-                raise _NotGaussianError(f"a mean of {count} Gaussian variables at once is cheaper with paths")
-            first, second = (list(self.factors).index(expr) for expr in term)
-            made.append((first, second))
-        return tuple(made)
+        return tuple(self._pair(*(self._walk(expr.xreplace(self.plain)) for expr in term)) for term in terms)
 
-    def _factor(self, expr: Expr) -> tuple[Expr, tuple[Dummy, ...], int | None, list[Expr]]:
-        if expr.has(DiracDelta):
-            raise _NotGaussianError("the response of a function with a jump is asked for")
-        function = self._walk(expr.xreplace(self.plain))
+    def _pair(self, left: Basic, right: Basic) -> tuple[int, int]:
+        """Return the places of two factors; arguments in which one is a polynomial are integrated by parts."""
+        first, second = self._factor(left), self._factor(right)
+        if (first, second) in self.moments:
+            return first, second
+        split = [self.parts.get(place) or [(list(self.factors)[place], ())] for place in (first, second)]
+        if first in self.parts or second in self.parts:
+            self.moments[first, second] = tuple(
+                moment
+                for (f, near), (g, far) in itertools.product(*split)
+                for moment in self._moments([*((0, item) for item in near), *((1, item) for item in far)], (f, g), ())
+            )
+        # a product rule in more dimensions costs more than paths
+        elif (count := sum(len([*self.factors.values()][place][0]) for place in (first, second))) > 4:
+            raise _NotGaussianError(f"a mean of {count} Gaussian variables at once is cheaper with paths")
+        return first, second
+
+    def _moments(
+        self, linear: list[tuple[int, Dummy]], factors: tuple[Expr, Expr], links: tuple[Any, ...]
+    ) -> Iterator[Moment]:
+        """Yield the terms of E[v … f g], v … Gaussian: E[v F] = E[v] E[F] + Σ_u cov(v, u) E[∂F/∂u] (Stein's lemma)."""
+        if not linear:
+            yield Moment(links, *self._pair(*factors))
+            return
+        (side, item), *rest = linear
+        order = list(self.arguments.values())
+        mine = (side, order.index(item))
+        yield from self._moments(rest, factors, (*links, (mine,)))
+        for place, other in enumerate(rest):
+            link = tuple(sorted((mine, (other[0], order.index(other[1])))))
+            yield from self._moments(rest[:place] + rest[place + 1 :], factors, (*links, link))
+        for where, factor in enumerate(factors):
+            for symbol in [item for item in order if factor.has(item)]:
+                moved = (factor.diff(symbol), factors[1]) if where == 0 else (factors[0], factor.diff(symbol))
+                link = tuple(sorted((mine, (where, order.index(symbol)))))
+                yield from self._moments(rest, moved, (*links, link))
+
+    def _factor(self, function: Basic) -> int:
+        """Return the place of a function of arguments among the factors."""
         assert isinstance(function, Expr)
+        if function in self.factors:
+            return list(self.factors).index(function)
+        if function.has(DiracDelta):
+            raise _NotGaussianError("the response of a function with a jump is asked for")
         symbols = tuple(item for item in self.arguments.values() if function.has(item))
         degree = None
         if not symbols:
@@ -145,7 +194,16 @@ class _GaussianLaw:
         bends = [item for item in switches([function]) if item.free_symbols & {*symbols}]
         if bends and (len(symbols) > 1 or not all(_is_affine(item, symbols) for item in bends)):
             raise _NotGaussianError("a mean has a kink that is no simple function of one Gaussian variable")
-        return function, symbols, degree, bends
+        place, powers = len(self.factors), [item for item in symbols if function.is_polynomial(item)]
+        self.factors[function] = (symbols, degree, bends)
+        if len(symbols) > 1 and powers:
+            self.parts[place] = [
+                (factor, tuple(item for item, power in zip(powers, monomial, strict=True) for _ in range(power)))
+                for monomial, factor in Poly(function, *powers).terms()
+            ]
+            for factor, _ in self.parts[place]:
+                self._factor(factor)
+        return place
 
     def _walk(self, node: Basic) -> Basic:
         """Return a node with its largest affine parts as functions of arguments."""
@@ -175,7 +233,7 @@ class _GaussianLaw:
     def plan(self, parameters: Sequence[Parameter]) -> LawPlan:
         """Return the law as array functions."""
         pieces = [slope for argument in self.arguments for _, slope in argument]
-        pieces += [function for function, *_ in self.factors.values()]
+        pieces += list(self.factors)
         values = [value.head for expr in pieces for value in expr.atoms(Value)]
         functions = sorted({head for head in values if isinstance(head, Function)}, key=str)
         beside: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
@@ -187,12 +245,16 @@ class _GaussianLaw:
             for terms in self.arguments
         )
         order, factors = list(self.arguments.values()), []
-        for function, symbols, degree, bends in self.factors.values():
+        for function, (symbols, degree, bends) in self.factors.items():
             value, zeros = (lower(pieces, [*symbols, *beside], parameters) for pieces in ([function], bends))
             factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(bends), zeros))
         named = (self.affine, self.conditions, functions)
         affine, conditions, heads = (tuple(item.name for item in items) for items in named)
-        return LawPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs)
+        parts = tuple(
+            tuple((self._factor(factor), tuple(map(order.index, linear))) for factor, linear in self.parts.get(place, ()))
+            for place in range(len(factors))
+        )
+        return LawPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs, parts, self.moments)
 
 
 def _affine_constants(ensemble: PathEnsemble, moving: Sequence[Basic]) -> list[Random]:
