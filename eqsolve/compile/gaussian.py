@@ -52,11 +52,10 @@ class FactorPlan:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """A term of a mean E f(t) g(t'): means and covariances of arguments, times the mean of a pair of simpler factors.
+class ByParts:
+    """A term of E f(t) g(t'): means of arguments (``links`` of one), covariances (of two), times the mean of a simpler pair.
 
-    ``links`` are one argument each, of which the mean is meant, or two, of which the covariance is; an argument is given by
-    its place after its side, 0 for the time of f and 1 for that of g.
+    An argument is given by its side, 0 for the time of f and 1 for that of g, and its place.
     """
 
     links: tuple[tuple[tuple[int, int], ...], ...]
@@ -78,8 +77,8 @@ class LawPlan:
     # of each mean, by its terms, the places of its two factors; of a response, by unknown
     pairs: tuple[tuple[tuple[int, int], ...], ...]
     # by factor, if it is a polynomial in some of several arguments, its terms: what multiplies these, and these
-    parts: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
-    moments: dict[tuple[int, int], tuple[Moment, ...]]  # of pairs with such a factor
+    parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]]
+    moments: dict[tuple[int, int], tuple[ByParts, ...]]  # of pairs with such a factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +128,8 @@ class _GaussianLaw:
         self.arguments: dict[tuple[tuple[Basic, Expr], ...], Dummy] = {}
         # by functions of arguments that are averaged: their symbols, their degree, and where they bend
         self.factors: dict[Expr, tuple[tuple[Dummy, ...], int | None, list[Expr]]] = {}
-        self.parts: dict[int, list[tuple[Expr, tuple[Dummy, ...]]]] = {}
-        self.moments: dict[tuple[int, int], tuple[Moment, ...]] = {}
+        self.parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] = {}
+        self.moments: dict[tuple[int, int], tuple[ByParts, ...]] = {}
         self.pairs = tuple(self._pairs(mean, unknowns) for mean in ensemble.means)
 
     def _pairs(self, mean: Mean, unknowns: Sequence[Basic]) -> tuple[tuple[int, int], ...]:
@@ -146,37 +145,32 @@ class _GaussianLaw:
         first, second = self._factor(left), self._factor(right)
         if (first, second) in self.moments:
             return first, second
-        split = [self.parts.get(place) or [(list(self.factors)[place], ())] for place in (first, second)]
         if first in self.parts or second in self.parts:
-            self.moments[first, second] = tuple(
-                moment
-                for (f, near), (g, far) in itertools.product(*split)
-                for moment in self._moments([*((0, item) for item in near), *((1, item) for item in far)], (f, g), ())
-            )
+            made: list[ByParts] = []
+            for (f, near), (g, far) in itertools.product(
+                *(self.parts.get(place, ((place, ()),)) for place in (first, second))
+            ):
+                pair = (list(self.factors)[f], list(self.factors)[g])
+                made += self._moments([*((0, item) for item in near), *((1, item) for item in far)], pair, ())
+            self.moments[first, second] = tuple(made)
         # a product rule in more dimensions costs more than paths
         elif (count := sum(len([*self.factors.values()][place][0]) for place in (first, second))) > 4:
             raise _NotGaussianError(f"a mean of {count} Gaussian variables at once is cheaper with paths")
         return first, second
 
-    def _moments(
-        self, linear: list[tuple[int, Dummy]], factors: tuple[Expr, Expr], links: tuple[Any, ...]
-    ) -> Iterator[Moment]:
+    def _moments(self, linear: list[tuple[int, int]], factors: tuple[Expr, Expr], links: tuple[Any, ...]) -> Iterator[ByParts]:
         """Yield the terms of E[v … f g], v … Gaussian: E[v F] = E[v] E[F] + Σ_u cov(v, u) E[∂F/∂u] (Stein's lemma)."""
         if not linear:
-            yield Moment(links, *self._pair(*factors))
+            yield ByParts(links, *self._pair(*factors))
             return
-        (side, item), *rest = linear
-        order = list(self.arguments.values())
-        mine = (side, order.index(item))
+        mine, *rest = linear
+        (f, g), order = factors, list(enumerate(self.arguments.values()))
         yield from self._moments(rest, factors, (*links, (mine,)))
-        for place, other in enumerate(rest):
-            link = tuple(sorted((mine, (other[0], order.index(other[1])))))
-            yield from self._moments(rest[:place] + rest[place + 1 :], factors, (*links, link))
-        for where, factor in enumerate(factors):
-            for symbol in [item for item in order if factor.has(item)]:
-                moved = (factor.diff(symbol), factors[1]) if where == 0 else (factors[0], factor.diff(symbol))
-                link = tuple(sorted((mine, (where, order.index(symbol)))))
-                yield from self._moments(rest, moved, (*links, link))
+        others = [(other, rest[:place] + rest[place + 1 :], factors) for place, other in enumerate(rest)]
+        others += [((0, place), rest, (f.diff(symbol), g)) for place, symbol in order if f.has(symbol)]
+        others += [((1, place), rest, (f, g.diff(symbol))) for place, symbol in order if g.has(symbol)]
+        for other, left, moved in others:
+            yield from self._moments(left, moved, (*links, tuple(sorted((mine, other)))))
 
     def _factor(self, function: Basic) -> int:
         """Return the place of a function of arguments among the factors."""
@@ -196,13 +190,14 @@ class _GaussianLaw:
             raise _NotGaussianError("a mean has a kink that is no simple function of one Gaussian variable")
         place, powers = len(self.factors), [item for item in symbols if function.is_polynomial(item)]
         self.factors[function] = (symbols, degree, bends)
-        if len(symbols) > 1 and powers:
-            self.parts[place] = [
-                (factor, tuple(item for item, power in zip(powers, monomial, strict=True) for _ in range(power)))
-                for monomial, factor in Poly(function, *powers).terms()
-            ]
-            for factor, _ in self.parts[place]:
-                self._factor(factor)
+        if (
+            len(symbols) > 1 and powers and (whole := Poly(function, *powers)).total_degree() <= 3
+        ):  # two such factors have 76 terms
+            order = list(self.arguments.values())
+            self.parts[place] = tuple(
+                (self._factor(factor), tuple(order.index(x) for x, n in zip(powers, powers_of, strict=True) for _ in range(n)))
+                for powers_of, factor in whole.terms()
+            )
         return place
 
     def _walk(self, node: Basic) -> Basic:
@@ -250,11 +245,7 @@ class _GaussianLaw:
             factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(bends), zeros))
         named = (self.affine, self.conditions, functions)
         affine, conditions, heads = (tuple(item.name for item in items) for items in named)
-        parts = tuple(
-            tuple((self._factor(factor), tuple(map(order.index, linear))) for factor, linear in self.parts.get(place, ()))
-            for place in range(len(factors))
-        )
-        return LawPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs, parts, self.moments)
+        return LawPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs, self.parts, self.moments)
 
 
 def _affine_constants(ensemble: PathEnsemble, moving: Sequence[Basic]) -> list[Random]:

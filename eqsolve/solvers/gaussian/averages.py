@@ -3,13 +3,14 @@
 Rows of nodes are read block after block; what was read of earlier ones is kept.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.gaussian import FactorPlan, Moment
+from eqsolve.compile.gaussian import ByParts, FactorPlan
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import LineRule, expand_line, mehler, plane_means, product_rule
 from eqsolve.numerics.relations import Kernels
@@ -59,12 +60,11 @@ class Averages:
         """Read the law on rows, for some of the factors; rows before are known."""
         self._now = (kernels, groups)
         self._covariances, self._pairs = {}, {}
-        law, whole = self.law.law, sorted(place for place in wanted if self.law.law.parts[place])
+        law = self.law.law
         terms = [item for pair, items in law.moments.items() if wanted.issuperset(pair) for item in items]
         wanted |= {place for item in terms for place in (item.first, item.second)}
-        wanted |= {place for composite in whole for place, _ in law.parts[composite]}
-        every = {place for factor in wanted for place in self.factors[factor].arguments}
-        for argument in sorted(every):
+        wanted |= {factor for place in wanted & law.parts.keys() for factor, _ in law.parts[place]}
+        for argument in sorted({place for factor in wanted for place in self.factors[factor].arguments}):
             self.centres[argument, rows] = self.law.mean(argument, rows, groups)
             own = np.diagonal(self._covariance(argument, argument, rows)[:, rows])
             self.spreads[argument, rows] = np.sqrt(np.maximum(own, 0.0))
@@ -72,11 +72,8 @@ class Averages:
             first, second = (place for _, place in link)
             made = self.equal.setdefault((first, second), np.zeros(self.size))
             made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
-        for place in sorted(wanted - {*whole}):
-            self._read(place, rows)
-        for place in whole:
-            self._read_parts(place, rows)
-        wanted -= {*whole}
+        for place in sorted(wanted, key=lambda place: place in law.parts):
+            self._read_parts(place, rows, wanted) if place in law.parts else self._read(place, rows)
         smooth = [place for place in sorted(wanted) if self._has_series(place) and not self.factors[place].bends]
         while self.terms < self.rule.most and any(self._is_short(place, rows) for place in smooth):
             self.terms *= 2
@@ -162,21 +159,27 @@ class Averages:
         self.mean[place, rows], self.magnitude[place, rows] = values @ weights, np.abs(values) @ weights
         self.power[place, rows] = values**2 @ weights
 
-    def _read_parts(self, place: int, rows: slice) -> None:
+    def _read_parts(self, place: int, rows: slice, wanted: frozenset[int]) -> None:
         """Average a polynomial in some of its arguments at one time, where that is asked for; bound its size."""
         root = np.zeros(rows.stop - rows.start)
         for factor, linear in self.law.law.parts[place]:
             sizes = [np.hypot(self.centres[item, rows], self.spreads[item, rows]) for item in linear]
             root += np.sqrt(self.power[factor, rows]) * np.prod(sizes, axis=0)
         self.power[place, rows], self.magnitude[place, rows], self.mean[place, rows] = root**2, root, 0.0
-        alone = [pair for pair in self.law.law.moments if pair[0] == place and not self.factors[pair[1]].arguments]
-        for moment in self.law.law.moments[alone[0]] if alone else ():
-            self.mean[place, rows] += np.prod([self._along(link, rows) for link in moment.links], axis=0) * self.mean[moment.first, rows]
+        alone = [
+            other for other in sorted(wanted) if (place, other) in self.law.law.moments and not self.factors[other].arguments
+        ]
+        for moment in self.law.law.moments[place, alone[0]] if alone else ():
+            linked = math.prod((self._link(link, rows)[:, 0] for link in moment.links), start=1.0)
+            self.mean[place, rows] += linked * self.mean[moment.first, rows]
 
-    def _along(self, link: tuple[tuple[int, int], ...], part: slice) -> Array:
-        """Return the mean of an argument, or the covariance of two at equal times."""
-        places = tuple(place for _, place in link)
-        return self.centres[places[0], part] if len(places) == 1 else self.equal[places][part]
+    def _link(self, link: tuple[tuple[int, int], ...], rows: slice) -> Array:
+        """Return the mean of an argument, or the covariance of two, t on rows and t' on all nodes up to their last."""
+        (side, place), *other = link
+        if other and other[0][0] != side:
+            return self._covariance(place, other[0][1], rows)
+        values = self.equal[place, other[0][1]] if other else self.centres[place]
+        return values[: rows.stop] if side else values[rows, None]
 
     def _nodes(self, first: int, second: int | None) -> int:
         """Return how many nodes per variable a product rule needs: few for polynomials."""
@@ -204,28 +207,19 @@ class Averages:
         sizes = np.multiply.outer(self.spreads[left[0], rows], self.spreads[right[0], :stop])
         rho = np.divide(covariance, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         count = min(self.series[place].shape[1] for place in (first, second))
-        if count > 2:
-            rho = np.clip(rho, -1.0, 1.0)
+        rho = np.clip(rho, -1.0, 1.0) if count > 2 else rho  # of what is linear the size divides out
         made = mehler(self.series[first][rows, :count], self.series[second][:stop, :count], rho)
         if self.factors[first].degree is not None or self.factors[second].degree is not None:
             return made
         self._mend(made, first, second, rows, rho, count)
         return made
 
-    def _by_parts(self, moments: tuple[Moment, ...], rows: slice) -> Array:
+    def _by_parts(self, moments: tuple[ByParts, ...], rows: slice) -> Array:
         total = np.zeros((rows.stop - rows.start, rows.stop))
         for moment in moments:
-            factor: Any = 1.0
-            for link in moment.links:
-                sides = {side for side, _ in link}
-                if len(sides) > 1:
-                    factor = factor * self._covariance(link[0][1], link[1][1], rows)
-                elif 0 in sides:
-                    factor = factor * self._along(link, rows)[:, None]
-                else:
-                    factor = factor * self._along(link, slice(0, rows.stop))
-            if np.any(factor):
-                total += factor * self.pairs(moment.first, moment.second, rows)
+            linked = math.prod((self._link(link, rows) for link in moment.links), start=1.0)
+            if np.any(linked):
+                total += linked * self.pairs(moment.first, moment.second, rows)
         return total
 
     def _mend(self, made: Array, first: int, second: int, rows: slice, rho: Array, count: int) -> None:
