@@ -66,11 +66,13 @@ class Bar:
         self.last = now
         if self.where == "log":
             unit = f"{self.count} " if isinstance(self.count, str) else ""
-            head = f"{unit}{done:.0f}/{total:.0f}" if self.count else f"{self.share:.0%} done"
-            sys.stderr.write(f"{head}: {text} ({clock(now - self.started)}, {self._left(now - self.started)})\n")
+            whole = f"/{total:.0f}" if math.isfinite(total) else ""  # of a search nobody knows how many there will be
+            head = f"{unit}{done:.0f}{whole}" if self.count else f"{self.share:.0%} done"
+            left = f", {self._left(now - self.started)}" if whole or not self.count else ""
+            sys.stderr.write(f"{head}: {text} ({clock(now - self.started)}{left})\n")
             sys.stderr.flush()
             return
-        head = f"{done:.0f} of {total:.0f}, " if self.count else ""
+        head = f"{done:.0f}{f' of {total:.0f}' if math.isfinite(total) else ''}, " if self.count else ""
         begins = not self.text and self.where == "terminal"
         self.text = f"{head}{text}" if text else head.rstrip(", ") or " "
         with self.drawing:

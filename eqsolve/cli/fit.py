@@ -10,6 +10,7 @@ from eqsolve.cli.options import add_several, add_shared, by_name, destinations, 
 from eqsolve.cli.output import deliver
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
+from eqsolve.progress import Bar
 
 
 def run_fit(options: Namespace) -> int:
@@ -19,20 +20,21 @@ def run_fit(options: Namespace) -> int:
         raise UsageError("name the data: --data runs.csv, with columns t and the observables")
     if options.free is None:
         raise UsageError("name the parameters to fit: --free alpha,sigma2")
-    asked = read_options(options, ("at", "rtol", "observables"))
+    asked = read_options(options, tuple(_OPTIONS))
     settings = read_settings(options.settings)
     from eqsolve.fitting.fit import fit
     from eqsolve.language.loading import load
 
     free, own = ([name.strip() for name in (text or "").split(",") if name.strip()] for text in (options.free, options.own))
     files, each = zip(*(_file(word) for word in options.data), strict=True)
-    found = fit(
-        load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
-        bounds=_pairs(options.bounds, "--bounds", _BOUNDS, ":"),
-        priors=_pairs(options.prior, "--prior", _PRIOR, ","), **asked,
-    )  # fmt: skip
+    with Bar(options.quiet, count="solve") as bar:
+        found = fit(
+            load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
+            bounds=_pairs(options.bounds, "--bounds", _BOUNDS, ":"),
+            priors=_pairs(options.prior, "--prior", _PRIOR, ","), progress=bar, **asked,
+        )  # fmt: skip
     deliver(options, found, found.report, kept, picture)
-    return 0
+    return int(found.status != "ok")
 
 
 def _file(word: str) -> tuple[str, dict[str, str]]:
@@ -60,6 +62,7 @@ _OPTIONS = {
     "at": "use these times of the data only",
     "rtol": "relative tolerance of the solves; 1e-3 by default",
     "observables": "fit these only; all that the data have by default",
+    "budget": "CPU time of the fit, such as 30s or 5min; then the best so far is given",
 }
 
 
@@ -83,8 +86,8 @@ def _arguments(parser: ArgumentParser) -> None:
 FIT = Verb(
     summary="fit parameters of a model to data",
     description=(
-        "Least squares with exact derivatives. Exit code 0: fitted; 2: bad input, or parameters that the data do not\n"
-        "tell apart."
+        "Least squares with exact derivatives. Exit code 0: fitted; 1: the budget was spent before; 2: bad input, or\n"
+        "parameters that the data do not tell apart."
     ),
     example="fit {model} --data runs.csv --free {parameter}",
     add_arguments=_arguments,

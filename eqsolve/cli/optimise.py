@@ -10,6 +10,7 @@ from eqsolve.cli.options import add_several, add_shared, by_name, destinations, 
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError, quote
+from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
     from eqsolve.fitting.optimise import Optimum
@@ -21,7 +22,7 @@ def run_optimise(options: Namespace) -> int:
     if (options.minimise is None) == (options.maximise is None):
         raise UsageError("name what is to be best: --minimise E_test, or --maximise overlap")
     over = read_ranges(options.over)
-    asked = read_options(options, ("at", "rtol"))
+    asked = read_options(options, tuple(_OPTIONS))
     if len(asked.get("at", [0.0])) != 1:
         raise UsageError("--at: an observable is best at one time; for the best time give its range, --over t=0:100")
     limits = read_limits(options.where)
@@ -34,10 +35,15 @@ def run_optimise(options: Namespace) -> int:
         raise UsageError(f"say when `{goal}` is to be best: --at 20, or --over t=0:100 for the best time")
     if limits and "t" in over:
         raise UsageError("--where: the best time is found without constraints; give --at instead of a range of t")
-    found = optimise(
-        model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, **asked
-    )
+    with Bar(options.quiet, count="solve") as bar:
+        found = optimise(
+            model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, progress=bar,
+            **asked,
+        )  # fmt: skip
     deliver(options, found, lambda: _text(found), None, picture)
+    if found.status != "ok":
+        complain(found.status)
+        return 1
     if found.at_edge:
         complain(f"{found.edge}; widen the range, or take the end as it is")
         return 2
@@ -82,6 +88,7 @@ def _text(found: Optimum) -> str:
 _OPTIONS = {
     "at": "the time at which it is to be best",
     "rtol": "relative tolerance of the solves; 1e-3 by default",
+    "budget": "CPU time of the search, such as 30s or 5min; then the best so far is given",
 }
 
 
@@ -98,7 +105,8 @@ OPTIMISE = Verb(
     summary="find the parameters at which an observable is best",
     description=(
         "A coarse scan of the ranges, then exact gradients, lead to the optimum; its error bar comes from the\n"
-        "solver's own errors. Exit code 0: found; 2: bad input, or no optimum inside the ranges."
+        "solver's own errors. Exit code 0: found; 1: the budget was spent before; 2: bad input, or no optimum inside\n"
+        "the ranges."
     ),
     example="optimise {model} --minimise E_test --over {parameter}=0.01:10:log --at 20",
     add_arguments=_arguments,

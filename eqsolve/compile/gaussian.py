@@ -6,8 +6,10 @@ on: given them the law is Gaussian. What is averaged is then a function of few G
 combination of unknowns, noises and constants.
 """
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sympy import Add, Basic, DiracDelta, Dummy, Expr, Poly, S, expand
 
@@ -49,6 +51,18 @@ class FactorPlan:
     switches: Lowered
 
 
+@dataclass(frozen=True)
+class ByParts:
+    """A term of E f(t) g(t'): means of arguments (``links`` of one), covariances (of two), times the mean of a simpler pair.
+
+    An argument is given by its side, 0 for the time of f and 1 for that of g, and its place.
+    """
+
+    links: tuple[tuple[tuple[int, int], ...], ...]
+    first: int
+    second: int
+
+
 @dataclass(frozen=True, eq=False)
 class JointPlan:
     """What is needed beside an ensemble's path equations to average with its Gaussian law."""
@@ -62,6 +76,9 @@ class JointPlan:
     factors: tuple[FactorPlan, ...]
     # of each mean, by its terms, the places of its two factors; of a response, by unknown
     pairs: tuple[tuple[tuple[int, int], ...], ...]
+    # by factor, if it is a polynomial in some of several arguments, its terms: what multiplies these, and these
+    parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]]
+    moments: dict[tuple[int, int], tuple[ByParts, ...]]  # of pairs with such a factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +126,10 @@ class _GaussianLaw:
         self.back = {placeholder: item for item, placeholder in self.plain.items()}
         # combinations of variables at one time, (variable, coefficient) pairs, and their symbols
         self.arguments: dict[tuple[tuple[Basic, Expr], ...], Dummy] = {}
-        # by what is averaged: the function, its symbols, its degree, and where it bends
-        self.factors: dict[Expr, tuple[Expr, tuple[Dummy, ...], int | None, list[Expr]]] = {}
+        # by functions of arguments that are averaged: their symbols, their degree, and where they bend
+        self.factors: dict[Expr, tuple[tuple[Dummy, ...], int | None, list[Expr]]] = {}
+        self.parts: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] = {}
+        self.moments: dict[tuple[int, int], tuple[ByParts, ...]] = {}
         self.pairs = tuple(self._pairs(mean, unknowns) for mean in ensemble.means)
 
     def _pairs(self, mean: Mean, unknowns: Sequence[Basic]) -> tuple[tuple[int, int], ...]:
@@ -119,23 +138,47 @@ class _GaussianLaw:
         if mean.kind == "response":
             ((before, after),) = terms
             terms = [(before * partial(mean.output, symbol), after) for symbol in unknowns]
-        made = []
-        for term in terms:
-            for expr in term:
-                if expr not in self.factors:
-                    self.factors[expr] = self._factor(expr)
-            # a product rule in more dimensions costs more than paths
-            if (count := sum(len(self.factors[expr][1]) for expr in term)) > 4:
-                raise _NotGaussianError(f"a mean of {count} Gaussian variables at once is cheaper with paths")
-            first, second = (list(self.factors).index(expr) for expr in term)
-            made.append((first, second))
-        return tuple(made)
+        return tuple(self._pair(*(self._walk(expr.xreplace(self.plain)) for expr in term)) for term in terms)
 
-    def _factor(self, expr: Expr) -> tuple[Expr, tuple[Dummy, ...], int | None, list[Expr]]:
-        if expr.has(DiracDelta):
-            raise _NotGaussianError("the response of a function with a jump is asked for")
-        function = self._walk(expr.xreplace(self.plain))
+    def _pair(self, left: Basic, right: Basic) -> tuple[int, int]:
+        """Return the places of two factors; arguments in which one is a polynomial are integrated by parts."""
+        first, second = self._factor(left), self._factor(right)
+        if (first, second) in self.moments:
+            return first, second
+        if first in self.parts or second in self.parts:
+            made: list[ByParts] = []
+            for (f, near), (g, far) in itertools.product(
+                *(self.parts.get(place, ((place, ()),)) for place in (first, second))
+            ):
+                pair = (list(self.factors)[f], list(self.factors)[g])
+                made += self._moments([*((0, item) for item in near), *((1, item) for item in far)], pair, ())
+            self.moments[first, second] = tuple(made)
+        # a product rule in more dimensions costs more than paths
+        elif (count := sum(len([*self.factors.values()][place][0]) for place in (first, second))) > 4:
+            raise _NotGaussianError(f"a mean of {count} Gaussian variables at once is cheaper with paths")
+        return first, second
+
+    def _moments(self, linear: list[tuple[int, int]], factors: tuple[Expr, Expr], links: tuple[Any, ...]) -> Iterator[ByParts]:
+        """Yield the terms of E[v … f g], v … Gaussian: E[v F] = E[v] E[F] + Σ_u cov(v, u) E[∂F/∂u] (Stein's lemma)."""
+        if not linear:
+            yield ByParts(links, *self._pair(*factors))
+            return
+        mine, *rest = linear
+        (f, g), order = factors, list(enumerate(self.arguments.values()))
+        yield from self._moments(rest, factors, (*links, (mine,)))
+        others = [(other, rest[:place] + rest[place + 1 :], factors) for place, other in enumerate(rest)]
+        others += [((0, place), rest, (f.diff(symbol), g)) for place, symbol in order if f.has(symbol)]
+        others += [((1, place), rest, (f, g.diff(symbol))) for place, symbol in order if g.has(symbol)]
+        for other, left, moved in others:
+            yield from self._moments(left, moved, (*links, tuple(sorted((mine, other)))))
+
+    def _factor(self, function: Basic) -> int:
+        """Return the place of a function of arguments among the factors."""
         assert isinstance(function, Expr)
+        if function in self.factors:
+            return list(self.factors).index(function)
+        if function.has(DiracDelta):
+            raise _NotGaussianError("the response of a function with a jump is asked for")
         symbols = tuple(item for item in self.arguments.values() if function.has(item))
         degree = None
         if not symbols:
@@ -145,7 +188,17 @@ class _GaussianLaw:
         bends = [item for item in switches([function]) if item.free_symbols & {*symbols}]
         if bends and (len(symbols) > 1 or not all(_is_affine(item, symbols) for item in bends)):
             raise _NotGaussianError("a mean has a kink that is no simple function of one Gaussian variable")
-        return function, symbols, degree, bends
+        place, powers = len(self.factors), [item for item in symbols if function.is_polynomial(item)]
+        self.factors[function] = (symbols, degree, bends)
+        if (
+            len(symbols) > 1 and powers and (whole := Poly(function, *powers)).total_degree() <= 3
+        ):  # two such factors have 76 terms
+            order = list(self.arguments.values())
+            self.parts[place] = tuple(
+                (self._factor(factor), tuple(order.index(x) for x, n in zip(powers, powers_of, strict=True) for _ in range(n)))
+                for powers_of, factor in whole.terms()
+            )
+        return place
 
     def _walk(self, node: Basic) -> Basic:
         """Return a node with its largest affine parts as functions of arguments."""
@@ -175,7 +228,7 @@ class _GaussianLaw:
     def plan(self, parameters: Sequence[Parameter]) -> JointPlan:
         """Return the law as array functions."""
         pieces = [slope for argument in self.arguments for _, slope in argument]
-        pieces += [function for function, *_ in self.factors.values()]
+        pieces += list(self.factors)
         values = [value.head for expr in pieces for value in expr.atoms(Value)]
         functions = sorted({head for head in values if isinstance(head, Function)}, key=str)
         beside: list[Basic] = [ROW, *self.conditions, *(head(ROW) for head in functions)]
@@ -187,12 +240,12 @@ class _GaussianLaw:
             for terms in self.arguments
         )
         order, factors = list(self.arguments.values()), []
-        for function, symbols, degree, bends in self.factors.values():
+        for function, (symbols, degree, bends) in self.factors.items():
             value, zeros = (lower(pieces, [*symbols, *beside], parameters) for pieces in ([function], bends))
             factors.append(FactorPlan(tuple(map(order.index, symbols)), value, degree, len(bends), zeros))
         named = (self.affine, self.conditions, functions)
         affine, conditions, heads = (tuple(item.name for item in items) for items in named)
-        return JointPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs)
+        return JointPlan(affine, conditions, heads, arguments, tuple(factors), self.pairs, self.parts, self.moments)
 
 
 def _affine_constants(ensemble: PathEnsemble, moving: Sequence[Basic]) -> list[Random]:

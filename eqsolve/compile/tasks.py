@@ -7,8 +7,8 @@ out. Each of these is done once for a model and kept, so that other numbers of t
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eqsolve.compile.plan import Plan, make_plan
@@ -192,6 +192,11 @@ def compile(model: Model | str, *, steps: bool = False) -> Plan:
     return _known(solved).plan
 
 
+def _shown(values: Values, names: Container[str]) -> Values:
+    """Return values that record the settings of these names alone: starts and supports may be constants of our own."""
+    return replace(values, settings={name: value for name, value in values.settings.items() if name in names})
+
+
 def make_task(
     model: Model,
     settings: Mapping[str, Any],
@@ -224,6 +229,7 @@ def make_task(
     companions: tuple[NamedDerivative, ...] = ()
     base: tuple[Plan, Values] | None = None
     switches: System | None = None
+    declares = model.settable
     if wanted and isinstance(model, System):
         bind(model, settings)  # what is wrong is said of the model as it was given
         names = {item.name for item in model.randoms}
@@ -234,7 +240,7 @@ def make_task(
         settings = {name: value for name, value in settings.items() if name not in names and model.knows(name)}
         if made.base.noises:
             binder = binder_of(made.base)
-            alone = binder.read(settings)
+            alone = _shown(binder.read(settings), declares)
             base = (binder.plan(alone), alone)
     binder = binder_of(model)
     if isinstance(model, System) and model.constraints:
@@ -245,6 +251,7 @@ def make_task(
         values = binder.take(binding)
     else:
         values = binder.read(settings)
+    values = _shown(values, declares) if companions else values
     plan = binder.plan(values)
     length: float | None = None
     if isinstance(model, System) and model.step is not None:

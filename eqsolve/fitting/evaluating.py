@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +16,7 @@ from eqsolve.language.fixed_point import Cases
 from eqsolve.language.model import Model
 from eqsolve.language.symbols import Parameter
 from eqsolve.numerics.arrays import Array
+from eqsolve.progress import Report, watching
 from eqsolve.results.derivatives import derivative_keys
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
@@ -44,6 +48,7 @@ class Question:
     settings: Mapping[str, Any]
     rtol: float
     seed: int = 0
+    budget: float | None = None  # CPU seconds: half of them are more than one solve should take
 
     def solve(
         self,
@@ -59,6 +64,7 @@ class Question:
         options = Options.make(
             rtol=rtol or self.rtol,
             seed=self.seed,
+            budget=self.budget,
             derivatives=self.names if slopes else (),
             at=None if self.times is None else tuple(self.times),
             observables=self.observables if self.observables and all(name in declared for name in self.observables) else None,
@@ -79,6 +85,36 @@ class Question:
             moved.append([np.atleast_1d(data[key].values) for key in columns])
             unsure.append([np.atleast_1d(data[f"{key}_error"].values) for key in columns])
         return Evaluation(result, *(np.array(item, dtype=float) for item in (values, errors, moved, unsure)))
+
+
+class SpentError(Exception):
+    """The CPU time of a search is over."""
+
+
+@dataclass(eq=False)
+class Search:
+    """Tells of the solves of a search, and ends it when the CPU time is ``until``."""
+
+    report: Report | None
+    until: float
+
+    def tell(self, solves: int, point: Iterable[tuple[str, float]], text: str, result: Result) -> None:
+        """Say where the last solve was, and what was found there."""
+        if self.report is not None:
+            where = ", ".join(f"{name}={value:.4g}" for name, value in point)
+            self.report(solves, math.inf, f"{where}, {text}, {result.stats['seconds']:.2g} s")
+        self.demand(solves)
+
+    def demand(self, solves: int) -> None:
+        if time.process_time() > self.until:
+            raise SpentError(f"the budget was spent after {solves} solves; the best so far is given")
+
+
+@contextlib.contextmanager
+def searching(progress: Any, budget: float | None) -> Iterator[Search]:
+    """Yield what watches a search, its time running."""
+    with watching(progress, count="solve") as report:
+        yield Search(report, time.process_time() + (math.inf if budget is None else budget))
 
 
 _MOVED = 1e-4  # of the values: how far they are moved for a derivative through a function of them

@@ -23,17 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsolve.arguments import checked, list_of, names, number, table
+from eqsolve.arguments import callback, checked, list_of, names, number, table
 from eqsolve.arguments import path as read_path
 from eqsolve.deviations import is_uncertain
 from eqsolve.errors import UsageError, demand_known, did_you_mean
-from eqsolve.fitting.evaluating import Evaluation, Question, find_parameters
+from eqsolve.fitting.evaluating import Evaluation, Question, Search, SpentError, find_parameters, searching
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.microscopic.simulation import Simulation
 from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.results.archive import write_dataset
 from eqsolve.results.result import Result
+from eqsolve.solvers.options import read_seconds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -88,6 +89,8 @@ class Fit:
         The parameters that ended at the end of their range.
     assumes
         What the error bars rest on, in words.
+    status
+        "ok", or that the budget was spent before the search came to its end.
     sets
         The sets of data with the model beside them; ``data``, ``curves``, ``sigmas`` and ``lines`` are those of the first.
     """
@@ -104,6 +107,7 @@ class Fit:
     solves: int
     sets: tuple[FitSet, ...] = field(repr=False)
     latex: dict[str, str] = field(repr=False, default_factory=dict)
+    status: str = "ok"
     _problem: _Problem | None = field(repr=False, default=None)
 
     data = property(lambda self: self.sets[0].data)
@@ -122,7 +126,7 @@ class Fit:
             "intervals": {name: list(pair) for name, pair in self.intervals.items()},
             "correlations": self.correlations, "chi2": self.chi2, "reduced_chi2": self.reduced_chi2,
             "freedom": self.freedom, "value": self.chi2, "at_edge": bool(self.at_edge), "assumes": self.assumes,
-            "solves": self.solves,
+            "solves": self.solves, "status": self.status,
         }  # fmt: skip
 
     def report(self) -> str:
@@ -145,7 +149,7 @@ class Fit:
             lines.append(f"  {name}: {value:.6g} ± {self.errors[name]:.2g}{share}, 95 % in [{low:.6g}, {high:.6g}]{edge}")
         pairs = [(a, b) for place, b in enumerate(self.parameters) for a in list(self.parameters)[:place]]
         lines += [f"  correlation of {a} and {b}: {self.correlations[a][b]:+.3f}" for a, b in pairs]
-        return "\n".join([*lines, f"  {self.assumes}"])
+        return "\n".join([*lines, f"  {self.assumes}", *([f"  {self.status}"] if self.status != "ok" else [])])
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} = {value:.4g} ± {self.errors[name]:.2g}" for name, value in self.parameters.items())
@@ -187,7 +191,7 @@ def _counted(count: int, what: str) -> str:
 
 @checked(
     model=read_model, free=names, own=names, each=list_of, bounds=table, priors=table, observables=names, rtol=number,
-    params=table,
+    budget=read_seconds, progress=callback, params=table,
 )  # fmt: skip
 def fit(
     model: Model | str,
@@ -201,6 +205,8 @@ def fit(
     at: Iterable[float] | None = None,
     observables: Iterable[str] | None = None,
     rtol: float = 1e-3,
+    budget: float | str | None = None,
+    progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
 ) -> Fit:
@@ -227,10 +233,16 @@ def fit(
         Use these times, and these observables, of the data; all by default.
     rtol
         Tolerance of the solves.
+    budget
+        CPU seconds that the search may take, a number or a text such as ``"5min"``; then the best so far comes back, and
+        ``status`` says so. The solve under way is finished.
+    progress
+        Called with (solves, infinity, text) after every solve; False keeps silent.
     params, **parameters
         Values that stay, and where the free ones begin.
     """
     assert isinstance(model, Model)
+    assert not isinstance(budget, str)
     wanted = tuple(dict.fromkeys(free))
     if not wanted:
         raise UsageError("name at least one parameter to fit")
@@ -265,11 +277,13 @@ def fit(
         shown = {name: value for name, value in special.items() if name not in wanted}
         if chosen.times is None and model.kind in ("System", "Flow"):
             raise UsageError(f"data: there is no column of times; a {model.kind} needs one, named `t`")
-        sets.append(_Set.of(Question(model, wanted, chosen.names, chosen.times, known, rtol), chosen, shown, places))
+        question = Question(model, wanted, chosen.names, chosen.times, known, rtol, budget=budget)
+        sets.append(_Set.of(question, chosen, shown, places))
     named = [key.partition("[")[0] for key in keys]
     ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])
     known_before = np.array([_prior(name, (priors or {}).get(name)) for name in named])
-    return _Problem(sets, tuple(keys), (ranges[:, 0], ranges[:, 1]), known_before, rtol).solve(np.array(begin))
+    with searching(progress, budget) as search:
+        return _Problem(sets, tuple(keys), (ranges[:, 0], ranges[:, 1]), known_before, rtol, search).solve(np.array(begin))
 
 
 def _shared(model: Model, source: Data) -> list[str]:
@@ -330,7 +344,7 @@ class _Set:
     assumes: str
     solves: int = 0
     last: Result | None = None
-    _known: dict[tuple[float, ...], tuple[Evaluation, float]] = field(default_factory=dict)
+    known: dict[tuple[str, ...], tuple[Evaluation, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, question: Question, data: Data, settings: dict[str, Any], places: list[int]) -> _Set:
@@ -353,14 +367,17 @@ class _Set:
 
     def at(self, point: Array) -> tuple[Evaluation, float]:
         """Return the model's values and derivatives, and how well these are known, relatively."""
-        key = tuple(map(float, point[self.places]))
-        if key not in self._known:
-            found = self.question.evaluate(np.array(key), near=self.last)
+        key = self.key(point)
+        if key not in self.known:
+            found = self.question.evaluate(point[self.places], near=self.last)
             self.solves += 1
             self.last = found.result
             size = float(np.abs(found.slopes).max(initial=0.0))
-            self._known[key] = (found, float(found.slope_errors.max(initial=0.0)) / size if size else 0.0)
-        return self._known[key]
+            self.known[key] = (found, float(found.slope_errors.max(initial=0.0)) / size if size else 0.0)
+        return self.known[key]
+
+    def key(self, point: Array) -> tuple[str, ...]:
+        return tuple(f"{value:.12g}" for value in point[self.places])  # a logarithm and back is the same point
 
     def meat(self, jacobian: Array) -> Array:
         """Return the covariance of Jᵀ times the data in units of their errors."""
@@ -401,7 +418,9 @@ class _Problem:
     bounds: tuple[Array, Array]
     priors: Array
     rtol: float
+    search: Search
     scale: float = 1.0
+    best: tuple[float, Array] | None = None  # of all points so far: χ² and the point
 
     def __post_init__(self) -> None:
         self.scaled = self.sets[0].scaled
@@ -416,6 +435,7 @@ class _Problem:
     def at(self, point: Array) -> tuple[Array, Array]:
         """Return the residuals in units of the errors, priors among them, and their derivatives."""
         residuals, rows = [], []
+        fresh = any(item.key(point) not in item.known for item in self.sets)
         for item in self.sets:
             found, _ = item.at(point)
             residuals.append((found.values.ravel() - item.target) / item.sigmas)
@@ -424,7 +444,14 @@ class _Problem:
             rows.append(made)
         residuals.append(((point - self.priors[:, 0]) / self.priors[:, 1])[self.prior])
         rows.append(np.diag(1 / self.priors[:, 1])[self.prior])
-        return np.concatenate(residuals), np.vstack(rows)
+        off = np.concatenate(residuals)
+        size = float(off @ off)
+        if self.best is None or size < self.best[0]:
+            self.best = (size, point.copy())
+        if fresh:
+            told, solves = f"{'sum of squares' if self.scaled else 'chi2'} {size:.4g}", sum(item.solves for item in self.sets)
+            self.search.tell(solves, zip(self.keys, point, strict=True), told, found.result)
+        return off, np.vstack(rows)
 
     def descend(self, begin: Array, held: int | None = None) -> tuple[Array, Array]:
         """Return the best point and which parameters ended at a bound; one may be held."""
@@ -473,8 +500,14 @@ class _Problem:
             raise UsageError(
                 f"{usable} data points that vary cannot tell {len(self.keys)} parameters; free fewer, or add times"
             )
-        self._demand_identifiable(begin)
-        best, edges = self.descend(begin)
+        status = "ok"
+        try:
+            self._demand_identifiable(begin)
+            best, edges = self.descend(begin)
+        except SpentError as reason:
+            assert self.best is not None
+            best, edges, status = self.best[1], np.zeros(len(begin), dtype=bool), str(reason)
+        self.search.until = math.inf  # profiles are asked for later
         self._demand_identifiable(best)
         residuals, jacobian = self.at(best)
         inverse = np.linalg.inv(jacobian.T @ jacobian)
@@ -502,7 +535,8 @@ class _Problem:
             {name: dict(zip(keys, row.tolist(), strict=True)) for name, row in zip(keys, unit, strict=True)},
             None if self.scaled else chi2, freedom, [key for key, edge in zip(keys, edges, strict=True) if edge],
             "; ".join(dict.fromkeys(item.assumes for item in self.sets)), sum(item.solves for item in self.sets),
-            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best)[0].result.latex, self,
+            tuple(item.told(best, self.scale) for item in self.sets), self.sets[0].at(best)[0].result.latex, status,
+            self,
         )  # fmt: skip
 
     def held(self, place: int, value: float, begin: Array) -> float:
@@ -653,6 +687,7 @@ def _from_columns(columns: dict[str, Any]) -> Data:
 # --- Fits in files: the data, the model at their times and between, and what was found.
 _FIELDS = (
     "model", "parameters", "errors", "intervals", "correlations", "chi2", "freedom", "at_edge", "assumes", "solves", "latex",
+    "status",
 )  # fmt: skip
 _PARTS = ("data", "bar", "fit", "sigma", "line")  # of an observable: what was measured, its bars, the model, what was used
 
@@ -690,6 +725,6 @@ def read_fit(dataset: xr.Dataset, record: Mapping[str, Any]) -> Fit:
         data = Data(dataset["t" + end].values if "t" + end in dataset else None, values, bars)
         drawn = {"t": dataset["moment" + end].values, **lines} if lines else {}
         sets.append(FitSet(data, entry["settings"], fits, sigmas, drawn))
-    fields = {name: record[name] for name in _FIELDS}
+    fields = {name: record[name] for name in _FIELDS if name in record}
     fields["intervals"] = {name: tuple(pair) for name, pair in fields["intervals"].items()}
     return Fit(sets=tuple(sets), **fields)

@@ -10,23 +10,26 @@ curve, and moves with the others without changing their derivatives (the envelop
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from eqsolve.arguments import checked, flag, got, list_of, number, numbers, table
+from eqsolve.arguments import callback, checked, flag, got, list_of, number, numbers, table
 from eqsolve.errors import EqsolveError, SolverError, UsageError
-from eqsolve.fitting.evaluating import Question, find_parameters, through
+from eqsolve.fitting.evaluating import Question, Search, SpentError, find_parameters, searching, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.numerics.arrays import Array
 from eqsolve.results.result import Result
+from eqsolve.solvers.options import read_seconds
 
 _SCAN = {1: 11, 2: 6}  # points along each parameter; more parameters get _MANY points in all
 _MANY = 64
@@ -70,6 +73,8 @@ class Optimum:
         Whether it is best at an end of a range; ``edge`` says where, in words.
     active
         The constraints that hold as equalities there.
+    status
+        "ok", or that the budget was spent before the end of the search; the errors of the parameters are then not known.
     scan
         The coarse scan: a table of points (point, parameter), and the values there.
     """
@@ -88,6 +93,7 @@ class Optimum:
     solves: int = 0
     latex: dict[str, str] = field(repr=False, default_factory=dict)
     active: tuple[str, ...] = ()
+    status: str = "ok"
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
@@ -95,7 +101,7 @@ class Optimum:
         made: dict[str, Any] = {"model": self.model, "observable": self.observable, "goal": goal}
         made |= {"parameters": self.parameters, "errors": self.errors, "value": self.value, "value_error": self.error}
         made |= {"at_edge": self.at_edge, "message": self.edge, "active": list(self.active)}
-        return {**made, "solves": self.solves}
+        return {**made, "solves": self.solves, "status": self.status}
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the landscape: the scan along one parameter, or as a map over two, and the optimum in it."""
@@ -115,7 +121,10 @@ def _goal(value: Any, what: str) -> str | Function:
     return value
 
 
-@checked(model=read_model, observable=_goal, over=table, at=numbers, maximise=flag, rtol=number, params=table)
+@checked(
+    model=read_model, observable=_goal, over=table, at=numbers, maximise=flag, rtol=number, budget=read_seconds,
+    progress=callback, params=table,
+)  # fmt: skip
 def optimise(
     model: Model | str,
     observable: str | Function,
@@ -125,6 +134,8 @@ def optimise(
     maximise: bool = False,
     constraints: Mapping[str, Any] | Iterable[Function] = (),
     rtol: float = 1e-3,
+    budget: float | str | None = None,
+    progress: Any = None,
     params: Mapping[str, Any] | None = None,
     **parameters: Any,
 ) -> Optimum:
@@ -146,6 +157,8 @@ def optimise(
         Ranges of observables, ``{"E_train": (None, 0.1)}``, or functions of the result that are not to be negative.
     rtol
         Tolerance of the solves.
+    budget, progress
+        As in ``fit``: the CPU seconds that the search may take, and what is told of every solve.
     params, **parameters
         Values that stay.
 
@@ -155,6 +168,7 @@ def optimise(
     """
     assert isinstance(model, Model)
     assert at is None or isinstance(at, list)
+    assert not isinstance(budget, str)
     ranges = tuple(_range(str(name), entry) for name, entry in over.items())
     if not ranges:
         raise UsageError("over= names at least one range, such as {'alpha': (0.001, 10)}")
@@ -177,9 +191,11 @@ def optimise(
     times = None if timeless else np.array(at) if timed is None else np.linspace(timed.low, timed.high, _TIMES)
     settings = {**(params or {}), **parameters}
     names = (observable,) if isinstance(observable, str) else ()
-    question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol)
+    question = Question(model, tuple(item.name for item in own), names if plain else (), times, settings, rtol, budget=budget)
     goal = None if plain else _read(observable, timeless) if isinstance(observable, str) else observable
-    return _OptimumSearch(question, own, timed, -1.0 if maximise else 1.0, _name(observable), goal, limits).run(maximise)
+    with searching(progress, budget) as search:
+        sign, name = -1.0 if maximise else 1.0, _name(observable)
+        return _OptimumSearch(question, own, timed, sign, name, goal, limits, search).run(maximise)
 
 
 def _name(goal: str | Function) -> str:
@@ -259,7 +275,8 @@ class _OptimumSearch:
     sign: float
     name: str
     goal: Function | None  # None: the observable of the question
-    limits: tuple[tuple[str, Function], ...] = ()
+    limits: tuple[tuple[str, Function], ...]
+    search: Search
     solves: int = 0
     last: Result | None = None
     _known: dict[tuple[float, ...], _Seen] = field(default_factory=dict)
@@ -267,15 +284,29 @@ class _OptimumSearch:
     def run(self, maximise: bool) -> Optimum:
         points, values = self._scan()
         start = points[int(np.argmin(values))]
-        best = self._descend(points, values, start) if self.ranges else np.empty(0)
-        here = self.at(best)
+        status = "ok"
+        try:
+            self.search.demand(self.solves)
+            best = self._descend(points, values, start) if self.ranges else np.empty(0)
+            here = self.at(best)
+        except SpentError as reason:
+            status, known = str(reason), self._known.items()
+            (*place, _), here = min(known, key=lambda item: (-np.minimum(item[1].limits, 0.0).sum(), item[1].value))
+            best = np.array(place)
         edges = [bool(place <= _CLOSE or place >= 1 - _CLOSE) for place in best]
         allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
         if (here.limits < -allowed).any():
             worst = self.limits[int(np.argmin(here.limits))][0]
             raise UsageError(f"no point of the ranges was found where {worst} holds; widen the ranges, or ask for less")
         active = here.limits <= allowed
-        errors = self._errors(best, here, edges, active)
+        errors, error = np.where(edges, 0.0, math.inf), here.error
+        try:
+            errors = self._errors(best, here, edges, active) if status == "ok" else errors
+        except SpentError as reason:
+            status = str(reason)
+        if active.any() and len(here.gradient):  # the value changes to first order with what the constraints hold
+            scale = [item.slope(float(place)) for item, place in zip(self.ranges, best, strict=True)]
+            error += float(np.abs(np.where(here.gradient == 0, 0.0, errors / scale) * here.gradient).sum())
         found = {item.name: float(item.value(float(place))) for item, place in zip(self.ranges, best, strict=True)}
         spread = {item.name: float(entry) for item, entry in zip(self.ranges, errors, strict=True)}
         where = [f"{item.name} = {found[item.name]:g}" for item, edge in zip(self.ranges, edges, strict=True) if edge]
@@ -287,9 +318,9 @@ class _OptimumSearch:
         edge = f"`{name}` is {goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
         table = np.array([[item.value(place) for item, place in zip(self.ranges, point, strict=True)] for point in points])
         return Optimum(
-            self.question.model.name, name, maximise, found, spread, self.sign * here.value, here.error, bool(where), edge,
+            self.question.model.name, name, maximise, found, spread, self.sign * here.value, error, bool(where), edge,
             (table, self.sign * values), self.ranges, self.solves, latex_names((self.question.model,)),
-            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held),
+            tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status,
         )  # fmt: skip
 
     def at(self, place: Array, *, slopes: bool = True) -> _Seen:
@@ -323,6 +354,8 @@ class _OptimumSearch:
                     limits=np.array([item[0] for item in held]), limit_errors=np.array([item[1] for item in held]),
                     limit_slopes=np.array([item[2] * scale for item in held]).reshape(len(held), len(scale)),
                 )  # fmt: skip
+            where = zip([item.name for item in self.ranges], point, strict=True)
+            self.search.tell(self.solves, where, f"{self.name} {self.sign * self._known[key].value:.4g}", self.last)
         return self._known[key]
 
     def _scan(self) -> tuple[list[Array], Array]:
@@ -338,17 +371,22 @@ class _OptimumSearch:
         values, reasons, off = [], [], []
         for point in points:
             try:
-                seen = self.at(point, slopes=False)
+                with contextlib.suppress(SpentError):
+                    self.at(point, slopes=False)
+                seen = self.at(point, slopes=False)  # known by now
                 values.append(seen.value)
                 off.append(float(-np.minimum(seen.limits, 0.0).sum()))
             except SolverError as reason:
                 values.append(math.inf)
                 off.append(math.inf)
                 reasons.append(str(reason))
+            if time.process_time() > self.search.until:
+                points = points[: len(values)]
+                break
         if not np.isfinite(values).any():
             raise SolverError(f"no point of the ranges can be solved: {reasons[0]}")
         known = np.array(values)[np.isfinite(values)]
-        if count and float(np.ptp(known)) <= 1e-12 * max(float(np.abs(known).max()), 1e-300):
+        if count and len(known) > 1 and float(np.ptp(known)) <= 1e-12 * max(float(np.abs(known).max()), 1e-300):
             names = ", ".join(f"`{item.name}`" for item in self.ranges)
             raise UsageError(f"`{self.name}` does not depend on {names}: there is no optimum to be found")
         least = min(off)  # where no point keeps the constraints, those count that break them least
@@ -413,7 +451,8 @@ class _OptimumSearch:
             if not len(held) and np.linalg.eigvalsh(hessian)[0] <= 0:
                 return made
             whole = np.block([[hessian, held.T], [held, np.zeros((len(held), len(held)))]])
-            off = np.concatenate([here.unsure[inside] + np.abs(lagrangian(here)), here.limit_errors[active]])
+            missed = here.limit_errors + np.abs(here.limits)
+            off = np.concatenate([here.unsure[inside] + np.abs(lagrangian(here)), missed[active]])
             spread = np.abs(np.linalg.inv(whole)) @ off
         except (np.linalg.LinAlgError, EqsolveError):
             return made

@@ -250,3 +250,19 @@ def test_finite_size_runs_tell_their_parameter(monkeypatch):
         low, high = found.intervals["sigma2"]
         inside += low <= 0.3 <= high
     assert inside >= 35
+
+
+def test_every_solve_is_told_and_the_budget_ends_the_search(capsys, tmp_path):
+    data = {"t": MOMENTS, "size": 2 * np.exp(-0.7 * MOMENTS), "size_error": np.full(20, 1e-3)}
+    told = []
+    found = eqsolve.fit(DECAY, data, free=["a", "v"], progress=lambda *what: told.append(what))
+    assert len(told) == found.solves
+    assert told[0][2].startswith("a=1, v=1, chi2 ")
+    assert found.status == "ok"
+    short = eqsolve.fit(DECAY, data, free=["a", "v"], budget="0.001s")
+    assert short.solves == 1
+    assert short.parameters == {"a": 1.0, "v": 1.0}
+    assert "the budget was spent" in short.report()
+    short.save(tmp_path / "fit.nc")
+    assert eqsolve.open(tmp_path / "fit.nc").status == short.status
+    assert len(short.profile("a", 3)[1]) == 3  # the budget was that of the fit

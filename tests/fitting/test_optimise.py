@@ -125,3 +125,25 @@ def test_errors_of_parameters_are_carried():
     error = result.at([2.0])["y_error"].values[0]
     assert error == pytest.approx(0.01 * 2 * 2 * np.exp(-1), rel=1e-4)
     assert result.params["a"] == 0.5
+
+
+def test_a_constraint_that_holds_counts_in_the_error_of_the_value():
+    """At w_mean = 0.003 the test error of this model is 0.09409, exactly."""
+    found = eqsolve.optimise(
+        "dln_infinite_data", "E_test", over={"lam": (0.1, 1)}, at=3, constraints={"w_mean": (None, 0.003)}
+    )
+    assert found.active == ("w_mean <= 0.003",)
+    assert abs(found.value - 0.09409) <= 3 * found.error
+
+
+def test_every_solve_is_told_and_the_budget_ends_the_search():
+    told = []
+    found = eqsolve.optimise(BOWL, "height", over={"a": (0, 1)}, at=1.0, b=-0.2, progress=lambda *what: told.append(what))
+    assert len(told) == found.solves
+    assert told[0][2].startswith("a=0, height 1.16, ")
+    assert found.status == "ok"
+    short = eqsolve.optimise(BOWL, "height", over={"a": (0, 1)}, at=1.0, b=-0.2, budget=1e-3)
+    assert short.solves == 1
+    assert "budget was spent after 1 solves" in short.status
+    assert short.parameters == {"a": 0.0}
+    assert short.value == pytest.approx(1.16, abs=1e-2)

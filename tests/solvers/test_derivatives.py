@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from sympy import Abs, Heaviside, exp
+from sympy import Abs, Heaviside, exp, tanh
 
 import eqsolve
 from eqsolve import GP, E, Eq, System, White, correlation, function, param, process, random, times
@@ -263,3 +263,47 @@ def test_the_command_line(capsys):
     assert json.loads(capsys.readouterr().out)["derivatives"]["alpha"]["E_test"][0] < 0
     assert main([*words, "beta"]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def _adaptive(start):
+    """A random network with adaptation: a path of two components."""
+    g, beta = param("g beta", positive=True)
+    a, eta, C = process("a"), process("eta"), correlation("C")
+    return System(
+        "adaptive",
+        eqs=[
+            Eq(C(t, tp), E(tanh(x(t)) * tanh(x(tp)))),
+            Eq(x(t).diff(t), -x(t) - a(t) + eta(t)),
+            Eq(a(t).diff(t), (beta * x(t) - a(t)) / 5),
+        ],
+        laws={eta: GP(g**2 * C(t, tp))},
+        init={x: start, a: 0},
+        observables={"q": C(t, t), "v": E(x(t) ** 2)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "parameter", "settings", "names"),
+    [
+        ("rnn", "gain", {"gain": 1.5}, ("q", "phi2")),
+        pytest.param(_adaptive(Normal(0, 1)), "beta", {"g": 2.5, "beta": 0.8}, ("q", "v"), marks=pytest.mark.slow),
+        pytest.param(_adaptive(1), "g", {"g": 2.5, "beta": 0.8}, ("q", "v"), marks=pytest.mark.slow),
+    ],
+)
+def test_gaussian_networks_against_differences(model, parameter, settings, names):
+    """Differences of fourth order of solves at 1e-6: known to some 1e-5, where the tolerance is 1e-3."""
+    step, moments = 0.03, np.array([0.5, 1.5, 4.0])
+    beside = [
+        eqsolve.solve(model, t_max=4, rtol=1e-6, **(settings | {parameter: settings[parameter] + k * step})).at(moments)
+        for k in (-2, -1, 1, 2)
+    ]
+    result = eqsolve.solve(model, t_max=4, derivatives=[parameter], **settings)
+    assert result.status == "ok"
+    assert result.stats["solver"] == "gaussian"
+    assert set(result.params) == ({"gain", "x0"} if model == "rnn" else {"g", "beta"})  # no constants of our own
+    for name in names:
+        low2, low, high, high2 = (item[name].values for item in beside)
+        truth = (8 * (high - low) - (high2 - low2)) / (12 * step)
+        found, error = _derivative(result, name, parameter, moments)
+        assert (np.abs(found - truth) <= 3 * error + 3e-5 * np.abs(truth).max()).all()
+        assert (error <= 1e-3 * np.abs(truth).max()).all()

@@ -231,10 +231,9 @@ class _Builder:
         if ROW not in moments:
             moved = self.local(argument.xreplace({COLUMN: ROW}), label)
             return Mean(node, "two", ((S.One, S.One, moved),))
-        whole = self.split(argument, label)
-        if whole is not None:
-            return Mean(node, "two", (whole,))
-        terms = [self.split(term, label) for term in expanded(argument, {ROW}, {COLUMN})]
+        terms = [self.split(term, label) for term in Add.make_args(argument)]
+        if None in terms:
+            terms = [self.split(term, label) for term in expanded(argument, {ROW}, {COLUMN})]
         if None in terms:
             raise ModelError(unseparated(label, node))
         return Mean(node, "two", tuple(terms))  # type: ignore[arg-type]

@@ -3,13 +3,14 @@
 Rows of nodes are read block after block; what was read of earlier ones is kept.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.gaussian import FactorPlan
+from eqsolve.compile.gaussian import ByParts, FactorPlan
 from eqsolve.numerics.arrays import ROUNDING, Array
 from eqsolve.numerics.quadrature import LineRule, expand_line, mehler, plane_means, product_rule
 from eqsolve.numerics.relations import Kernels
@@ -42,6 +43,7 @@ class LawMeans:
     equal: dict[tuple[int, int], Array] = field(default_factory=dict)
     _now: tuple[Kernels, tuple[Group, ...]] | None = None
     _covariances: dict[tuple[int, int], Array] = field(default_factory=dict)
+    _pairs: dict[tuple[int, int], Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         arguments, factors = len(self.law.law.arguments), len(self.law.law.factors)
@@ -57,13 +59,21 @@ class LawMeans:
     def read(self, kernels: Kernels, groups: tuple[Group, ...], rows: slice, wanted: frozenset[int]) -> None:
         """Read the law on rows, for some of the factors; rows before are known."""
         self._now = (kernels, groups)
-        self._covariances = {}
+        self._covariances, self._pairs = {}, {}
+        law = self.law.law
+        terms = [item for pair, items in law.moments.items() if wanted.issuperset(pair) for item in items]
+        wanted |= {place for item in terms for place in (item.first, item.second)}
+        wanted |= {factor for place in wanted & law.parts.keys() for factor, _ in law.parts[place]}
         for argument in sorted({place for factor in wanted for place in self.factors[factor].arguments}):
             self.centres[argument, rows] = self.law.mean(argument, rows, groups)
             own = np.diagonal(self._covariance(argument, argument, rows)[:, rows])
             self.spreads[argument, rows] = np.sqrt(np.maximum(own, 0.0))
-        for place in sorted(wanted):
-            self._read(place, rows)
+        for link in {link for item in terms for link in item.links if len({side for side, _ in link}) < len(link)}:
+            first, second = (place for _, place in link)
+            made = self.equal.setdefault((first, second), np.zeros(self.size))
+            made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
+        for place in sorted(wanted, key=lambda place: place in law.parts):
+            self._read_parts(place, rows, wanted) if place in law.parts else self._read(place, rows)
         smooth = [place for place in sorted(wanted) if self._has_series(place) and not self.factors[place].bends]
         while self.terms < self.rule.most and any(self._is_short(place, rows) for place in smooth):
             self.terms *= 2
@@ -149,6 +159,28 @@ class LawMeans:
         self.mean[place, rows], self.magnitude[place, rows] = values @ weights, np.abs(values) @ weights
         self.power[place, rows] = values**2 @ weights
 
+    def _read_parts(self, place: int, rows: slice, wanted: frozenset[int]) -> None:
+        """Average a polynomial in some of its arguments at one time, where that is asked for; bound its size."""
+        root = np.zeros(rows.stop - rows.start)
+        for factor, linear in self.law.law.parts[place]:
+            sizes = [np.hypot(self.centres[item, rows], self.spreads[item, rows]) for item in linear]
+            root += np.sqrt(self.power[factor, rows]) * np.prod(sizes, axis=0)
+        self.power[place, rows], self.magnitude[place, rows], self.mean[place, rows] = root**2, root, 0.0
+        alone = [
+            other for other in sorted(wanted) if (place, other) in self.law.law.moments and not self.factors[other].arguments
+        ]
+        for moment in self.law.law.moments[place, alone[0]] if alone else ():
+            linked = math.prod((self._link(link, rows)[:, 0] for link in moment.links), start=1.0)
+            self.mean[place, rows] += linked * self.mean[moment.first, rows]
+
+    def _link(self, link: tuple[tuple[int, int], ...], rows: slice) -> Array:
+        """Return the mean of an argument, or the covariance of two, t on rows and t' on all nodes up to their last."""
+        (side, place), *other = link
+        if other and other[0][0] != side:
+            return self._covariance(place, other[0][1], rows)
+        values = self.equal[place, other[0][1]] if other else self.centres[place]
+        return values[: rows.stop] if side else values[rows, None]
+
     def _nodes(self, first: int, second: int | None) -> int:
         """Return how many nodes per variable a product rule needs: few for polynomials."""
         degrees = [self.factors[place].degree for place in (first, second) if place is not None]
@@ -158,7 +190,14 @@ class LawMeans:
     # --- pairs
     def pairs(self, first: int, second: int, rows: slice) -> Array:
         """Return E f(t) g(t') with t on rows and t' on all nodes up to the last of them."""
+        if (first, second) not in self._pairs:
+            self._pairs[first, second] = self._pair(first, second, rows)
+        return self._pairs[first, second]
+
+    def _pair(self, first: int, second: int, rows: slice) -> Array:
         stop = rows.stop
+        if (first, second) in self.law.law.moments:
+            return self._by_parts(self.law.law.moments[first, second], rows)
         left, right = self.factors[first].arguments, self.factors[second].arguments
         if not left or not right:
             return np.multiply.outer(self.mean[first, rows], self.mean[second, :stop])
@@ -166,13 +205,22 @@ class LawMeans:
             return self._product(first, second, rows)
         covariance = self._covariance(left[0], right[0], rows)
         sizes = np.multiply.outer(self.spreads[left[0], rows], self.spreads[right[0], :stop])
-        rho = np.clip(np.divide(covariance, sizes, out=np.zeros_like(sizes), where=sizes > 0), -1.0, 1.0)
+        rho = np.divide(covariance, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         count = min(self.series[place].shape[1] for place in (first, second))
+        rho = np.clip(rho, -1.0, 1.0) if count > 2 else rho  # of what is linear the size divides out
         made = mehler(self.series[first][rows, :count], self.series[second][:stop, :count], rho)
         if self.factors[first].degree is not None or self.factors[second].degree is not None:
             return made
         self._mend(made, first, second, rows, rho, count)
         return made
+
+    def _by_parts(self, moments: tuple[ByParts, ...], rows: slice) -> Array:
+        total = np.zeros((rows.stop - rows.start, rows.stop))
+        for moment in moments:
+            linked = math.prod((self._link(link, rows) for link in moment.links), start=1.0)
+            if np.any(linked):
+                total += linked * self.pairs(moment.first, moment.second, rows)
+        return total
 
     def _mend(self, made: Array, first: int, second: int, rows: slice, rho: Array, count: int) -> None:
         """Integrate over the plane where a series may leave too much."""

@@ -183,7 +183,10 @@ class GaussianLaw:
 
         def at(function: Callable[..., list[Any]], unit: int | None = None) -> Array:
             values = function(times, *(0.0,) * (count + drives), *self._constants(0.0, unit), *functions)
-            return np.array([np.broadcast_to(value, height) for value in values], float).reshape(-1, height)
+            made = np.empty((len(values), height))
+            for place, value in enumerate(values):
+                made[place] = value
+            return made
 
         table = at(plan.signals)
         offsets, slopes = table[: plan.count], table[plan.count :].reshape(plan.count, count, height)

@@ -70,7 +70,8 @@ def package(
         "panels": grid.panels, "nodes": solved.grid.size, "paths": 0, "sweeps": engine.work.sweeps, "left": solved.left,
         "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
     }  # fmt: skip
-    made = make_result(engine.plan.name, grid, curves, errors, over, paths, options, params, stats)
+    source = grid if solved.grid.panels is not None else None  # panels that a neighbour begins with
+    made = make_result(engine.plan.name, grid, curves, errors, over, paths, options, params, stats, source)
     if made.rows is None or solved.grid.panels is not None:
         return made
     return replace(made, rows=RowStore.from_tables(grid, {**curves.tables, **curves.values}, kinked=True))
@@ -191,7 +192,9 @@ class _GaussianSolve:
 
     # --- panels
     def _first(self) -> PanelGrid:
-        begin, end = self.begin, self.options.t_max
+        begin, end, near = self.begin, self.options.t_max, self.options.neighbour
+        if isinstance(near, PanelGrid) and (near.edges[0], near.edges[-1], near.order) == (begin, end, self.order):
+            return near
         speed = rate(self.engine, begin, make_level(1e-2, self.options.seed))
         if not self.rough:
             step = min(self.control.first / speed, (end - begin) / 4)

@@ -351,7 +351,7 @@ class _Solve:
     def _from_neighbour(self, few: Level) -> tuple[Solved, Errors] | None:
         """Return the same, begun with a neighbour's solution; None where there is none, or it does not lead here."""
         options, near = self.options, self.options.neighbour
-        if near is None:
+        if not isinstance(near, Neighbour):
             return None
         begun = begin_beside(near, self.engine, options, self.order, self.begin, self._rate)
         if isinstance(begun, str):
