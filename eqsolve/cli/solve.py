@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from eqsolve.cli.options import add_shared, destinations, read_options, read_settings
-from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, write_json
+from eqsolve.cli.output import complain, deliver, lay_out, list_settings, number_with_error, say, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.options import flag, refuse_idle
@@ -129,7 +129,7 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     case = f" ({result.message})" if "case" in result.stats else ""
     blocks = [f"{result.model}: {result.status}{solver}{took}{case}"]
     if made["params"]:
-        blocks.append(", ".join(f"{name}={_short(value)}" for name, value in made["params"].items()))
+        blocks.append(list_settings(made["params"]))
     if "t" in made and not made["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
     elif "t" in made:
@@ -143,10 +143,6 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
         first = [(name, [f"{pair[place]:.6g}" for pair in pairs]) for place, name in enumerate(("t", "t'"))]
         blocks += _tables(first, made["two_time"])
     return "\n\n".join(blocks)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:

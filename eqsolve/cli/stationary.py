@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from eqsolve.cli.options import add_shared, destinations, read_drawing, read_options, read_settings
-from eqsolve.cli.output import complain, lay_out, number_with_error, say_wrote, write, write_json
+from eqsolve.cli.output import complain, lay_out, list_settings, number_with_error, say_wrote, write, write_json
 from eqsolve.cli.verb import Verb
 from eqsolve.errors import UsageError
 from eqsolve.progress import Bar
@@ -59,7 +59,7 @@ def _text(made: dict[str, object], numbers: dict[str, tuple[float, float]]) -> s
     params = made["params"]
     assert isinstance(params, dict)
     if params:
-        blocks.append(", ".join(f"{name}={value}" for name, value in params.items()))
+        blocks.append(list_settings(params))
     if numbers:
         blocks.append(lay_out([(name, "=", number_with_error(*pair)) for name, pair in numbers.items()]))
     values, errors, lags = made.get("values"), made.get("errors"), made.get("tau")

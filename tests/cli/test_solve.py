@@ -62,6 +62,9 @@ def test_files_are_written_whole(folder, capsys, contents):
     [
         (["--at", "1,x"], "--at: cannot read 'x' as a number; expected times separated by commas"),
         (["--at", ""], "--at: cannot read ''"),
+        (["--at", "0:1:x"], "--at: the COUNT in '0:1:x' must be a whole number"),
+        (["--at", "0:1:3:log"], "--at: a logarithmic range needs ends of one sign"),
+        (["--budget", "5x"], "--budget: expected a time in seconds, such as 60"),
         (["--at", "-1"], "--at: time starts at 0, got -1"),
         (["--at", "1,inf"], "--at: expected a finite number, got 'inf'"),
         (["--at", "Normal(0,1)"], "--at: cannot read"),
@@ -98,6 +101,11 @@ def test_a_folder_is_no_file(folder, capsys):
     (folder / "x.nc").mkdir()
     assert main(["solve", "decay", "--out", "x.nc"]) == 2
     assert "is a folder" in capsys.readouterr().err
+
+
+def test_a_range_of_times(folder, capsys):
+    assert main(["solve", "decay", "--at", "0:1:3,2,1:100:3:log", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["t"] == pytest.approx([0, 0.5, 1, 2, 1, 10, 100])
 
 
 @pytest.mark.parametrize("option", [["--at", "1"], ["--t-max", "1"]])

@@ -250,9 +250,10 @@ class _Solve:
         panels, solved = self._from_start(self._first())
         for number in range(1, control.rounds + 1):
             found = self._find(panels, solved)
-            worst = self._worst(found)
-            logger.info("time grid: %d nodes; compared with an independent grid its error is %.2g times the tolerance",
-                        found.marched.grid.size, worst)  # fmt: skip
+            over = self.judge.excesses(found.curves, found.errors, kinks=True)
+            worst, limiting = self._worst(found), f", that of `{max(over, key=over.__getitem__)}`" if over else ""
+            logger.info("time grid: %d nodes; compared with an independent grid its error is %.2g times the tolerance%s",
+                        found.marched.grid.size, worst, limiting)  # fmt: skip
             if self.best is None or worst < self._worst(self.best):
                 self.best = found
             stalled = stalled + 1 if worst > control.stuck * last else 0
