@@ -77,6 +77,8 @@ def add_several(parser: ArgumentParser, flag: str, metavar: str, text: str, **mo
 def read_options(options: Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Return the values of those options of the table below that were given."""
     given = {name: getattr(options, name) for name in names}
+    if given.get("observables") == "all":  # as without it; what is shown is decided where it is
+        given["observables"] = None
     return {name: _READERS[_TABLE[name].takes](text, flag(name)) for name, text in given.items() if text is not None}
 
 

@@ -114,6 +114,8 @@ def report(
     options: Namespace, model: Model, result: Result, asked: dict[str, Any], data: Path | None, picture: Path | None
 ) -> None:
     """Give the numbers and write the files that were asked for."""
+    if options.observables == "all":
+        result.provenance.pop("derived", None)
     at = {"at": asked.get("at")}
     pairs = {**at, "at2": asked.get("at2")}
     deliver(options, result, lambda: _text(model, result, asked), data, picture, save=at, json_object=pairs)
@@ -133,7 +135,8 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     if "t" in made and not made["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
     elif "t" in made:
-        blocks += _tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
+        shown = {name: values for name, values in made["values"].items() if name in result.shown}
+        blocks += _tables([("t", [f"{moment:.6g}" for moment in made["t"]])], {**made, "values": shown})
     else:
         errors = made["errors"]
         rows = [(n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items()]

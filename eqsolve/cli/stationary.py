@@ -37,6 +37,8 @@ def run_stationary(options: Namespace) -> int:
             from eqsolve.plotting.style import figure_of, save_figure
 
             save_figure(figure_of(found.plot(**read_drawing(options))), picture)
+    if lags is None and found.grid is not None and not options.json:
+        lags = [float(lag) for lag in found.grid.edges if lag <= found.settled]
     made = found.json_object(at=lags)
     if exponent is not None:
         made["lyapunov"], made["lyapunov_error"] = exponent

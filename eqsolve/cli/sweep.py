@@ -50,6 +50,8 @@ def run_sweep(options: Namespace) -> int:
         raise
     finally:
         bar.close()
+    if options.observables == "all":
+        result.provenance.pop("derived", None)
     if was_read := "command" in result.provenance:
         took = f"read from {data}"
     else:
@@ -147,7 +149,7 @@ def _text(result: Result, took: str) -> str:
     head = f"{result.model}: {stats['points']} points {took}, {result.status}"
     flat = result.dataset.isel(t=-1) if "t" in result.dataset.dims else result.dataset
     flat = flat.stack(point=dims) if len(dims) > 1 else flat.rename({dims[0]: "point"})
-    names = list(result.names)
+    names = list(result.shown)
     rows = [(*map(str, dims), *names)]
     for index in range(min(ROWS, stats["points"])):
         one = flat.isel(point=index)

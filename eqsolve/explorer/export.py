@@ -104,8 +104,8 @@ def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> d
     made: dict[str, Any] = {"axes": axes, "t": None, "quantities": {}}
     if "t" in data.coords:
         made["t"] = [float(moment) for moment in data["t"].values]
-        made["log"] = time_axis(data["t"].values, [data[name].values for name in result.names]).log
-    for name in sorted(result.names, key=lambda name: first.index(name) if name in first else len(first)):
+        made["log"] = time_axis(data["t"].values, [data[name].values for name in result.shown]).log
+    for name in sorted(result.shown, key=lambda name: first.index(name) if name in first else len(first)):
         values = data[name].values
         logarithmic = bool(np.all(values[np.isfinite(values)] > 0))
         written = np.log(values) if logarithmic else values

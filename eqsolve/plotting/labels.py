@@ -67,10 +67,19 @@ def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> bool
     for (item, those), text in zip(held, words, strict=True):
         for line, name in those:
             line.set_label(text if len(shown) == 1 else f"{written(name, item.latex)}, {text}")
-    axes.set_title("" if len({item.model for item, _ in held}) > 1 else result.model, fontsize=TITLE_SIZE)
+    axes.set_title(shared_title(axes, [item for item, _ in held]), fontsize=TITLE_SIZE)
     beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if sum(len(those) for _, those in held) > 3 else {}
     axes.legend(frameon=False, **beside)
     return True
+
+
+def shared_title(axes: Any, results: Sequence[Any]) -> str:
+    """Return the model of several results and the settings that they share; nothing for several models."""
+    first, *others = results
+    if any(other.model != first.model for other in others):
+        return ""
+    same = {name: value for name, value in first.params.items() if all(other.params.get(name) == value for other in others)}
+    return settings_title(first.model, same, first.latex, axes.get_position().width * axes.figure.get_figwidth())
 
 
 def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], inches: float) -> str:

@@ -395,6 +395,11 @@ class Result:
         own = {key: it for key, it in self.variables.items() if not (key.endswith(_ERROR) or key.startswith(_ROWS))}
         return tuple(key for key, entry in own.items() if ALONG not in entry.attrs)
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What is printed and drawn unless more is asked for: of a flow, not what the derivation added to its observables."""
+        return tuple(name for name in self.names if name not in self.provenance.get("derived", ()))
+
     def __getitem__(self, name: str) -> xr.DataArray:
         if not isinstance(name, str):
             raise KeyError(f"values of a result are named by texts, got {name!r} (it has: {', '.join(self.names)})")
@@ -659,7 +664,7 @@ class Result:
         Parameters
         ----------
         *names
-            What to draw; by default every function of time, every value of a sweep.
+            What to draw; by default every function of time, every value of a sweep; of a flow, the observables it declares.
         ax
             The matplotlib axes to draw on, also those of another result; by default new ones.
         logx, logy

@@ -383,7 +383,7 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
     """Lay the points out over the axes."""
     import xarray as xr
 
-    from eqsolve.results.provenance import describe
+    from eqsolve.results.provenance import derived_names, describe
 
     dims = tuple(axis.name for axis in run.axes)
     shape = tuple(map(len, run.axes))
@@ -410,6 +410,7 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
     message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
     stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
     provenance = describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {})
+    provenance |= derived_names(run.model, dict.fromkeys(name for record in records for name in record["values"]))
     return Result(
         xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep", status=status, message=message,
         params=settled, stats=stats, provenance=provenance,

@@ -297,3 +297,28 @@ def test_the_log_speaks_plainly(folder, capsys):
     texts = [line for path in SOLVERS.rglob("*.py") for line in path.read_text().splitlines() if "logger.info(" in line]
     for word in ("panels:", "points:", "residual %.2g of", "sweep %d", "level %d", " beside "):
         assert [line for line in texts if word in line] == []
+
+
+def test_of_a_flow_its_own_observables_are_shown(folder, capsys):
+    (folder / "models" / "bounded.py").write_text(
+        "from eqsolve import E, Flow, field, gradient, param, random, state\n"
+        "from eqsolve.laws import Normal\n"
+        "from sympy import tanh\n"
+        "w, w_star = state('w'), random('w_star', Normal(0, 1))\n"
+        "f, f_star = field('f f_star')\n"
+        "g, g_star = gradient('g g_star')\n"
+        "delta = param('delta', positive=True)\n"
+        "model = Flow('bounded', state={w: 0}, weights=[w, w_star], fields=[f, f_star], loss_gradient=[tanh(f - f_star), 0],\n"
+        "             gradients=[g, g_star], drift={w: -g}, defaults={delta: 2}, observables={'gen': E((w - w_star)**2)})\n"
+    )
+    command = ["solve", "bounded", "--at", "0.1", "--rtol", "0.05", "--out", "r.nc"]
+    assert main([*command, "--plot", "r.png"]) == 0
+    out = capsys.readouterr().out
+    assert "gen" in out
+    assert "Gamma_f" not in out
+    found = eqsolve.open("r.nc")
+    assert [line.get_label() for line in found.plot().lines] == [r"$\mathrm{gen}$"]
+    start = float(found["Gamma_f"][0])  # E[1 - tanh(z)²], z normal
+    assert abs(start - 0.6057055) < 3 * float(found.error["Gamma_f"][0]) + 1e-7
+    assert main([*command, "--observables", "all"]) == 0
+    assert "Gamma_f" in capsys.readouterr().out
