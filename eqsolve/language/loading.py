@@ -66,6 +66,9 @@ def _describe(name: str, path: Path) -> ModelFile:
             if isinstance(node, ast.Assign) and any(isinstance(x, ast.Name) and x.id == "model" for x in node.targets):
                 call = node.value.func if isinstance(node.value, ast.Call) else None
                 kind = call.id if isinstance(call, ast.Name) else "variant"
+                inside = [x.value for x in getattr(node.value, "args", [])[:1] if isinstance(x, ast.Constant)]
+                if isinstance(call, ast.Name) and inside and inside != [name]:
+                    summary = f"(its model is named `{inside[0]}`: see `eqsolve check {name}`) {summary}"
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         summary = "(this file cannot be read)"
     return ModelFile(name, path, summary, kind)
@@ -163,6 +166,13 @@ def _run(path: Path) -> Model:
     except SystemExit as error:
         raise ModelError(f"{path.name} stops the program with exit({error.code!r}); a model file only declares") from None
     model = getattr(module, "model", None)
+    others = {name: item for name, item in vars(module).items() if isinstance(item, Model)}
+    if model is None and others:
+        name, other = list(others.items())[-1]
+        where = f" ({other.location})" if other.location else ""
+        raise ModelError(
+            f"{path.name} declares no `model`: its {other.kind} is called `{name}`{where}; write `model` for `{name}`"
+        )
     if model is None:
         raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")
     if not isinstance(model, Model):

@@ -30,6 +30,19 @@ class Location:
     def __str__(self) -> str:
         return f"{Path(self.file).name}:{self.line}"
 
+    def entry(self, part: str, name: str) -> "Location":
+        """Return where an entry of a table of the call here stands: that of ``x`` in ``init={x: 0}``; else this place."""
+        try:
+            tree = ast.parse("".join(linecache.getlines(self.file)))
+        except (SyntaxError, ValueError):
+            return self
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == self.line)
+        for word in (word for call in calls for word in call.keywords if word.arg == part):
+            keys = [key for key in word.value.keys if key is not None] if isinstance(word.value, ast.Dict) else []
+            lines = [key.lineno for key in keys if name in (ast.unparse(key), getattr(key, "value", None))]
+            return Location(self.file, (lines or [word.value.lineno])[0])
+        return self
+
 
 def user_frame() -> FrameType | None:
     """Return the innermost frame that belongs to the user, neither to eqsolve nor to sympy."""

@@ -699,7 +699,10 @@ class Result:
     def __repr__(self) -> str:
         seconds = self.stats.get("seconds")
         took = f", {seconds:.3g} s" if isinstance(seconds, float) else ""
-        return f"<Result of {self.model!r} ({self.kind}, {self.status}{took}): {', '.join(self.names)}>"
+        over = ", ".join(f"{dim} ({size})" for dim, size in self.dataset.sizes.items()) if self.kind == "sweep" else ""
+        return (
+            f"<Result of {self.model!r} ({self.kind}, {self.status}{took}): {', '.join(self.names)}{over and f' over {over}'}>"
+        )
 
     def _repr_html_(self) -> str:
         from eqsolve.results.html import result_html

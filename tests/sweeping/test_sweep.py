@@ -36,6 +36,7 @@ def exact(rate: float, moment: float) -> float:
 
 def test_labelled_axes_with_errors() -> None:
     res = eqsolve.sweep(decay, {"k": [0.5, 1, 2]}, at=[0, 1, 3], rtol=1e-6)
+    assert repr(res).endswith(": y over k (3), t (3)>")
     assert (res.kind, res.status, res["y"].dims) == ("sweep", "ok", ("k", "t"))
     for rate in (0.5, 1.0, 2.0):
         for moment in (1.0, 3.0):

@@ -145,7 +145,7 @@ def _defaults(model: Model) -> Iterator[str]:
         value = model.defaults.get(item, item.default)
         if value is None:
             continue
-        where = f"the default of `{item}` in model `{model.name}` ({model.location})"
+        where = f"the default of `{item}` in model `{model.name}` ({model.place('defaults', item.name)})"
         if isinstance(value, Law):
             yield f"{where} is the law {value}; expected a number"
             continue
@@ -195,7 +195,7 @@ def _expression_problems(model: FixedPoint | Singularity) -> list[str]:
     for name, expr in model.variables.items():
         check.visit(expr, Scope(f"variable `{name}` ({model.location})", random=True))
     for name, expr in model.observables.items():
-        check.visit(expr, Scope(f"observable `{name}` ({model.location})"))
+        check.visit(expr, Scope(f"observable `{name}` ({model.place('observables', name)})"))
     return list(check.problems)
 
 
