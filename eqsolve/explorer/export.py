@@ -20,6 +20,7 @@ from eqsolve.language.model import Model
 from eqsolve.numerics.arrays import Array
 from eqsolve.plotting.curves import time_axis
 from eqsolve.results.result import Result
+from eqsolve.sweeping.axes import read_axes
 from eqsolve.sweeping.run import sweep
 
 AXES, VALUES = 2, 9  # of the grid that is taken when none is given
@@ -73,10 +74,12 @@ def export_page(
             asked["at"] = [0.0, *(float(f"{moment:.4g}") for moment in np.geomspace(1e-4 * last, last, TIMES - 1))]
         else:
             asked["t_max"] = last
+    controls = {item.name: item for item in list_controls(model)}
+    for axis in read_axes(model, axes):
+        _axis(axis.name, np.array(axis.labels), controls.get(axis.name))  # refused before anything is solved
     result = sweep(model, axes, params=fixed, rtol=rtol, workers=workers, progress=progress, observables=observables, **asked)
     if result.stats["failed"] == result.stats["points"]:
         raise UsageError(f"no point of the grid could be solved; {result.message}")
-    controls = {item.name: item for item in list_controls(model)}
     about = describe(model)
     about["spoken"] = Path(about["spoken"]).name  # the page goes elsewhere, where the folders of this machine mean nothing
     data = pack(result, controls, observable_names(model))
