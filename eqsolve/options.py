@@ -80,7 +80,7 @@ OPTIONS = {
     "observables": Option(
         "Names of the observables to compute; these must meet the tolerance, or the status is "
         '"tolerance not met". All by default.',
-        "names", "A,B,...", "compute these only, to the tolerance; of a flow, all shows what was derived too",
+        "names", "A,B,...", "compute these only; of a flow, all shows what was derived too",
     ),
     "derivatives": Option(
         "Names of parameters, those of laws among them: the derivatives of everything along them "

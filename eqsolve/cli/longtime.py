@@ -12,7 +12,7 @@ from eqsolve.errors import UsageError
 from eqsolve.progress import Bar
 
 _OPTIONS = dict.fromkeys(("rtol", "atol", "observables", "derivatives"), "")
-_OPTIONS["budget"] = "CPU time to spend on the search for a solution, such as 30s or 5min; 60s by default"
+_OPTIONS["budget"] = "CPU time of the search for a solution, such as 5min; 60s by default"
 
 
 def run_longtime(options: Namespace) -> int:

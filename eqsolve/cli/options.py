@@ -147,7 +147,8 @@ def _read_times(text: str, option: str) -> list[float]:
 
             times += map(float, read_text(option, entry))
         else:
-            times.append(read_number(entry, option, "times separated by commas, such as 0.1,1/3,10, or a range 0:10:21"))
+            example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
+            times.append(read_number(entry, option, example))
     return times
 
 

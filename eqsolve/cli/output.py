@@ -98,9 +98,8 @@ def say_wrote(options: Namespace, *paths: Path | None) -> None:
 
 def list_settings(params: Mapping[str, Any]) -> str:
     """Return parameters and laws with their values: `g=3, gamma=0.2`."""
-    return ", ".join(
-        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in params.items()
-    )
+    words = (f"{key}={item:.6g}" if isinstance(item, float) else f"{key}={item}" for key, item in params.items())
+    return ", ".join(words)
 
 
 def room() -> int | None:

@@ -135,8 +135,8 @@ def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
     if "t" in made and not made["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
     elif "t" in made:
-        shown = {name: values for name, values in made["values"].items() if name in result.shown}
-        blocks += _tables([("t", [f"{moment:.6g}" for moment in made["t"]])], {**made, "values": shown})
+        made["values"] = {name: made["values"][name] for name in made["values"] if name in result.shown}
+        blocks += _tables([("t", [f"{moment:.6g}" for moment in made["t"]])], made)
     else:
         errors = made["errors"]
         rows = [(n, "=", number_with_error(v, errors.get(n, math.nan))) for n, v in made["values"].items()]

@@ -81,7 +81,8 @@ def _keep(options: Namespace, result: Result, data: Path | None) -> None:
 
     if data is not None and data.suffix == ".nc":
         files = {path: _digest(path) for path in loaded_files()}
-        result.provenance["command"] = {"asked": _asked(options), "files": files, "text": _text(result, _TOOK)}
+        text = _text(result, _TOOK)
+        result.provenance["command"] = {"asked": _asked(options), "files": files, "text": text}
         result.save(data)
 
 

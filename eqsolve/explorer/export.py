@@ -75,8 +75,8 @@ def export_page(
         else:
             asked["t_max"] = last
     controls = {item.name: item for item in list_controls(model)}
-    for axis in read_axes(model, axes):
-        _axis(axis.name, np.array(axis.labels), controls.get(axis.name))  # refused before anything is solved
+    for axis in read_axes(model, axes):  # refused before anything is solved
+        _axis(axis.name, np.array(axis.labels), controls.get(axis.name))
     result = sweep(model, axes, params=fixed, rtol=rtol, workers=workers, progress=progress, observables=observables, **asked)
     if result.stats["failed"] == result.stats["points"]:
         raise UsageError(f"no point of the grid could be solved; {result.message}")

@@ -66,9 +66,9 @@ def _describe(name: str, path: Path) -> ModelFile:
             if isinstance(node, ast.Assign) and any(isinstance(x, ast.Name) and x.id == "model" for x in node.targets):
                 call = node.value.func if isinstance(node.value, ast.Call) else None
                 kind = call.id if isinstance(call, ast.Name) else "variant"
-                inside = [x.value for x in getattr(node.value, "args", [])[:1] if isinstance(x, ast.Constant)]
-                if isinstance(call, ast.Name) and inside and inside != [name]:
-                    summary = f"(its model is named `{inside[0]}`: see `eqsolve check {name}`) {summary}"
+                inside = node.value.args[0] if call is not None and node.value.args else None
+                if isinstance(inside, ast.Constant) and inside.value != name and kind != "variant":
+                    summary = f"(named `{inside.value}` inside: see `eqsolve check {name}`) {summary}"
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         summary = "(this file cannot be read)"
     return ModelFile(name, path, summary, kind)
@@ -170,9 +170,8 @@ def _run(path: Path) -> Model:
     if model is None and others:
         name, other = list(others.items())[-1]
         where = f" ({other.location})" if other.location else ""
-        raise ModelError(
-            f"{path.name} declares no `model`: its {other.kind} is called `{name}`{where}; write `model` for `{name}`"
-        )
+        said = f"its {other.kind} is called `{name}`{where}; write `model` for `{name}`"
+        raise ModelError(f"{path.name} declares no `model`: {said}")
     if model is None:
         raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")
     if not isinstance(model, Model):

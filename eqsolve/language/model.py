@@ -260,7 +260,7 @@ class Model(Mapping[str, Equation]):
 
     # --- derived models
     def place(self, part: str, name: str) -> Location | None:
-        """Return where an entry of one of its tables was written, such as that of a parameter in ``defaults``."""
+        """Return where an entry of one of its tables, such as ``defaults``, was written."""
         return self.location.entry(part, name) if self.location is not None else None
 
     def _with(self, **changes: Any) -> Self:

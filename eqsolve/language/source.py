@@ -31,15 +31,15 @@ class Location:
         return f"{Path(self.file).name}:{self.line}"
 
     def entry(self, part: str, name: str) -> "Location":
-        """Return where an entry of a table of the call here stands: that of ``x`` in ``init={x: 0}``; else this place."""
+        """Return where ``x`` stands in ``init={x: 0}`` of the call here; else this place."""
         try:
             tree = ast.parse("".join(linecache.getlines(self.file)))
         except (SyntaxError, ValueError):
             return self
-        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == self.line)
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == self.line]
         for word in (word for call in calls for word in call.keywords if word.arg == part):
-            keys = [key for key in word.value.keys if key is not None] if isinstance(word.value, ast.Dict) else []
-            lines = [key.lineno for key in keys if name in (ast.unparse(key), getattr(key, "value", None))]
+            keys = filter(None, getattr(word.value, "keys", ()))
+            lines = [key.lineno for key in keys if ast.unparse(key) in (name, repr(name))]
             return Location(self.file, (lines or [word.value.lineno])[0])
         return self
 

@@ -58,7 +58,7 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
 
     Unless asked for, it is logarithmic if of all change, in the mean over the curves, half happens in the first quarter of the
     time, and what lies between 5 % and 95 % takes two decades (of an exponential decay, 1.8) or a twentieth of the time;
-    not for two decades in which a curve comes to swing up and down later than that. It begins where change is seen.
+    not for two decades in which a curve swings later than that. It begins where change is seen.
     """
     first, last = float(times[0]), float(times[-1])
     done = _changed(curves)
@@ -67,8 +67,8 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
         early = np.interp(_QUARTER * (last - first) + first, times, done) >= _HALF
         begin, end = np.interp((0.05, 0.95), done, times)
         soon, quarter = end - first <= 0.05 * (last - first), _QUARTER * (last - first) + first
-        swings = not soon and any(len(at := _turns(times, item)) > 1 and at[-1] > quarter for item in curves)
-        log = bool(early and (end >= 100 * begin or soon) and not swings)
+        swings = any(len(at := _turns(times, item)) > 1 and at[-1] > quarter for item in curves)
+        log = bool(early and (soon or (end >= 100 * begin and not swings)))
     if not log:
         return TimeAxis(False, first, last)
     if not len(positive):
@@ -83,7 +83,7 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
 
 
 def _turns(times: Array, values: Array) -> list[float]:
-    """Return the times at which a curve turns, up and down by more than a hundredth of its range."""
+    """Return the times at which a curve turns by more than a hundredth of its range."""
     turns: list[float] = []
     if np.ndim(values) > 1 or not np.isfinite(values).all():
         return turns
@@ -139,9 +139,7 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     before = len(axes.lines)
     used = before > 0 or axes.has_data()
     times = spread_times(result._grid())
-    times = times[
-        times <= getattr(result, "settled", np.inf)
-    ]  # of a stationary state, without the lags at which nothing is left
+    times = times[times <= getattr(result, "settled", np.inf)]
     curves = result.at(times)
     log, begin = ways.logx, None
     if log is None and (used or axes.get_xscale() != "linear"):
@@ -161,10 +159,10 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         axes.set_xlabel(written("t", result.latex))
     _label_values(axes, result, names, before)
     plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
-    there = [*axes.__dict__.get("_eqsolve_results", ()), result]
-    axes.__dict__["_eqsolve_results"] = there
+    there = axes.__dict__.setdefault("_eqsolve_results", [])
+    there.append(result)
     if before:  # the settings of one result would not be those of the others
-        axes.set_title(shared_title(axes, there) if len(there) > 1 else result.model, fontsize=TITLE_SIZE)
+        axes.set_title(shared_title(axes, there), fontsize=TITLE_SIZE)
     if ways.label is None and "label" not in ways.style:
         tell_apart(axes, result, drawn)
     return axes

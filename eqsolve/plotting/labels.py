@@ -74,12 +74,15 @@ def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> bool
 
 
 def shared_title(axes: Any, results: Sequence[Any]) -> str:
-    """Return the model of several results and the settings that they share; nothing for several models."""
+    """Return the model of results beside other lines, and the settings that they share."""
     first, *others = results
     if any(other.model != first.model for other in others):
         return ""
-    same = {name: value for name, value in first.params.items() if all(other.params.get(name) == value for other in others)}
-    return settings_title(first.model, same, first.latex, axes.get_position().width * axes.figure.get_figwidth())
+    same = dict(first.params)
+    for other in others:
+        same = {key: value for key, value in same.items() if other.params.get(key) == value}
+    inches = axes.get_position().width * axes.figure.get_figwidth()
+    return settings_title(first.model, same if others else {}, first.latex, inches)
 
 
 def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], inches: float) -> str:

@@ -165,7 +165,7 @@ def _deviations(above: Any, below: Any, found: Validation, name: str, axis: Time
     item = found.observables[name]
     times = found.t if found.t is not None else np.zeros(1)
     best, worst = (float(item.detectable[place]) for place in (item.keenest, item.dullest))
-    seen = percent(best) if percent(best) == percent(worst) else f"{percent(best)} ... {percent(worst)}"
+    seen = " ... ".join(dict.fromkeys(map(percent, (best, worst))))
     power = f"; would have seen deviations of {seen}" if np.isfinite(best) else ""
     above.set_title(f"{item.verdict}{power}", fontsize=8)
     above.set_ylabel(written(name, _latex(found)))

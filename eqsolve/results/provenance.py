@@ -44,8 +44,9 @@ def describe(model: Model, seed: int) -> dict[str, Any]:
 
 
 def derived_names(model: Model, names: Iterable[str]) -> dict[str, list[str]]:
-    """Return which values the derivation of a flow added to the observables that it declares, for its provenance."""
-    added = [name for name in names if name not in model.observables] if isinstance(model, Flow) and model.observables else []
+    """Return which values the derivation of a flow added to the observables that it declares."""
+    declared = model.observables if isinstance(model, Flow) else {}
+    added = [name for name in names if declared and name not in declared]
     return {"derived": added} if added else {}
 
 

@@ -37,11 +37,12 @@ class Stationary(Result):
 
     @property
     def settled(self) -> float:
-        """The lag beyond which every correlation is within a thousandth of its height of its limit."""
+        """The lag at which all that is left of every correlation is a thousandth of its height."""
         nodes, last = self._grid().nodes, 0
         for name in self._of_dims("t"):
             values = self.variables[name].values
-            last = max(last, *np.flatnonzero(np.abs(values - values[-1]) > 1e-3 * np.abs(values).max()), 0)
+            moving = np.abs(values - values[-1]) > 1e-3 * np.abs(values).max()
+            last = max(last, *np.flatnonzero(moving), 0)
         return float(nodes[min(last + 1, len(nodes) - 1)]) if last else float(nodes[-1])
 
     def lyapunov(self) -> tuple[float, float]:

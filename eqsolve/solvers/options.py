@@ -157,7 +157,7 @@ def read_seconds(value: Any, what: str) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise UsageError(f"{what}: expected a time in seconds, such as 60, or '30s', '5min', '2h'; got {value!r}")
+        raise UsageError(f"{what}: expected seconds, such as 60, or '30s', '5min', '2h'; got {value!r}")
     return seconds
 
 

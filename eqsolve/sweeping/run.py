@@ -214,12 +214,15 @@ def _identity(run: _Run) -> dict[str, Any]:
     return dict(json.loads(json.dumps(described, default=str)))
 
 
+_WORDS = {"signature": "model, or a changed one", "version": "version of eqsolve"}
+
+
 def _differences(there: Any, now: dict[str, Any]) -> str:
     """Return in words what two sweeps differ in: `gamma=0.2, now 0.3`."""
     if not isinstance(there, dict):
         return "of an older eqsolve"
-    flat = [{"version": item["version"], **item["options"], **dict(item["axes"]), **item["fixed"]} for item in (there, now)]
-    words = ["another model, or it was changed"] if there["signature"] != now["signature"] else []
+    flat = [{**item["options"], **dict(item["axes"]), **item["fixed"]} for item in (there, now)]
+    words = [f"another {word}" for key, word in _WORDS.items() if there[key] != now[key]]
     for name in dict.fromkeys([*flat[0], *flat[1]]):
         old, new = (_short(item.get(name)) for item in flat)
         words += [f"{name}={old}, now {new}"] if flat[0].get(name) != flat[1].get(name) else []
@@ -234,7 +237,7 @@ def _short(value: Any) -> str:
 
 
 def _finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | None:
-    """Return the sweep that a file holds, if it is the one asked for; say what it is if it is another."""
+    """Return the sweep that a file holds, if it is the one asked for; tell of another."""
     from eqsolve.results.archive import open as open_result
 
     if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():
@@ -247,7 +250,8 @@ def _finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result |
         return None
     there = found.provenance.get("sweep")
     if there != identity:
-        logger.warning("%s holds another sweep (%s); it will be replaced", out, _differences(there, identity))
+        differ = _differences(there, identity)
+        logger.warning("%s holds another sweep (%s); it will be replaced", out, differ)
         return None
     logger.warning("%s holds this sweep already, nothing is solved; remove it to solve again", out)
     return found
@@ -410,7 +414,7 @@ def _package(run: _Run, settled: dict[str, float | str], seconds: float, identit
     message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
     stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
     provenance = describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {})
-    provenance |= derived_names(run.model, dict.fromkeys(name for record in records for name in record["values"]))
+    provenance |= derived_names(run.model, [name for name in data if not name.endswith("_error")])
     return Result(
         xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep", status=status, message=message,
         params=settled, stats=stats, provenance=provenance,
@@ -448,7 +452,7 @@ class Journal:
             if place == 0 and entry.get("sweep") != identity:
                 raise UsageError(
                     f"{str(self.path)!r} keeps the points of another unfinished sweep "
-                    f"({_differences(entry.get('sweep'), identity)}); remove it to give them up, or choose another file"
+                    f"({_differences(entry.get('sweep'), identity)}); remove it, or name another file"
                 )
             if place > 0:
                 self.done[int(entry["index"])] = entry["record"]

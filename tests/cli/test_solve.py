@@ -64,7 +64,7 @@ def test_files_are_written_whole(folder, capsys, contents):
         (["--at", ""], "--at: cannot read ''"),
         (["--at", "0:1:x"], "--at: the COUNT in '0:1:x' must be a whole number"),
         (["--at", "0:1:3:log"], "--at: a logarithmic range needs ends of one sign"),
-        (["--budget", "5x"], "--budget: expected a time in seconds, such as 60"),
+        (["--budget", "5x"], "--budget: expected seconds, such as 60"),
         (["--at", "-1"], "--at: time starts at 0, got -1"),
         (["--at", "1,inf"], "--at: expected a finite number, got 'inf'"),
         (["--at", "Normal(0,1)"], "--at: cannot read"),

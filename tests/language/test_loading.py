@@ -120,7 +120,7 @@ def test_a_copy_is_marked_in_the_list(folder):
     (folder / "models" / "copied.py").write_text(SOUND.format(name="first"))
     (folder / "models" / "first.py").write_text(SOUND.format(name="first"))
     said = {item.name: item.summary for item in list_models()}
-    assert said["copied"] == "(its model is named `first`: see `eqsolve check copied`) Decay."
+    assert said["copied"] == "(named `first` inside: see `eqsolve check copied`) Decay."
     assert said["first"] == "Decay."
 
 

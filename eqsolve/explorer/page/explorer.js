@@ -296,11 +296,11 @@ function take(job, answer) {
   return draw();
 }
 
-// Time is logarithmic where change comes early and over decades, unless the reader or the address has decided; a slider that is held keeps the axis.
+// Time is logarithmic where change comes early and over decades, unless the reader or the address has decided.
 function scaleTime(log) {
   const box = page.options.logx;
   if (log === undefined || box.dataset.chosen) return;
-  page.later = page.held ? log : undefined;
+  page.later = page.held ? log : undefined; // a slider that is held keeps the axis
   if (page.held) return;
   box.checked = log;
   box.dataset.first = String(Number(log));

@@ -145,7 +145,8 @@ def _defaults(model: Model) -> Iterator[str]:
         value = model.defaults.get(item, item.default)
         if value is None:
             continue
-        where = f"the default of `{item}` in model `{model.name}` ({model.place('defaults', item.name)})"
+        place = model.place("defaults", item.name)
+        where = f"the default of `{item}` in model `{model.name}` ({place})"
         if isinstance(value, Law):
             yield f"{where} is the law {value}; expected a number"
             continue

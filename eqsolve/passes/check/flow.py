@@ -94,7 +94,8 @@ def _noises(check: ExpressionCheck, model: Flow, times: tuple[Time, ...]) -> Non
     """Check where noises stand, each on one side, and what their laws are written in."""
     on_samples, on_coordinates = model.reads("loss_gradient"), model.reads("drift")
     for noise, law in model.laws.items():
-        scope = Scope(f"the law of `{noise.name}` ({model.place('laws', noise.name)})", times=tuple(law.atoms(Time)))
+        label = f"the law of `{noise.name}` ({model.place('laws', noise.name)})"
+        scope = Scope(label, times=tuple(law.atoms(Time)))
         for part in law.args:
             for item in sorted(part.free_symbols | part.atoms(Value), key=str):
                 if not isinstance(item, Parameter | Time):

@@ -216,8 +216,8 @@ def _left_hand_side(equation: Equation, system: System) -> Iterator[str]:
             )
         elif lhs == 0:
             yield (
-                f"{equation.label} has 0 on its left, as sympy makes of a derivative along a time that the function does not "
-                "depend on, `a(t).diff(t')`; did you mean `a(t).diff(t)`?"
+                f"{equation.label} has 0 on its left, as sympy makes of derivatives along other times, "
+                "`a(t).diff(t')`; did you mean `a(t).diff(t)`?"
             )
         else:
             yield (

@@ -31,7 +31,8 @@ from eqsolve.verbs import later
 def derive_long_time(model: System | Flow, name: str | None = None) -> FixedPoint:
     """Return the fixed point that a system, or the mean field of a flow, tends to if it comes to rest."""
     system = later("dmft")(model, None) if isinstance(model, Flow) else model
-    return _Limit(system, name or f"{model.name}_long_time").fixed_point()._with(location=model.location)
+    made = _Limit(system, name or f"{model.name}_long_time").fixed_point()
+    return made._with(location=model.location)
 
 
 def _refuse(system: System, why: str) -> ModelError:
@@ -331,7 +332,7 @@ class _Limit:
             left = S.Zero if eq.is_differential else number
             side, plain = number.as_coeff_Mul()
             own = expand(right).coeff(plain) if not right.atoms(E) else S.Zero
-            rest = expand(right - own * plain) if not right.atoms(E) else right  # (expanding under a mean may take for ever)
+            rest = right if right.atoms(E) else expand(right - own * plain)  # (that of a mean is slow)
             if not eq.is_differential and not own.has(plain) and not rest.has(plain):
                 left, right = plain, rest / (side - own)
             elif not eq.is_differential:
@@ -348,7 +349,7 @@ class _Limit:
             variables=variables, conditions=self.conditions, flow=self.system.flow, cite=self.system.cite,
         )  # fmt: skip
         used = set(make().settable.values())  # (parameters of laws among them)
-        return make(defaults={key: value for key, value in self.system.defaults.items() if key in used})
+        return make(defaults={key: self.system.defaults[key] for key in self.system.defaults if key in used})
 
     def closed_names(self) -> dict[str, Expr]:
         return {f"chi_{head.name.removeprefix('R_')}": expr for head, expr in self.closed.items()}

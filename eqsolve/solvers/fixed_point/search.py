@@ -231,7 +231,7 @@ def _offsets(corners: Array) -> Array:
 
 @np.errstate(invalid="ignore")  # variances may be negative in parts of the domains
 def _scan_all(problem: Problem, points: Array) -> Array:
-    """Return the residuals at many points, a few thousand at a time, fewer where each takes many lines."""
+    """Return the residuals at many points, a few thousand lines or points at a time."""
     values = problem.values(points)
     lines = len(problem.rows(values[:, :1], 12).weight)
     pieces = max(1, points.shape[1] // 2000, points.shape[1] * lines // 100_000)
@@ -240,11 +240,11 @@ def _scan_all(problem: Problem, points: Array) -> Array:
 
 def _scan(problem: Problem, values: Array) -> Array:
     if time.process_time() > problem.deadline:
-        names = ", ".join(item.name for item in problem.plan.unknowns)
+        plan, names = problem.plan, [item.name for item in problem.plan.unknowns]
         raise SolverError(
-            f"model `{problem.plan.name}` ({problem.plan.location}): the search for {len(problem.plan.unknowns)} coupled "
-            f"unknowns ({names}) did not end within the budget; in Python, `start=` takes values near a solution, "
-            "such as those of the dynamics at a late time"
+            f"model `{plan.name}` ({plan.location}): the search for {len(names)} coupled unknowns "
+            f"({', '.join(names)}) did not end within the budget; in Python, `start=` takes values near "
+            "a solution, such as those of the dynamics at a late time"
         )
     return residuals(problem, values, _rough_means(problem, values))
 

@@ -95,7 +95,8 @@ class FixedPointSolver(Solver):
 
     def solve(self, plan: Plan, values: Values, options: Options) -> Result:
         """Solve a fixed point and report every unknown and observable with its error."""
-        solution = solve_problem(plan.program(FIXED_POINT), values, options.start, deadline=options.deadline)
+        program = plan.program(FIXED_POINT)
+        solution = solve_problem(program, values, options.start, deadline=options.deadline)
         result = to_result(solution)
         if options.precision is not None:
             from eqsolve.solvers.fixed_point.precise import refine
@@ -129,7 +130,7 @@ def solve_problem(
         points += [(problem, point)] if point.converged and not points else []
     if not points:
         if (count := len(plan.unknowns)) > 5:
-            logger.warning("%s: %d coupled unknowns: the search among their values may take very long", plan.name, count)
+            logger.warning("%s: %d coupled unknowns: the search may be long", plan.name, count)
         for near, mesh in find_solutions(problem):
             point = polish(problem, near, like=mesh)
             if point.converged and not any(_close(problem, point, other) for _, other in points):

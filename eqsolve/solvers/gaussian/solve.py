@@ -251,9 +251,9 @@ class _Solve:
         for number in range(1, control.rounds + 1):
             found = self._find(panels, solved)
             over = self.judge.excesses(found.curves, found.errors, kinks=True)
-            worst, limiting = self._worst(found), f", that of `{max(over, key=over.__getitem__)}`" if over else ""
-            logger.info("time grid: %d nodes; compared with an independent grid its error is %.2g times the tolerance%s",
-                        found.marched.grid.size, worst, limiting)  # fmt: skip
+            worst, name = max(zip(over.values(), over, strict=True), default=(0.0, ""))
+            logger.info("time grid: %d nodes; compared with an independent grid the error of `%s` is %.2g times the tolerance",
+                        found.marched.grid.size, name, worst)  # fmt: skip
             if self.best is None or worst < self._worst(self.best):
                 self.best = found
             stalled = stalled + 1 if worst > control.stuck * last else 0

@@ -709,7 +709,7 @@ def find_by_sampling(
     except NoStationaryStateError:
         raise
     except np.linalg.LinAlgError as reason:
-        said = "the equations of its kernels have no solution over lags; does it come to rest? See `longtime`"
+        said = "its kernels have no solution over lags; if it comes to rest, see `longtime`"
         raise NoStationaryStateError(said) from reason
     except SolverError as reason:
         raise NoStationaryStateError(f"paths cannot be followed: {reason}") from reason

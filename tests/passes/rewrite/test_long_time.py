@@ -131,5 +131,5 @@ def test_a_search_among_many_unknowns_ends(caplog):
 
 
 def test_a_flow_without_noise_is_sent_to_the_command():
-    with pytest.raises(eqsolve.UsageError, match="on the command line `eqsolve longtime`"):
+    with pytest.raises(eqsolve.UsageError, match=r"see `model.long_time\(\)`, `eqsolve longtime`"):
         eqsolve.stationary(make_cauchy())

@@ -268,4 +268,4 @@ def test_the_log_names_what_asks_for_a_finer_grid(caplog):
     assert "of `C`" not in caplog.text
     caplog.clear()
     eqsolve.solve("rnn", gain=2, at=[2], at2=[(2, 1)], rtol=1e-2)
-    assert "times the tolerance, that of `C`" in caplog.text
+    assert "the error of `C` is " in caplog.text
