@@ -66,9 +66,9 @@ def _describe(name: str, path: Path) -> ModelFile:
             if isinstance(node, ast.Assign) and any(isinstance(x, ast.Name) and x.id == "model" for x in node.targets):
                 call = node.value.func if isinstance(node.value, ast.Call) else None
                 kind = call.id if isinstance(call, ast.Name) else "variant"
-                inside = node.value.args[0] if call is not None and node.value.args else None
-                if isinstance(inside, ast.Constant) and inside.value != name and kind != "variant":
-                    summary = f"(named `{inside.value}` inside: see `eqsolve check {name}`) {summary}"
+                inside = [getattr(x, "value", name) for x in getattr(node.value, "args", ())]
+                if kind != "variant" and inside and inside[0] != name:
+                    summary = f"(named `{inside[0]}` inside: see `eqsolve check {name}`) {summary}"
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         summary = "(this file cannot be read)"
     return ModelFile(name, path, summary, kind)
